@@ -1,0 +1,103 @@
+# Everything runs in .venv, which the targets make and fill by themselves: no root, nothing outside this folder.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+# The interpreter for .venv: make PYTHON=/path/to/python3, or the first of these that is new enough.
+PYTHONS := $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python3.14)
+
+# Prints "3.12" for a released Python 3.11 or newer, and fails for any other.
+PROBE_VERSION := import sys; v = sys.version_info; \
+	sys.exit(1) if v < (3, 11) or v[3] != "final" else print("%d.%d" % v[:2])
+
+# Where other versions stand side by side with the one of .venv, as pyenv and uv keep them.
+PROBE_BESIDE := import glob, os, sys; \
+	print(*sorted(glob.glob(os.path.join(os.path.dirname(sys.base_prefix), "*", "bin", "python3"))))
+
+# What a bare installation must do: solve, exactly, without any of the extras.
+define SMOKE
+import platform, sys
+import lazyrich as lr
+
+network = lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01)
+traj = lr.solve(lr.Problem(lr.tasks.semantic_hierarchy(), network), [0.0, 10.0, 1000.0])
+assert traj.loss[0] > traj.loss[-1] >= 0, traj.loss
+extras = {"jax", "diffrax", "equinox", "optax", "torch", "matplotlib", "tqdm", "xarray"} & set(sys.modules)
+assert not extras, f"a bare solve imported {extras}"
+print(f"Python {platform.python_version()}: lazyrich {lr.__version__} installs alone and solves ({traj.method})")
+endef
+export SMOKE PROBE_VERSION PROBE_BESIDE
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-slow lint wheel clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do \
+		printf 'make %-10s %s\n' "$$target" "$$text"; done
+
+demo: $(VENV)/.demo ## the semantic hierarchy from three starts: a table and a figure
+	@$(BIN)/lazyrich demo
+
+test: lint ## style, types, layers and the tests
+	@$(BIN)/python -m pytest -q -n 2
+
+test-slow: $(VENV)/.test ## the long checks that `make test` leaves out
+	@$(BIN)/python -m pytest -q -n 2 -m slow
+
+lint: $(VENV)/.test ## style, types and layers alone
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+wheel: $(VENV)/.wheel ## build the wheel and try it, without extras, on every Python 3.11+ found here
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; trap 'exit 1' INT TERM; tried=" "; \
+	for python in $(BIN)/python python3.11 python3.12 python3.13 python3.14 $$($(BIN)/python -c "$$PROBE_BESIDE"); do \
+		version=$$("$$python" -c "$$PROBE_VERSION" 2>/dev/null) || continue; \
+		case "$$tried" in *" $$version "*) continue;; esac; \
+		tried="$$tried$$version "; \
+		"$$python" -m venv "$$tmp/$$version" && \
+		"$$tmp/$$version/bin/python" -m pip --disable-pip-version-check install --quiet --prefer-binary \
+			dist/lazyrich-*.whl && \
+		(cd "$$tmp" && "$$version/bin/python" -I -c "$$SMOKE") || \
+			{ echo "The wheel fails on Python $$version ($$python)." >&2; exit 1; }; \
+		rm -rf "$$tmp/$$version"; \
+	done
+
+clean: ## remove all that make and the tests have made, .venv included
+	rm -rf $(VENV) build dist lazyrich-out lazyrich-demo.png
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Set-up. A stamp is written last, so that one interrupted half-way counts for nothing.
+# .made holds the path of this folder: an environment that was moved, copied or lost its Python is made anew.
+ifneq ($(shell test -x $(BIN)/python && cat $(VENV)/.made 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/.made
+endif
+
+$(VENV)/.made:
+	@rm -rf $(VENV)
+	@for python in $(PYTHONS); do \
+		"$$python" -c "$$PROBE_VERSION" >/dev/null 2>&1 || continue; \
+		echo "Setting up $(VENV): the first time takes a few minutes."; \
+		"$$python" -m venv $(VENV) && echo "$(CURDIR)" >$@; exit; \
+	done; \
+	echo 'lazyrich needs Python 3.11 or newer, and found none: name one with make PYTHON=/path/to/python3.' >&2; \
+	exit 1
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	@$(PIP) --editable '.[engines,figures]'
+	@touch $@
+
+# All that the demo and the wheel need is in here too.
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	@$(PIP) --editable '.[engines,figures,files,sweeps,dev]'
+	@touch $(VENV)/.demo $(VENV)/.wheel $@
+
+$(VENV)/.wheel: $(VENV)/.made
+	@$(PIP) build
+	@touch $@

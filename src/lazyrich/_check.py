@@ -1,0 +1,175 @@
+"""Every input check, and its message: name the argument, what came, what would do.
+
+Nothing here computes. Functions return the checked value as the library wants it (float64 NumPy), or raise
+`InvalidInput` with one sentence before any mathematics starts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Rng
+
+__all__ = [
+    "InvalidInput",
+    "as_array",
+    "as_matrix",
+    "as_rates",
+    "as_rng",
+    "as_times",
+    "choice",
+    "count",
+    "eps_of",
+    "from_any_library",
+    "number",
+    "positive",
+    "sizes",
+]
+
+
+class InvalidInput(ValueError):
+    """An argument that cannot be used; the message says which, what came and what would do."""
+
+
+def from_any_library(name: str, value: Any) -> Array:
+    """NumPy view or copy of an array of any library (PyTorch, JAX, CuPy, lists), with its own dtype."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "detach"):  # PyTorch: leave the graph and the device first
+        value = value.detach().cpu()
+    elif hasattr(value, "get") and hasattr(value, "device") and not isinstance(value, np.generic):  # CuPy
+        value = value.get()
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(f"{name} must be an array of numbers, and this could not be read as one: {error}.") from None
+
+
+def as_array(name: str, value: Any, ndim: int | None = None) -> Array:
+    """Finite float64 array, optionally with a given number of axes."""
+    array = from_any_library(name, value)
+    if array.dtype.kind not in "fiub" and str(array.dtype) != "bfloat16":
+        raise InvalidInput(f"{name} must hold real numbers, and it has dtype {array.dtype}.")
+    array = array.astype(np.float64)
+    if ndim is not None and array.ndim != ndim:
+        what = {0: "a number", 1: "a vector", 2: "a matrix"}[ndim]
+        raise InvalidInput(f"{name} must be {what}, and it has shape {array.shape}.")
+    if array.size == 0:
+        raise InvalidInput(f"{name} is empty (shape {array.shape}), and at least one entry is needed.")
+    bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
+    if bad:
+        raise InvalidInput(f"{name} must be finite, and {bad} of its {array.size} entries are NaN or infinite.")
+    return array
+
+
+def as_matrix(name: str, value: Any, shape: tuple[int | None, int | None] = (None, None)) -> Array:
+    """Finite float64 matrix, with the given numbers of rows and columns where they are known."""
+    matrix = as_array(name, value, ndim=2)
+    if any(want is not None and want != got for want, got in zip(shape, matrix.shape, strict=True)):
+        wanted = " × ".join("any" if n is None else str(n) for n in shape)
+        raise InvalidInput(f"{name} must have shape {wanted}, and it has {matrix.shape[0]} × {matrix.shape[1]}.")
+    return matrix
+
+
+def number(name: str, value: Any) -> float:
+    """One finite number."""
+    if isinstance(value, str | bytes) or value is None:
+        raise InvalidInput(f"{name} must be a number, and it is {value!r}.")
+    return float(as_array(name, value, ndim=0))
+
+
+def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
+    """One finite number above zero (or not below it)."""
+    checked = number(name, value)
+    if checked < 0 or (checked == 0 and not or_zero):
+        raise InvalidInput(f"{name} must be {'at least' if or_zero else 'above'} 0, and it is {checked:g}.")
+    return checked
+
+
+def count(name: str, value: Any, *, least: int = 1) -> int:
+    """A whole number, at least `least`."""
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        raise InvalidInput(f"{name} must be a whole number, and it is {value!r}.") from None
+    if whole < least:
+        raise InvalidInput(f"{name} must be at least {least}, and it is {whole}.")
+    return whole
+
+
+def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
+    """Layer widths (d_in, hidden…, d_out); `depth` counts the weight matrices where it is fixed."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidInput(f"sizes must list the layer widths, such as (8, 14, 8), and it is {value!r}.")
+    widths = tuple(count("each of sizes", n) for n in value)
+    if len(widths) < 2:
+        raise InvalidInput(f"sizes must name input and output at least, such as (8, 14, 8), and it is {widths}.")
+    if depth is not None and len(widths) != depth + 1:
+        raise InvalidInput(f"sizes must name {depth + 1} widths (input, hidden, output), and it is {widths}.")
+    return widths
+
+
+def as_times(value: Any) -> Array:
+    """Times of a trajectory: a vector, not negative, not decreasing. One number counts as a vector of one."""
+    times = as_array("times", value)
+    times = times[None] if times.ndim == 0 else times
+    if times.ndim != 1:
+        raise InvalidInput(f"times must be a vector, and it has shape {times.shape}.")
+    if times[0] < 0 or times.min() < 0:
+        raise InvalidInput(f"times must not be negative, and the least is {times.min():g}.")
+    if np.any(np.diff(times) < 0):
+        where = int(np.argmax(np.diff(times) < 0))
+        raise InvalidInput(
+            f"times must be sorted, and entry {where + 1} ({times[where + 1]:g}) is below entry {where}"
+            f" ({times[where]:g}): np.sort(times) would do."
+        )
+    return times
+
+
+def as_rates(value: Any, depth: int) -> tuple[float, ...]:
+    """One learning rate per layer; None means 1 everywhere, one number the same for all layers."""
+    if value is None:
+        return (1.0,) * depth
+    rates = np.atleast_1d(as_array("rates", value))
+    rates = np.repeat(rates, depth) if rates.shape == (1,) else rates
+    if rates.shape != (depth,):
+        raise InvalidInput(f"rates must hold one number per layer ({depth}), and it has shape {rates.shape}.")
+    if rates.min() <= 0:
+        raise InvalidInput(f"rates must be above 0, and the least is {rates.min():g}.")
+    return tuple(float(rate) for rate in rates)
+
+
+def as_rng(value: Rng) -> np.random.Generator:
+    """A NumPy Generator from a seed or a Generator."""
+    if isinstance(value, np.random.Generator):
+        return value
+    try:
+        return np.random.default_rng(operator.index(value))
+    except (TypeError, ValueError):
+        raise InvalidInput(f"rng must be a seed (a whole number, not negative) or a numpy Generator, and it is {value!r}.") from None
+
+
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """One of the named options; a near miss is suggested."""
+    if value in options:
+        return str(value)
+    close = difflib.get_close_matches(str(value), options, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise InvalidInput(f"{name} must be one of {', '.join(map(repr, options))}, and it is {value!r}{hint}.")
+
+
+def eps_of(*values: Any) -> float:
+    """Machine epsilon of the least precise of these arrays: float64 unless a float32 (or less) came in."""
+    eps = [np.finfo(np.float64).eps]
+    for value in values:
+        dtype = str(getattr(value, "dtype", ""))  # "torch.float32", "float32", "bfloat16", …
+        eps += [size for kind, size in _COARSE.items() if dtype.endswith(kind)]
+    return float(max(eps))
+
+
+_COARSE = {"float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}

@@ -1,0 +1,75 @@
+"""The graded evaluation of the two-layer closed form over many times at once (theory: section 1).
+
+With w⁺ = max(w, 0), ĝ_i = (1 − e^{−2|w_i|t}) / 2|w_i| (t where w_i = 0), and for column j the values at its pivot row:
+
+    m_j  = (e^{−2w_j⁺t} + ĝ_j l_jj²)^{−1/2}
+    E_ij = l_ij e^{(w_i⁺ − w_j⁺)t} m_j              exponents are never positive
+    X    = √ĝ_i E_ij,   Y = e^{min(w_i,0)t} E_ij
+    A    = XᵀX + diag(e^{−2w_j⁺t} m_j²)              conditioned by the start alone, not by t
+    QQᵀ  = (OY) A⁻¹ (OY)ᵀ
+
+Every step is bounded at every t. Only the array API is used, so the same lines serve NumPy, JAX, PyTorch and CuPy
+arrays on any device; they are analytic in t, so a complex t gives the time derivative (`Trajectory.certificate`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich._typing import Array
+from lazyrich.exact.graded import Graded
+
+__all__ = ["Evaluation", "blocks"]
+
+_CHUNK = 4_000_000  # numbers per temporary array: bounds memory, whatever the number of times
+
+
+class Evaluation:
+    """The constants of a graded start as arrays of the namespace `xp`, ready to be evaluated."""
+
+    def __init__(self, graded: Graded, scale: Array, xp: Any = np, **creation: Any) -> None:
+        """`scale` multiplies the rows of Q (units of the layers); `creation` is dtype and device for the arrays."""
+        F, piv = graded.spectrum, graded.pivots
+        w, w_plus = F.w, np.maximum(F.w, 0.0)
+        make = lambda array: xp.asarray(np.ascontiguousarray(array), **creation)  # noqa: E731
+        self.xp, self.d_in, self.size = xp, len(F.V), graded.L.size
+        self.O = make(scale[:, None] * F.to_coordinates(np.eye(len(w))))
+        self.L = make(graded.L)
+        self.l2 = make(graded.L[piv, np.arange(len(piv))] ** 2)
+        self.exponent = make(np.minimum(w_plus[:, None] - w_plus[piv][None, :], 0.0))
+        self.w_column = make(w_plus[piv])
+        self.w_below = make(np.minimum(w, 0.0))
+        self.w_abs = make(np.abs(w))
+        self.w_safe = make(np.where(w == 0, 1.0, np.abs(w)))
+        self.resting = make((w == 0).astype(float))
+        self.pivots = xp.asarray(piv)
+        self.identity = make(np.eye(len(piv)))
+
+    def factors(self, t: Any) -> tuple[Any, Any]:
+        """OY (T, n, k) and A (T, k, k) at the times `t` (T,)."""
+        xp, t = self.xp, t[:, None]
+        faded = xp.exp(-2 * self.w_column * t)
+        g = self.resting * t - (1 - self.resting) * xp.expm1(-2 * self.w_abs * t) / (2 * self.w_safe)
+        m = (faded + xp.take(g, self.pivots, axis=1) * self.l2) ** -0.5
+        E = self.L * xp.exp(self.exponent * t[:, :, None]) * m[:, None, :]
+        X = xp.sqrt(g)[:, :, None] * E
+        A = xp.matrix_transpose(X) @ X + self.identity * (faded * m**2)[:, None, :]
+        return self.O @ (xp.exp(self.w_below * t)[:, :, None] * E), A
+
+    def __call__(self, t: Any, block: str) -> Any:
+        """"gram" (T, n, n), or "function" (T, d_out, d_in): its lower left block alone."""
+        rows, columns = blocks(block, self.d_in)
+        step = max(1, _CHUNK // max(self.size, 1))
+        pieces = []
+        for i in range(0, t.shape[0], step):
+            Y, A = self.factors(t[i : i + step])
+            right = self.xp.matrix_transpose(Y[:, columns, :])
+            pieces.append(Y[:, rows, :] @ self.xp.linalg.solve(A, right))
+        return self.xp.concat(pieces, axis=0)
+
+
+def blocks(block: str, d_in: int) -> tuple[slice, slice]:
+    """Rows and columns of QQᵀ that hold the block asked for."""
+    return {"gram": (slice(None), slice(None)), "function": (slice(d_in, None), slice(0, d_in))}[block]

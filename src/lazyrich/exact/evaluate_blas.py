@@ -1,0 +1,125 @@
+"""The same evaluation for large NumPy problems: one time after another, in place, by direct BLAS and LAPACK.
+
+It follows `evaluate` letter by letter, with three savings. Work stays in the mode basis, where O is 2 × 2, and only what is
+asked for is rotated back. A = RRᵀ by Cholesky gives Q = OY R^{−T}. And columns whose modes have saturated, and whose coupling
+to all later rows has fallen below rounding, take their limits and leave the computation (`_release_times`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.linalg.blas import dgemm, dsyrk, dtrsm
+from scipy.linalg.lapack import dpotrf
+
+from lazyrich._typing import Array, Float
+from lazyrich.exact.graded import Graded
+
+__all__ = ["BlasEvaluation"]
+
+_NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
+
+
+class BlasEvaluation:
+    """Q(t) one time at a time, in the coordinates of the modes."""
+
+    def __init__(self, graded: Graded) -> None:
+        F, L, piv = graded.spectrum, graded.L, graded.pivots
+        self.F, self.L, self.piv = F, np.asfortranarray(L), piv
+        self.w_plus = np.maximum(F.w, 0.0)
+        self.l2 = L[piv, np.arange(len(piv))] ** 2
+        self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
+        columns = self.w_plus[piv]
+        self.exponent = np.asfortranarray(np.minimum(self.w_plus[: self.growing, None] - columns, 0.0))
+        self.release = _release_times(L, piv, F.w, len(F.s))
+
+    def states(
+        self, times: Float[Array, " T"]
+    ) -> Iterator[tuple[Float[Array, "in k"], Float[Array, "out k"], Float[Array, " m"]]]:
+        """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left it."""
+        F, m = self.F, len(self.F.s)
+        for t in times:
+            J = int(np.count_nonzero(self.release <= t))
+            inputs, outputs = F.to_modes(self._factor(t, J))
+            limit = np.zeros(m)
+            limit[:J] = 2 * F.w[:J]
+            yield inputs, outputs, limit
+
+    def _factor(self, t: float, J: int) -> Float[Array, "n k"]:
+        """Y R^{−T} without the first J columns; their rows are zero."""
+        w, w_plus, top = self.F.w, self.w_plus, max(self.growing, J)
+        piv = self.piv[J:]
+        faded = np.exp(-2 * w_plus[piv] * t)
+        absolute = np.abs(w)
+        g = np.where(absolute > 0, -np.expm1(-2 * absolute * t) / np.where(absolute > 0, 2 * absolute, 1.0), t)
+        m = (faded + g[piv] * self.l2[J:]) ** -0.5
+        Y = np.zeros((len(w), len(piv)), order="F")
+        X = np.empty((len(w) - J, len(piv)), order="F")
+        grow, rest = Y[J:top], Y[top:]
+        np.multiply(self.exponent[J:, J:], t, out=grow)
+        np.exp(grow, out=grow)
+        grow *= self.L[J:top, J:]
+        grow *= m
+        np.multiply(self.L[top:, J:], np.sqrt(faded) * m, out=rest)
+        np.multiply(Y[J:], np.sqrt(g[J:, None]), out=X)
+        rest *= np.exp(w[top:, None] * t)
+        if not len(piv):
+            return Y
+        A = dsyrk(1.0, X, trans=1, lower=1)
+        A[np.diag_indices(len(A))] += faded * m**2
+        R, failed = dpotrf(A, lower=1, overwrite_a=1)
+        if failed:
+            raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
+        return dtrsm(1.0, R, Y, side=1, lower=1, trans_a=1, overwrite_b=1)
+
+    def function_in_modes(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:
+        """UᵀWV at each time."""
+        d_in, d_out, m = len(self.F.V), len(self.F.U), np.arange(len(self.F.s))
+        W = np.empty((len(times), d_out, d_in))
+        for W_t, (inputs, outputs, limit) in zip(W, self.states(times), strict=True):
+            dgemm(1.0, inputs, outputs, trans_b=1, c=W_t.T, overwrite_c=1)
+            W_t[m, m] += limit * self.F.a * self.F.b
+        return W
+
+    def gram_in_modes(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
+        """QQᵀ at each time, in v and u coordinates."""
+        d_in, n, m = len(self.F.V), len(self.F.w), np.arange(len(self.F.s))
+        G = np.empty((len(times), n, n))
+        for G_t, (inputs, outputs, limit) in zip(G, self.states(times), strict=True):
+            Q = np.concatenate([inputs, outputs])
+            np.matmul(Q, Q.T, out=G_t)
+            v, u = m, m + d_in
+            G_t[v, v] += limit * self.F.a**2
+            G_t[u, u] += limit * self.F.b**2
+            G_t[u, v] += limit * self.F.a * self.F.b
+            G_t[v, u] = G_t[u, v]
+        return G
+
+
+def _release_times(L: Float[Array, "n k"], piv: Array, w: Float[Array, " n"], modes: int) -> Float[Array, " J"]:
+    """When the first J = 1, 2, … columns have saturated and no longer touch the rows below, in rising order.
+
+    Then X is square and triangular in those rows and columns, and their part of QQᵀ is 2w exactly. Saturated: e^{−2wt}·2w/l²
+    is negligible. Untouched: l_ij/l_jj · e^{(w_i⁺−w_j⁺)t} · √(2w_j t) is, for all j < J ≤ i.
+    """
+    last = 0
+    while last < min(len(piv), modes) and piv[last] == last and w[last] > 0:
+        last += 1
+    if last == 0:
+        return np.empty(0)
+    w_plus, l = np.maximum(w, 0.0), np.abs(L[piv[:last], np.arange(last)])
+    own = w[:last]
+    saturated = (_NEGLIGIBLE + np.maximum(np.log(2 * own / l**2), 0)) / (2 * own)
+    ratio = np.maximum.accumulate(np.abs(L[::-1, :last]) / l, axis=0)[::-1]  # largest at or below each row
+    J = np.arange(1, last + 1)
+    below = np.vstack([ratio, np.zeros(last)])[J]
+    largest = np.max(np.where(np.arange(last) < J[:, None], below, 0.0), axis=1)
+    gap = own - np.append(w_plus, 0.0)[J]
+    need = _NEGLIGIBLE + np.log(np.maximum(largest, 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        untouched = need / gap
+        untouched = (need + 0.5 * np.log1p(2 * own[0] * untouched) + 1) / gap
+    release = np.maximum(np.maximum.accumulate(saturated), np.where(gap > 0, untouched, np.inf))
+    # a larger J may be ready before a smaller one: what counts is the largest that is
+    return np.minimum.accumulate(release[::-1])[::-1]

@@ -1,0 +1,129 @@
+"""Two layers, λ-balanced: the one closed form that contains all others (theory: section 1).
+
+    QQᵀ(t) = e^{Ft} Q0 [I + Q0ᵀ G Q0]⁻¹ Q0ᵀ e^{Ft},     G = ∫₀ᵗ e^{2Fs} ds,     Q = [W1ᵀ; W2]
+
+Conditions: two linear layers, Σxx = c·I, W2ᵀW2 − W1W1ᵀ = λI (with layer rates: η1 W2ᵀW2 − η2 W1W1ᵀ); weight decay where λ = 0 and
+the rates are equal. Any sizes, ranks and scales. It contains Saxe's logistic modes, Braun's Theorems 3.1 and 5.1, Kunin's
+single neuron and Dominé's λ family. Sources: Fukumizu 1998, Braun et al. 2022, Dominé et al. 2025; the graded evaluation is ours.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.exact.evaluate import Evaluation
+from lazyrich.exact.evaluate_blas import BlasEvaluation
+from lazyrich.exact.graded import Graded, grade
+from lazyrich.problem import Facts, Problem
+
+__all__ = ["CITATION", "NAME", "Riccati", "refuses", "solution"]
+
+NAME = "riccati"
+CITATION = ("fukumizu1998", "braun2022", "domine2025")
+
+_STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another
+
+
+def refuses(facts: Facts) -> str | None:
+    """Why this method does not apply, in one sentence, or None if it does."""
+    if facts.depth != 2:
+        return f"it solves two layers, and this network has {facts.depth}"
+    if facts.activation != "linear":
+        return f"it solves linear networks, and this one is {facts.activation}"
+    if not facts.whitened:
+        return (
+            f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
+            f"(task.whitened() gives such a task)"
+        )
+    if not facts.balanced:
+        return (
+            f"it needs layers with W2ᵀW2 − W1W1ᵀ = λI, and these are off by {facts.balance_error:.2g} of their size "
+            f"(tolerance {facts.tolerance:.0e})"
+        )
+    if facts.weight_decay and any(facts.balance):
+        return f"with weight decay it needs λ = 0, and λ is {facts.balance[0]:.3g}"
+    if facts.weight_decay and facts.rates[0] != facts.rates[1]:
+        return f"with weight decay it needs equal layer rates, and they are {facts.rates[0]:g} and {facts.rates[1]:g}"
+    return None
+
+
+def solution(problem: Problem, push: float = 0.0) -> Riccati:
+    """The solution of a problem, set up once, to be evaluated at any times."""
+    return Riccati(problem, push)
+
+
+class Riccati:
+    """QQᵀ(t) of a problem; times and weights are those of the problem, not of its canonical form."""
+
+    def __init__(self, problem: Problem, push: float = 0.0) -> None:
+        unit = problem.canonical
+        W1, W2 = problem.network.weights
+        self.problem = problem
+        self.clock = unit.clock
+        self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
+        self.graded: Graded = grade(
+            np.concatenate([W1.T, W2]) / self.scale[:, None],
+            unit.target,
+            problem.facts.balance[0],
+            decay=unit.decay,
+            eps=max(problem.network.eps, 2.0**-52),
+            push=push,
+        )
+        self.wide = self.graded.L.shape[1] >= _STACKED_BELOW
+
+    @cached_property
+    def _stacked(self) -> Evaluation:
+        return Evaluation(self.graded, self.scale)
+
+    @cached_property
+    def _looped(self) -> BlasEvaluation:
+        return BlasEvaluation(self.graded)
+
+    def function(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:
+        """W2W1(t)."""
+        if not self.wide:
+            return self._stacked(self.clock * times, "function")
+        F, gain = self.graded.spectrum, self.problem.canonical.gain
+        return (F.U / gain) @ (self._looped.function_in_modes(self.clock * times) @ F.V.T)
+
+    def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
+        """QQᵀ(t): W1ᵀW1, W2W1 and W2W2ᵀ in one matrix."""
+        if not self.wide:
+            G = self._stacked(self.clock * times, "gram")
+            return (G + np.swapaxes(G, 1, 2)) / 2
+        F, d_in = self.graded.spectrum, self.problem.task.d_in
+        basis = np.zeros((len(F.w), len(F.w)))
+        basis[:d_in, :d_in], basis[d_in:, d_in:] = F.V, F.U
+        basis *= self.scale[:, None]
+        return basis @ (self._looped.gram_in_modes(self.clock * times) @ basis.T)
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        """Loss in the mode basis: no rotation back is needed."""
+        task, gain = self.problem.task, self.problem.canonical.gain
+        if not self.wide:
+            return task.loss(self.function(times))
+        F, m = self.graded.spectrum, np.arange(len(self.graded.spectrum.s))
+        losses = np.empty(len(times))
+        for i, t in enumerate(times):  # one matrix at a time: the loss of many times needs no more memory than that of one
+            W = self._looped.function_in_modes(self.clock * t[None])[0]
+            W[m, m] -= F.s
+            losses[i] = np.vdot(W, W)
+        return losses * (self.clock / gain**2 / 2) + task.loss_floor
+
+    def factor(self, times: Float[Array, " T"]) -> Float[Array, "T n k"]:
+        """Q(t) up to a rotation of the hidden units, with QQᵀ(t) exact."""
+        Y, A = self._stacked.factors(self.clock * times)
+        R = np.linalg.cholesky(A)
+        return np.swapaxes(np.linalg.solve(R, np.swapaxes(Y, 1, 2)), 1, 2)
+
+    def analytic(self, times: Any) -> dict[str, Any]:
+        """The Gram matrix at complex times, for derivatives by complex step."""
+        return {"gram": self._stacked(self.clock * times, "gram")}
+
+    def on_device(self, times: Any, xp: Any, **creation: Any) -> Evaluation:
+        """The same evaluation with the arrays of another library."""
+        return Evaluation(self.graded, self.scale, xp, **creation)

@@ -1,0 +1,111 @@
+"""Balanced starts: neighbouring layers differ by a multiple of the identity, W_{ℓ+1}ᵀW_{ℓ+1} − W_ℓW_ℓᵀ = λI.
+
+The flow keeps λ for ever. λ = 0 is Braun's zero-balanced start, λ ≫ 0 puts the weight into the last layer
+(upstream), λ ≪ 0 into the first (downstream). The recipe of Braun et al. 2022: take the singular values of a Gaussian
+product, and share them among the layers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float, Rng
+from lazyrich.inits.random import gaussian, random_frame
+from lazyrich.networks import Network
+
+__all__ = ["lambda_balanced", "layer_strengths", "single_neuron", "zero_balanced"]
+
+_BRAUN = 1.15  # factor on each layer in the published recipe
+
+
+def zero_balanced(rng: Rng, *, sizes: Any, scale: float) -> Network:
+    """Neighbouring layers share their singular values and vectors (λ = 0), at any depth.
+
+    `scale` is the standard deviation of the Gaussian weights whose product gives the singular values.
+
+    >>> import lazyrich as lr
+    >>> net = lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01)
+    >>> W1, W2 = net.weights
+    >>> bool(abs(W2.T @ W2 - W1 @ W1.T).max() < 1e-15)
+    True
+    """
+    generator, widths = _check.as_rng(rng), _check.sizes(sizes)
+    U, s, Vt = _svd_of_gaussian_product(generator, widths, scale)
+    c = _BRAUN * s ** (1 / (len(widths) - 1))
+    inner = [random_frame(generator, h, len(s)) for h in widths[1:-1]]
+    frames = [Vt.T, *inner, U]
+    return Network([(new * c) @ old.T for old, new in zip(frames, frames[1:], strict=False)])
+
+
+def lambda_balanced(rng: Rng, *, sizes: Any, lam: float, scale: float) -> Network:
+    """Two layers with W2ᵀW2 − W1W1ᵀ = λI. λ > 0 needs hidden ≤ outputs, λ < 0 needs hidden ≤ inputs.
+
+    >>> import lazyrich as lr
+    >>> net = lr.inits.lambda_balanced(0, sizes=(5, 3, 4), lam=2.0, scale=0.1)
+    >>> W1, W2 = net.weights
+    >>> bool(abs(W2.T @ W2 - W1 @ W1.T - 2 * np.eye(3)).max() < 1e-14)
+    True
+    """
+    lam, widths = _check.number("lam", lam), _check.sizes(sizes, depth=2)
+    if lam == 0:
+        return zero_balanced(rng, sizes=widths, scale=scale)
+    d_in, h, d_out = widths
+    side, room = ("outputs", d_out) if lam > 0 else ("inputs", d_in)
+    if h > room:
+        raise InvalidInput(
+            f"lam = {lam:g} needs a hidden layer no wider than the {side} ({room}), and it has {h} units: "
+            f"W2ᵀW2 − W1W1ᵀ = λI has no solution; lam = 0 or hidden ≤ {room} would do."
+        )
+    generator = _check.as_rng(rng)
+    U, s, Vt = _svd_of_gaussian_product(generator, widths, scale)
+    a = np.pad(_BRAUN**2 * s, (0, h - len(s)))  # hidden directions with no partner carry λ alone
+    c1, c2 = layer_strengths(a, lam)
+    R = random_frame(generator, h, h)
+    left, right = _complete(generator, U, h), _complete(generator, Vt.T, h)
+    return Network([(R[:, : right.shape[1]] * c1[: right.shape[1]]) @ right.T, left * c2[: left.shape[1]] @ R.T[: left.shape[1]]])
+
+
+def single_neuron(beta: Any, *, delta: float, sign: int = 1) -> Network:
+    """One hidden unit, f(x) = a wᵀx, with a w = `beta` and a² − ‖w‖² = `delta`; `sign` is that of a.
+
+    >>> import lazyrich as lr
+    >>> net = lr.inits.single_neuron([-1.0, 0.0], delta=3.0)
+    >>> net.function, float(net.weights[1][0, 0])
+    (array([[-1.,  0.]]), 2.0)
+    """
+    beta, delta = _check.as_array("beta", beta, ndim=1), _check.number("delta", delta)
+    if sign not in (1, -1):
+        raise InvalidInput(f"sign must be 1 or -1, the sign of the output weight, and it is {sign!r}.")
+    size = float(np.linalg.norm(beta))
+    if size == 0 and delta < 0:
+        raise InvalidInput("beta must not be zero when delta is negative: the direction of w would be unknown.")
+    norm_w, a = layer_strengths(np.array([size]), delta)
+    direction = beta / size if size else np.zeros_like(beta)
+    return Network([sign * norm_w * direction[None, :], sign * a[None, :]])
+
+
+def layer_strengths(a: Float[Array, " m"], lam: Any) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+    """c1, c2 ≥ 0 with c1·c2 = |a| and c2² − c1² = λ, without cancellation for either sign of λ."""
+    big = np.sqrt((np.hypot(lam, 2 * a) + np.abs(lam)) / 2)
+    small = np.abs(a) / np.where(big > 0, big, 1)
+    return np.where(np.asarray(lam) > 0, small, big), np.where(np.asarray(lam) > 0, big, small)
+
+
+def _svd_of_gaussian_product(
+    generator: np.random.Generator, widths: tuple[int, ...], scale: float
+) -> tuple[Float[Array, "out m"], Float[Array, " m"], Float[Array, "m in"]]:
+    U, s, Vt = np.linalg.svd(gaussian(generator, sizes=widths, scale=scale).function, full_matrices=False)
+    m = min(widths)  # a narrow layer leaves no more singular values than its width
+    return U[:, :m], s[:m], Vt[:m]
+
+
+def _complete(generator: np.random.Generator, frame: Float[Array, "d m"], columns: int) -> Float[Array, "d n"]:
+    """The frame, extended by random orthonormal vectors to `columns` of them, or to as many as there is room for."""
+    d, m = frame.shape
+    extra = generator.normal(size=(d, min(columns, d) - m))
+    completed, R = np.linalg.qr(np.hstack([frame, extra]))
+    return completed * np.where(np.diag(R) < 0, -1.0, 1.0)

@@ -1,0 +1,75 @@
+"""Starts that know a task: aligned with its modes, or left behind by learning it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Rng
+from lazyrich.inits.balanced import layer_strengths
+from lazyrich.inits.random import random_frame
+from lazyrich.networks import Network
+from lazyrich.tasks import Task
+
+__all__ = ["aligned", "prior_knowledge"]
+
+
+def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0) -> Network:
+    """Decoupled start: the network has the task's singular vectors, with mode strengths `strengths`.
+
+    `hidden` is one width, or a tuple of widths for deeper networks. `strengths` is one number for all modes or one per
+    mode (a negative one is learned backwards). With two layers each mode may have its own balance `lam`.
+
+    >>> import lazyrich as lr
+    >>> task = lr.tasks.semantic_hierarchy()
+    >>> net = lr.inits.aligned(0, task, hidden=14, strengths=1e-3)
+    >>> lr.Problem(task, net).facts.aligned
+    True
+    """
+    generator = _check.as_rng(rng)
+    widths = _hidden_widths(hidden)
+    m = min(task.d_in, task.d_out, *widths)
+    a, balance = _per_mode("strengths", strengths, m), _per_mode("lam", lam, m)
+    if len(widths) != 1 and balance.any():
+        raise InvalidInput(f"lam belongs to two layers, and this network has {len(widths) + 1}: lam = 0 would do.")
+    U, _, V = task.modes
+    frames = [V[:, :m], *(random_frame(generator, h, m) for h in widths), U[:, :m] * np.where(a < 0, -1.0, 1.0)]
+    if len(widths) == 1:
+        c = list(layer_strengths(a, balance))
+    else:
+        c = [np.abs(a) ** (1 / (len(widths) + 1))] * (len(widths) + 1)
+    return Network([(new * c_l) @ old.T for old, new, c_l in zip(frames, frames[1:], c, strict=False)])
+
+
+def prior_knowledge(rng: Rng, task: Task, *, hidden: Any) -> Network:
+    """The zero-balanced network that has learned `task`, up to the rotation of its hidden units.
+
+    For the end of one particular training run, take `trajectory.network(-1)`.
+
+    >>> import lazyrich as lr
+    >>> task = lr.tasks.semantic_hierarchy()
+    >>> net = lr.inits.prior_knowledge(0, task, hidden=14)
+    >>> bool(abs(net.function - task.target).max() < 1e-12)
+    True
+    """
+    generator, widths = _check.as_rng(rng), _hidden_widths(hidden)
+    U, s, Vt = np.linalg.svd(task.target, full_matrices=False)
+    m = min(task.d_in, task.d_out, *widths)
+    c = s[:m] ** (1 / (len(widths) + 1))
+    frames = [Vt[:m].T, *(random_frame(generator, h, m) for h in widths), U[:, :m]]
+    return Network([(new * c) @ old.T for old, new in zip(frames, frames[1:], strict=False)])
+
+
+def _hidden_widths(hidden: Any) -> tuple[int, ...]:
+    widths = tuple(hidden) if isinstance(hidden, tuple | list) else (hidden,)
+    return tuple(_check.count("hidden", h) for h in widths)
+
+
+def _per_mode(name: str, value: Any, modes: int) -> np.ndarray:
+    array = np.atleast_1d(_check.as_array(name, value))
+    if array.shape not in ((1,), (modes,)):
+        raise InvalidInput(f"{name} must be one number or one per mode ({modes}), and it has shape {array.shape}.")
+    return np.broadcast_to(array, (modes,))

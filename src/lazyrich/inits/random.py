@@ -1,0 +1,49 @@
+"""Starts drawn entry by entry, or as random rotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._typing import Array, Float, Rng
+from lazyrich.networks import Network
+
+__all__ = ["gaussian", "orthogonal", "random_frame"]
+
+
+def gaussian(rng: Rng, *, sizes: Any, scale: float, activation: str | float = "linear") -> Network:
+    """Independent Gaussian entries of standard deviation `scale` in every layer.
+
+    >>> import lazyrich as lr
+    >>> lr.inits.gaussian(0, sizes=(8, 14, 8), scale=1e-4)
+    <Network: 8-14-8, linear>
+    """
+    generator, widths = _check.as_rng(rng), _check.sizes(sizes)
+    scale = _check.positive("scale", scale)
+    layers = [scale * generator.normal(size=shape) for shape in zip(widths[1:], widths[:-1], strict=True)]
+    return Network(layers, activation)
+
+
+def orthogonal(rng: Rng, *, sizes: Any, scale: float, activation: str | float = "linear") -> Network:
+    """Each layer `scale` times a random matrix with orthonormal rows or columns, whichever are fewer.
+
+    >>> import lazyrich as lr
+    >>> net = lr.inits.orthogonal(0, sizes=(3, 3, 3), scale=2.0)
+    >>> (net.weights[0] @ net.weights[0].T).round(12)[0]
+    array([4., 0., 0.])
+    """
+    generator, widths = _check.as_rng(rng), _check.sizes(sizes)
+    scale = _check.positive("scale", scale)
+    layers = []
+    for rows, columns in zip(widths[1:], widths[:-1], strict=True):
+        frame = random_frame(generator, max(rows, columns), min(rows, columns))
+        layers.append(scale * (frame if rows >= columns else frame.T))
+    return Network(layers, activation)
+
+
+def random_frame(generator: np.random.Generator, size: int, columns: int) -> Float[Array, "size columns"]:
+    """`columns` orthonormal vectors, uniformly distributed."""
+    frame, R = np.linalg.qr(generator.normal(size=(size, columns)))
+    return frame * np.where(np.diag(R) < 0, -1.0, 1.0)

@@ -1,0 +1,84 @@
+"""A network without biases: f(x) = W_L σ(… σ(W_2 σ(W_1 x))), first layer first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+
+__all__ = ["Network"]
+
+
+class Network:
+    """Weight matrices, first layer first, each of shape (outputs, inputs), and an activation between them.
+
+    `activation` is "linear", "relu", "tanh", or the slope of a leaky ReLU for negative inputs.
+
+    >>> import lazyrich as lr
+    >>> net = lr.Network([[[0.1, 0.2]], [[0.5]]])
+    >>> net.sizes, net.depth
+    ((2, 1, 1), 2)
+    """
+
+    __slots__ = ("activation", "eps", "weights")
+
+    def __init__(self, weights: Sequence[Any], activation: str | float = "linear") -> None:
+        if isinstance(weights, np.ndarray) and weights.ndim == 2:
+            raise InvalidInput("weights must be a list of matrices, one per layer, and it is one matrix: [W] would do.")
+        if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
+            raise InvalidInput("weights must be a list of matrices, one per layer, first layer first.")
+        layers = tuple(_check.as_matrix(f"weights[{i}]", W) for i, W in enumerate(weights))
+        for i, (first, second) in enumerate(zip(layers, layers[1:], strict=False)):
+            if second.shape[1] != len(first):
+                raise InvalidInput(
+                    f"weights[{i + 1}] must take the {len(first)} outputs of weights[{i}], and it has shape "
+                    f"{second.shape[0]} × {second.shape[1]}; layers go from input to output, each (outputs, inputs)."
+                )
+        for W in layers:
+            W.flags.writeable = False
+        self.weights: tuple[Float[Array, "out in"], ...] = layers
+        self.activation: str | float = _activation(activation)
+        self.eps: float = _check.eps_of(*weights)  # precision the weights came in
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Widths from input to output."""
+        return (self.weights[0].shape[1], *(len(W) for W in self.weights))
+
+    @property
+    def depth(self) -> int:
+        """Number of weight matrices."""
+        return len(self.weights)
+
+    @property
+    def function(self) -> Float[Array, "out in"]:
+        """W_L … W_1 of a linear network."""
+        if self.activation != "linear":
+            raise InvalidInput(f"function is the matrix of a linear network, and this one is {self.activation}.")
+        return product(self.weights)
+
+    def __repr__(self) -> str:
+        kind = f"leaky ReLU {self.activation:g}" if isinstance(self.activation, float) else self.activation
+        return f"<Network: {'-'.join(map(str, self.sizes))}, {kind}>"
+
+
+def product(weights: Sequence[Float[Array, "*T out in"]]) -> Float[Array, "*T out in"]:
+    """W_L … W_1, of one set of weights or of many at once."""
+    result = weights[0]
+    for W in weights[1:]:
+        result = W @ result
+    return result
+
+
+def _activation(value: Any) -> str | float:
+    if isinstance(value, str):
+        return _check.choice("activation", value, ("linear", "relu", "tanh"))
+    slope = _check.number("activation", value)
+    if not 0 <= slope <= 1:
+        raise InvalidInput(f"activation, as the slope of a leaky ReLU, must lie between 0 and 1, and it is {slope:g}.")
+    return {0.0: "relu", 1.0: "linear"}.get(slope, slope)

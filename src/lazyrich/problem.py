@@ -1,0 +1,234 @@
+"""A task and a network make a problem; its facts are computed once and say which theorems apply.
+
+The facts are numbers with the tolerance they are judged by: how far the inputs are from white, how far the layers are
+from balanced, whether the start shares the task's modes, which ranks and signs stand in the way. The exact methods read
+nothing else when they accept or refuse (`METHODS`; the files of `exact/` enter themselves there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.alignment import Alignment, align
+from lazyrich.networks import Network
+from lazyrich.networks.network import product
+from lazyrich.tasks import Task
+
+__all__ = ["METHODS", "Canonical", "Facts", "Problem"]
+
+#: Name → refuses(facts), cheapest method first. `refuses` gives the failing condition in one sentence, or None.
+METHODS: dict[str, Callable[[Facts], str | None]] = {}
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of a problem, with the numbers behind it. `print(problem.facts)` reads well."""
+
+    sizes: tuple[int, ...]
+    activation: str | float
+    rates: tuple[float, ...]
+    weight_decay: float
+    eps: float  # precision the least precise input came in
+    tolerance: float  # what counts as zero, relative
+    whitening_error: float  # ‖Σxx − c·I‖ / c
+    input_scale: float  # c
+    balance: tuple[float, ...]  # λ of each neighbouring pair of layers
+    balance_error: float  # largest ‖D − λI‖ / (‖W_ℓ‖² + ‖W_ℓ₊₁‖²), Frobenius
+    alignment_error: float  # largest coupling between different modes, relative
+    rank_target: int
+    rank_start: int
+    determinant_obstruction: bool
+
+    @property
+    def depth(self) -> int:
+        return len(self.sizes) - 1
+
+    @property
+    def whitened(self) -> bool:
+        """Σxx = c·I."""
+        return self.whitening_error <= self.tolerance
+
+    @property
+    def balanced(self) -> bool:
+        """Each pair of neighbouring layers has D = λI."""
+        return self.balance_error <= self.tolerance
+
+    @property
+    def zero_balanced(self) -> bool:
+        return self.balanced and not any(self.balance)
+
+    @property
+    def aligned(self) -> bool:
+        """Start, layers and inputs share the task's singular vectors: the modes do not interact."""
+        return self.alignment_error <= self.tolerance
+
+    @property
+    def bottleneck(self) -> bool:
+        """A hidden layer is narrower than the target's rank."""
+        return min(self.sizes[1:-1], default=self.rank_target) < self.rank_target
+
+    @property
+    def precision(self) -> str:
+        return {2.0**-52: "float64", 2.0**-23: "float32"}.get(self.eps, "half")
+
+    @property
+    def methods(self) -> dict[str, str | None]:
+        """Each exact method, and why it does not apply (None: it does)."""
+        return {name: refuses(self) for name, refuses in METHODS.items()}
+
+    @property
+    def method(self) -> str | None:
+        """The cheapest exact method that applies."""
+        return next((name for name, reason in self.methods.items() if reason is None), None)
+
+    def __str__(self) -> str:
+        yes = {True: "yes", False: "no"}
+        lam = ", ".join(f"{value:.6g}" for value in self.balance) or "one layer"
+        rows = {
+            "network": f"{'-'.join(map(str, self.sizes))}, {self.activation}",
+            "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I within {self.whitening_error:.1e})",
+            "balanced": f"{yes[self.balanced]} (λ = {lam} within {self.balance_error:.1e})",
+            "aligned": f"{yes[self.aligned]} (coupling between modes {self.alignment_error:.1e})",
+            "ranks": f"target {self.rank_target}, start {self.rank_start}"
+            + (f", bottleneck {min(self.sizes[1:-1])}" if self.bottleneck else ""),
+            "determinant obstruction": "yes: signs of det differ, so a mode stays unlearned"
+            if self.determinant_obstruction
+            else "no",
+            "precision": f"{self.precision} (judged to {self.tolerance:.0e})"
+            + ("" if self.eps == _EPS else ": exact for a start this close to the given one"),
+        }
+        if self.rates != (1.0,) * self.depth:
+            rows["layer rates"] = ", ".join(f"{rate:g}" for rate in self.rates)
+        if self.weight_decay:
+            rows["weight decay"] = f"{self.weight_decay:g}"
+        for name, reason in self.methods.items():
+            rows[f"method {name}"] = "applies" if reason is None else f"no: {reason}"
+        return "\n".join(f"{key:<24}{value}" for key, value in rows.items())
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """The same problem as a unit-rate flow on white inputs: v_ℓ = k_ℓ W_ℓ, target, and time clock·t.
+
+    Input scale c and layer rates η only rescale (theory: section 0): k_ℓ = κ/√η_ℓ with κ^(2L−2) = Πη, target
+    Πk · Σyx/c, clock c, and weight decay per unit of the new time.
+    """
+
+    k: tuple[float, ...]
+    clock: float
+    target: Float[Array, "out in"]
+    decay: float
+
+    @property
+    def gain(self) -> float:
+        """Π k_ℓ: the network function is (product of v) / gain."""
+        return float(np.prod(self.k))
+
+
+class Problem:
+    """A task and a network that is to learn it.
+
+    `rates` is one learning rate per layer (default 1), `weight_decay` the γ of loss + ½γ Σ‖W_ℓ‖².
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
+    >>> problem.facts.method
+    'riccati'
+    """
+
+    def __init__(self, task: Task, network: Network, rates: Any = None, weight_decay: float = 0.0) -> None:
+        if not isinstance(task, Task):
+            raise InvalidInput(f"task must be a lazyrich Task, and it is a {type(task).__name__}: Task.from_data would do.")
+        if not isinstance(network, Network):
+            raise InvalidInput(f"network must be a lazyrich Network, and it is a {type(network).__name__}: Network([W1, W2]) would do.")
+        ends = (network.sizes[0], network.sizes[-1])
+        if ends != (task.d_in, task.d_out):
+            raise InvalidInput(
+                f"network must map the task's {task.d_in} inputs to its {task.d_out} outputs, and it maps "
+                f"{ends[0]} to {ends[1]}."
+            )
+        self.task = task
+        self.network = network
+        self.rates = _check.as_rates(rates, network.depth)
+        self.weight_decay = _check.positive("weight_decay", weight_decay, or_zero=True)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Whitened? balanced? aligned? which theorem applies, and why the others do not."""
+        task, network = self.task, self.network
+        eps = max(task.eps, network.eps)
+        balance, balance_error = self._balance()
+        rank_start, sign_start = _rank_and_sign(network.weights)
+        rank_target, sign_target = _rank_and_sign([task.sigma_yx])
+        full = task.d_in == task.d_out == rank_start == rank_target
+        return Facts(
+            sizes=network.sizes,
+            activation=network.activation,
+            rates=self.rates,
+            weight_decay=self.weight_decay,
+            eps=eps,
+            # half precision is held to the standard of float32: it is then simply not balanced
+            tolerance=max(1e-12, 64 * min(eps, 2.0**-23)),
+            whitening_error=task.whitening_error,
+            input_scale=task.input_scale,
+            balance=balance,
+            balance_error=balance_error,
+            alignment_error=self.alignment.error,
+            rank_target=rank_target,
+            rank_start=rank_start,
+            determinant_obstruction=full and not any(balance) and sign_start * sign_target < 0,
+        )
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        """The task's singular basis, turned within equal singular values towards the start."""
+        first, last = self.network.weights[0], self.network.weights[-1]
+        W = product(self.network.weights)
+        return align(self.task.sigma_yx, self.task.sigma_xx, W, first.T @ first, last @ last.T)
+
+    @cached_property
+    def canonical(self) -> Canonical:
+        """The same problem with unit rates and white inputs, where Σxx = c·I."""
+        L, c = self.network.depth, self.task.input_scale
+        eta = np.array(self.rates)
+        kappa = np.prod(eta) ** (1 / (2 * L - 2)) if L > 1 else 1.0
+        k = tuple(float(x) for x in kappa / np.sqrt(eta))
+        return Canonical(k, c, np.prod(k) * self.task.sigma_yx / c, self.weight_decay * self.rates[0] / c)
+
+    def _balance(self) -> tuple[tuple[float, ...], float]:
+        """λ and relative error of each pair, for v_ℓ = k_ℓ W_ℓ, which the flow conserves also with layer rates."""
+        v = [k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True)]
+        lams, worst = [], 0.0
+        for first, second in zip(v, v[1:], strict=False):
+            Q = np.vstack([first.T, second])
+            if len(Q) < Q.shape[1]:  # a wide layer: the hidden directions that no weight uses have D = 0
+                Q = np.linalg.qr(Q.T, mode="r").T
+            A, B = Q[: first.shape[1]], Q[first.shape[1] :]
+            D, size = B.T @ B - A.T @ A, np.sum(Q**2)
+            lam = np.trace(D) / len(D) if len(first) == len(D) else 0.0
+            if abs(lam) <= 64 * max(_EPS, min(self.network.eps, 2.0**-23)) * size:
+                lam = 0.0
+            lams.append(float(lam))
+            worst = max(worst, float(np.linalg.norm(D - lam * np.eye(len(D))) / size) if size else 0.0)
+        return tuple(lams), worst
+
+    def __repr__(self) -> str:
+        return f"<Problem: {self.network!r} on {self.task!r}>"
+
+
+def _rank_and_sign(weights: Any) -> tuple[int, float]:
+    """Numerical rank of a product, and the sign of its determinant where it is square."""
+    W = product(weights)
+    s = np.linalg.svd(W, compute_uv=False)
+    rank = int(np.sum(s > max(W.shape) * _EPS * s[0])) if s[0] else 0
+    return rank, float(np.linalg.slogdet(W)[0]) if W.shape[0] == W.shape[1] else 0.0
