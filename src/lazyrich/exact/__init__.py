@@ -1,0 +1,14 @@
+"""Closed forms, one per file. Each has NAME, CITATION, `refuses(facts)` and `solution(problem)`.
+
+To add one, write such a file and enter it below, cheapest first: `problem.facts` and `solve` then know it.
+"""
+
+from types import ModuleType
+
+from lazyrich.exact import deep_modes, modes, riccati, shallow
+from lazyrich.problem import METHODS
+
+__all__ = ["FILES", "deep_modes", "modes", "riccati", "shallow"]
+
+FILES: dict[str, ModuleType] = {file.NAME: file for file in (shallow, modes, riccati, deep_modes)}
+METHODS.update({name: file.refuses for name, file in FILES.items()})

@@ -48,7 +48,7 @@ class Evaluation:
         self.identity = make(np.eye(len(piv)))
 
     def factors(self, t: Any) -> tuple[Any, Any]:
-        """OY (T, n, k) and A (T, k, k) at the times `t` (T,)."""
+        """Y (T, n, k) and A (T, k, k) at the times `t` (T,)."""
         xp, t = self.xp, t[:, None]
         faded = xp.exp(-2 * self.w_column * t)
         g = self.resting * t - (1 - self.resting) * xp.expm1(-2 * self.w_abs * t) / (2 * self.w_safe)
@@ -56,7 +56,7 @@ class Evaluation:
         E = self.L * xp.exp(self.exponent * t[:, :, None]) * m[:, None, :]
         X = xp.sqrt(g)[:, :, None] * E
         A = xp.matrix_transpose(X) @ X + self.identity * (faded * m**2)[:, None, :]
-        return self.O @ (xp.exp(self.w_below * t)[:, :, None] * E), A
+        return xp.exp(self.w_below * t)[:, :, None] * E, A
 
     def __call__(self, t: Any, block: str) -> Any:
         """"gram" (T, n, n), or "function" (T, d_out, d_in): its lower left block alone."""
@@ -65,9 +65,16 @@ class Evaluation:
         pieces = []
         for i in range(0, t.shape[0], step):
             Y, A = self.factors(t[i : i + step])
+            Y = self.O @ Y
             right = self.xp.matrix_transpose(Y[:, columns, :])
             pieces.append(Y[:, rows, :] @ self.xp.linalg.solve(A, right))
         return self.xp.concat(pieces, axis=0)
+
+
+    def rows(self, t: float) -> Array:
+        """P(t) = OᵀQ(t) up to a rotation of the hidden units, Y R^{−T} with A = RRᵀ; NumPy only."""
+        Y, A = self.factors(np.array([t]))
+        return np.asarray(np.linalg.solve(np.linalg.cholesky(A[0]), Y[0].T).T)
 
 
 def blocks(block: str, d_in: int) -> tuple[slice, slice]:

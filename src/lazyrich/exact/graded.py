@@ -22,7 +22,7 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 
-__all__ = ["Graded", "Spectrum", "grade", "spectrum"]
+__all__ = ["Graded", "Spectrum", "grade", "resume", "spectrum"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -133,6 +133,12 @@ def grade(
     cutoff = 16 * np.sqrt(len(P)) * eps * size
     L, rows, pivots, missed, novelty = _echelon(P, F.w, cutoff, push * size)
     return Graded(F, L, pivots, rows @ back, missed, novelty, lam, decay)
+
+
+def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
+    """The same problem from another state, given in the eigenbasis of F."""
+    L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, 0.0, 0.0)
+    return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, graded.balance, graded.decay)
 
 
 def _echelon(

@@ -9,6 +9,7 @@ single neuron and Dominé's λ family. Sources: Fukumizu 1998, Braun et al. 2022
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.exact.evaluate import Evaluation
 from lazyrich.exact.evaluate_blas import BlasEvaluation
-from lazyrich.exact.graded import Graded, grade
+from lazyrich.exact.graded import Graded, grade, resume
+from lazyrich.exact.hidden_basis import follow
 from lazyrich.problem import Facts, Problem
 
 __all__ = ["CITATION", "NAME", "Riccati", "refuses", "solution"]
@@ -114,15 +116,23 @@ class Riccati:
             losses[i] = np.vdot(W, W)
         return losses * (self.clock / gain**2 / 2) + task.loss_floor
 
-    def factor(self, times: Float[Array, " T"]) -> Float[Array, "T n k"]:
-        """Q(t) up to a rotation of the hidden units, with QQᵀ(t) exact."""
-        Y, A = self._stacked.factors(self.clock * times)
-        R = np.linalg.cholesky(A)
-        return np.swapaxes(np.linalg.solve(R, np.swapaxes(Y, 1, 2)), 1, 2)
+    def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
+        """W1(t) and W2(t) in the given hidden basis: exact Gram matrix, rotation to about 1e-11."""
+        Q = self.scale[:, None] * follow(self.graded, self.clock * times)
+        d_in = self.problem.task.d_in
+        return [np.ascontiguousarray(np.swapaxes(Q[:, :d_in], 1, 2)), Q[:, d_in:]]
 
     def analytic(self, times: Any) -> dict[str, Any]:
         """The Gram matrix at complex times, for derivatives by complex step."""
         return {"gram": self._stacked(self.clock * times, "gram")}
+
+    def restarted(self, time: float) -> Riccati:
+        """The solution from the state at `time` on, row by row, so that small modes keep their digits."""
+        later = copy(self)
+        later.__dict__.pop("_stacked", None)
+        later.__dict__.pop("_looped", None)
+        later.graded = resume(self.graded, self._stacked.rows(self.clock * time))
+        return later
 
     def on_device(self, times: Any, xp: Any, **creation: Any) -> Evaluation:
         """The same evaluation with the arrays of another library."""

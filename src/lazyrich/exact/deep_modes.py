@@ -1,0 +1,179 @@
+"""Deep networks, balanced and aligned with the task: every mode alone, at any depth L ≥ 3 (theory: section 3).
+
+    ȧ = L |a|^{2−2/L} (s − a d)
+
+has no closed form for a(t), but one for the time. With x = |a|^{1/L} in units where s/d = 1, t is, up to a constant,
+
+    rising  (0 < a < s):  x^{2−L}/(2−L) + x²/2 · ₂F₁(1, 2/L; 1 + 2/L; x^L)
+    falling (a > s):      x^{2−2L}/(2L−2) · ₂F₁(1, 2 − 2/L; 3 − 2/L; x^{−L})
+    fading  (a < 0 < s):  x^{2−2L}/(2L−2) · ₂F₁(1, 2 − 2/L; 3 − 2/L; −x^{−L})      it cannot cross zero
+
+and is inverted by Newton's method. Modes with s = 0 decay by a power law. The frames between the layers do not turn, so the weights
+follow. Conditions: linear, three layers or more, all layers zero-balanced, start and inputs aligned with the task, no weight decay.
+Source: Saxe et al. 2014.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import hyp2f1
+
+from lazyrich._typing import Array, Float
+from lazyrich.problem import Facts, Problem
+
+__all__ = ["CITATION", "NAME", "DeepModes", "deep_mode_strength", "half_time", "refuses", "solution"]
+
+NAME = "deep_modes"
+CITATION = ("saxe2014",)
+
+_RISING, _FALLING, _FADING = 0, 1, 2
+
+
+def refuses(facts: Facts) -> str | None:
+    """Why this method does not apply, in one sentence, or None if it does."""
+    if facts.depth < 3:
+        return f"it solves three layers or more, and this network has {facts.depth}"
+    if facts.activation != "linear":
+        return f"it solves linear networks, and this one is {facts.activation}"
+    if not facts.zero_balanced:
+        off = max([facts.balance_error, *map(abs, facts.balance)])
+        return f"it needs zero-balanced layers (W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ), and these are off by {off:.2g}"
+    if not facts.aligned:
+        return f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+    if facts.weight_decay:
+        return f"it has no weight decay, and this problem has {facts.weight_decay:g}"
+    return None
+
+
+def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
+    """a(t) of ȧ = L |a|^{2−2/L} (s − a) for L ≥ 3; s, a0 and times broadcast, and times may be complex."""
+    s, a0 = np.asarray(s, dtype=float), np.asarray(a0, dtype=float)
+    s, a0, times = np.broadcast_arrays(s, a0, times)
+    a = np.zeros(a0.shape, dtype=times.dtype)
+    small = (a0 != 0) & (np.abs(s) <= 1e-14 * np.abs(a0))
+    a[small] = np.sign(a0[small]) * (
+        np.abs(a0[small]) ** (2 / L - 2) + (2 * L - 2) * times[small]
+    ) ** (-L / (2 * L - 2))
+    run = (a0 != 0) & ~small
+    if run.any():
+        sign, target = np.sign(a0[run]), np.abs(s[run])
+        x0 = (np.abs(a0[run]) / target) ** (1 / L)
+        course = np.where(sign * s[run] < 0, _FADING, np.where(x0 < 1, _RISING, _FALLING))
+        a[run] = sign * target * _advance(L, x0, course, times[run] * target ** (2 - 2 / L)) ** L
+    return a
+
+
+def half_time(L: int, s: Any, a0: Any) -> Any:
+    """Time from a0 to s/2, for 0 < a0 < s/2 and L ≥ 3."""
+    x0, x1 = (np.asarray(a0) / s) ** (1 / L), 0.5 ** (1 / L)
+    rising = np.full(np.shape(x0), _RISING)
+    return (_time(L, x1, rising) - _time(L, x0, rising)) / np.asarray(s) ** (2 - 2 / L)
+
+
+def solution(problem: Problem) -> DeepModes:
+    """The solution of a problem, set up once, to be evaluated at any times."""
+    return DeepModes(problem, problem.canonical.gain * problem.alignment.a)
+
+
+class DeepModes:
+    """a(t) of every mode, in the units of the canonical problem."""
+
+    def __init__(self, problem: Problem, a0: Float[Array, " m"]) -> None:
+        fit = problem.alignment
+        self.problem, self.L, self.a0 = problem, problem.network.depth, a0
+        self.start = problem.canonical.gain * fit.a
+        rounding = 64 * 2.0**-52 * np.abs(self.start).max(initial=0.0)
+        self.a0 = np.where(np.abs(a0) <= rounding, 0.0, a0)
+        self.d = fit.d
+        self.s = problem.canonical.gain * np.divide(fit.s, fit.d, out=np.zeros_like(fit.s), where=fit.d > 0)
+
+    def strengths(self, times: Any) -> Any:
+        return deep_mode_strength(self.L, self.s, self.a0, self.d * times[:, None])
+
+    def function(self, times: Any) -> Any:
+        fit, m = self.problem.alignment, len(self.s)
+        return (fit.U[:, :m] * (self.strengths(times) / self.problem.canonical.gain)[:, None, :]) @ fit.V[:, :m].T
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        return self.problem.task.loss(self.function(times))
+
+    def weights(self, times: Any) -> list[Any]:
+        """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers stay."""
+        fit, m = self.problem.alignment, len(self.s)
+        used = self.start != 0
+        ratio = self.strengths(times) / np.where(used, self.start, 1.0)
+        growth = np.where(used, ratio, 1.0) ** (1 / self.L)
+        frame, layers = fit.V, []  # columns: where each mode stands before this layer
+        for i, W in enumerate(self.problem.network.weights):
+            if i == self.L - 1:
+                layers.append((fit.U[:, :m] * growth[:, None, :]) @ (fit.U.T @ W)[:m] + fit.U[:, m:] @ (fit.U.T @ W)[m:])
+                continue
+            image = W @ frame[:, :m]
+            layers.append((image * growth[:, None, :]) @ frame[:, :m].T + (W - image @ frame[:, :m].T))
+            length = np.linalg.norm(image, axis=0)
+            frame = image / np.where(length > 0, length, 1.0)
+        return layers
+
+    def analytic(self, times: Any) -> dict[str, Any]:
+        return {"weights": self.weights(times)}
+
+    def restarted(self, time: float) -> DeepModes:
+        return DeepModes(self.problem, self.strengths(np.array([time]))[0])
+
+
+def _time(L: int, x: Any, course: Any) -> Any:
+    """The times of the header; rising: increasing in x, otherwise decreasing."""
+    u = x**L
+    rising, sign = course == _RISING, np.where(course == _FADING, -1.0, 1.0)
+    up = x ** (2 - L) / (2 - L) + x**2 / 2 * _two_f_one(2 / L, np.where(rising, u, 0.0))
+    down = x ** (2 - 2 * L) / (2 * L - 2) * _two_f_one(2 - 2 / L, np.where(rising, 0.0, sign / u))
+    return np.where(rising, up, down)
+
+
+def _two_f_one(b: float, z: Any) -> Any:
+    """₂F₁(1, b; 1 + b; z) for z < 1. SciPy's real routine loses all digits near z = 1 (for b = 4/3, 1.8, …); its complex one does not."""
+    if np.iscomplexobj(z):
+        return hyp2f1(1, b, 1 + b, z)
+    return np.where(z > 0, hyp2f1(1, b, 1 + b, np.maximum(z, 0.0) + 0j).real, hyp2f1(1, b, 1 + b, np.minimum(z, 0.0)))
+
+
+def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
+    """x(t) from x0, by Newton's method in v = logit x^L (rising), −log(x^L − 1) (falling) or −log x (fading).
+
+    In these, time and its slope are smooth and increasing over the whole course. Steps are bounded, so that a flat slope cannot throw the
+    iteration far beyond the solution; beyond v = 60 a mode has reached its end to the last bit.
+    """
+    clock = _time(L, x0, course) + np.real(t)
+    with np.errstate(divide="ignore"):
+        u0 = x0**L
+        v = np.choose(course, [np.log(u0) - np.log(np.abs(1 - u0)), -np.log(np.abs(u0 - 1)), -np.log(x0)])
+    last = np.where(course == _FADING, np.inf, 60.0)
+    v = np.minimum(v, last)
+    for _ in range(400):
+        x, slope = _position(L, v, course)
+        step = np.clip((clock - _time(L, x, course)) / slope, -4.0, 4.0)
+        step = np.where(np.isnan(step) | ((v >= last) & (step > 0)), 0.0, step)
+        v = np.minimum(v + step, last)
+        # what counts is the change of x, which is small where v runs off to the end of the course
+        if np.all(np.abs(step) * np.where(course == _FADING, 1.0, np.exp(-np.maximum(v, 0.0))) <= 4e-16 * np.maximum(1, np.abs(v))):
+            break
+    if np.iscomplexobj(t):  # a complex time, for its derivative: two further steps off the real solution
+        clock = clock + 1j * np.imag(t)
+        v = v.astype(complex)
+        for _ in range(2):
+            x, slope = _position(L, v, course)
+            step = (clock - _time(L, x, course)) / slope
+            v = np.where(v.real < 30, v + 1j * step.imag, v)
+    return _position(L, v, course)[0]
+
+
+def _position(L: int, v: Any, course: Any) -> tuple[Any, Any]:
+    """x and dt/dv at v."""
+    rising = (1 / (1 + np.exp(-np.where(course == _RISING, v, 0.0)))) ** (1 / L)
+    falling = (1 + np.exp(-np.where(course == _FALLING, v, 0.0))) ** (1 / L)
+    fading = np.exp(-np.where(course == _FADING, v, 0.0))
+    x = np.where(course == _RISING, rising, np.where(course == _FALLING, falling, fading))
+    slope = np.where(course == _FADING, x ** (2 - L) / (1 + x**L), np.where(course == _RISING, x ** (2 - L), x ** (2 - 2 * L)) / L)
+    return x, slope

@@ -1,0 +1,178 @@
+"""Two layers, aligned with the task: every mode alone, each with its own balance (theory: sections 1 and 3).
+
+With p = W1 v, q = W2ᵀ u, a = q·p and N = ‖p‖² + ‖q‖² for one mode of strength s and input variance d,
+
+    ȧ = N (s − a d),     N² − 4a² = l² is conserved      (l = |λ| where p and q are parallel)
+
+so in units where d = 1 the sum z = N + 2a obeys a Riccati equation, whose solution is a ratio of two positive sums:
+
+    K = √(l² + 4s²),  n = √z,  n' = l/n:     z(t) = [n (cosh + 2s/K sinh) + n' l/K sinh] / [n sinh/K + (cosh − 2s/K sinh)/n]
+
+at Kt/2. Nothing cancels, whatever the sizes of l, a and s. A mode with a < 0 is the mirror image (z̄ = N − 2a); with l = 0 it cannot
+cross zero, and decays. With weight decay, which l = 0 allows, the same is a logistic curve towards s − γ.
+
+The weights follow: p ± q change by the factors (z/z0)^{±½}. Conditions: two linear layers, start and inputs aligned with the task
+(`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et al. 2024 and Dominé et al. 2025 (l ≠ 0); the stable form is ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.problem import Facts, Problem
+
+__all__ = ["CITATION", "NAME", "Modes", "mode_strength", "refuses", "solution"]
+
+NAME = "modes"
+CITATION = ("saxe2014", "domine2025")
+
+
+class ModeState(NamedTuple):
+    """Strength a, and by which factor p + q and p − q have changed."""
+
+    a: Any
+    sum_factor: Any
+    difference_factor: Any
+
+
+def refuses(facts: Facts) -> str | None:
+    """Why this method does not apply, in one sentence, or None if it does."""
+    if facts.depth != 2:
+        return f"it solves two layers, and this network has {facts.depth}"
+    if facts.activation != "linear":
+        return f"it solves linear networks, and this one is {facts.activation}"
+    if not facts.aligned:
+        return f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+    if facts.weight_decay and not facts.zero_balanced:
+        return f"with weight decay it needs λ = 0, and the layers are off by {_imbalance(facts):.2g}"
+    if facts.weight_decay and facts.rates[0] != facts.rates[1]:
+        return f"with weight decay it needs equal layer rates, and they are {facts.rates[0]:g} and {facts.rates[1]:g}"
+    return None
+
+
+def _imbalance(facts: Facts) -> float:
+    return max(abs(facts.balance[0]), facts.balance_error)
+
+
+def mode_strength(s: Any, a0: Any, lam: Any, times: Any) -> Any:
+    """a(t) of ȧ = √(λ² + 4a²)(s − a): Saxe's curve for λ = 0, Dominé's for λ ≠ 0. Shapes broadcast.
+
+    >>> float(mode_strength(2.0, 0.5, 0.0, 0.3)) == 2 / (1 + 3 * np.exp(-1.2))
+    True
+    """
+    s, a0, lam, times = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (s, a0, lam, times)))
+    return _evolve(s, a0, np.abs(lam), times).a
+
+
+def solution(problem: Problem) -> Modes:
+    """The solution of a problem, set up once, to be evaluated at any times."""
+    fit, (k1, k2) = problem.alignment, problem.canonical.k
+    W1, W2 = problem.network.weights
+    return Modes(problem, k1 * W1 @ fit.V, k2 * fit.U.T @ W2)
+
+
+class Modes:
+    """p(t) and q(t) of every mode, in the units of the canonical problem."""
+
+    def __init__(self, problem: Problem, P: Float[Array, "h in"], Q: Float[Array, "out h"]) -> None:
+        """`P` holds p_α in its columns and `Q` holds q_α in its rows, directions without a partner last."""
+        fit, self.k = problem.alignment, problem.canonical.k
+        m, gain = len(fit.s), problem.canonical.gain
+        self.problem, self.P, self.Q = problem, P, Q
+        self.p, self.q = P.T[:m], Q[:m]
+        self.d, self.s, self.gamma = fit.d, gain * fit.s, problem.weight_decay * problem.rates[0]
+        self.a0 = np.sum(self.p * self.q, axis=1)
+        lam = np.sum(self.q**2, axis=1) - np.sum(self.p**2, axis=1)
+        # ‖p‖²‖q‖² − a² by the part of q that is orthogonal to p, which does not cancel
+        p2 = np.sum(self.p**2, axis=1)
+        q_aside = self.q - (self.a0 / np.where(p2 > 0, p2, 1.0))[:, None] * self.p
+        self.l = np.sqrt(lam**2 + 4 * p2 * np.sum(q_aside**2, axis=1))
+        rounding = 64 * max(problem.network.eps, 2.0**-52) * (p2 + np.sum(self.q**2, axis=1))
+        self.l = np.where(self.l <= rounding, 0.0, self.l)
+
+    def state(self, times: Any) -> ModeState:
+        """The modes at the times of the problem (T, m)."""
+        t = times[:, None]
+        if self.gamma:
+            return _evolve_decaying(self.s, self.a0, self.d, self.gamma, t)
+        target = np.divide(self.s, self.d, out=np.zeros_like(self.s), where=self.d > 0)  # inputs never seen: no change
+        return _evolve(target, self.a0, self.l, self.d * t)
+
+    def weights(self, times: Any) -> list[Any]:
+        """W1(t) and W2(t), in the given hidden basis."""
+        fit, m, state = self.problem.alignment, len(self.s), self.state(times)
+        plus = state.sum_factor[:, :, None] * (self.p + self.q) / 2
+        minus = state.difference_factor[:, :, None] * (self.p - self.q) / 2
+        P = np.repeat(self.P.T[None].astype(plus.dtype), len(times), axis=0)
+        Q = np.repeat(self.Q[None].astype(plus.dtype), len(times), axis=0)
+        if self.gamma:  # directions without a partner shrink too
+            shrink = np.exp(-self.gamma * times)[:, None, None]
+            P, Q = P * shrink, Q * shrink
+        P[:, :m], Q[:, :m] = plus + minus, plus - minus
+        return [np.swapaxes(P, 1, 2) @ fit.V.T / self.k[0], fit.U @ Q / self.k[1]]
+
+    def function(self, times: Any) -> Any:
+        """W2W1(t) = Σ a(t) u vᵀ."""
+        fit, m = self.problem.alignment, len(self.s)
+        return (fit.U[:, :m] * (self.state(times).a / self.problem.canonical.gain)[:, None, :]) @ fit.V[:, :m].T
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        return self.problem.task.loss(self.function(times))
+
+    def analytic(self, times: Any) -> dict[str, Any]:
+        return {"weights": self.weights(times)}
+
+    def restarted(self, time: float) -> Modes:
+        fit = self.problem.alignment
+        W1, W2 = (W[0] for W in self.weights(np.array([time])))
+        return Modes(self.problem, self.k[0] * W1 @ fit.V, self.k[1] * fit.U.T @ W2)
+
+
+def _evolve(s: Any, a0: Any, l: Any, t: Any) -> ModeState:
+    """The stable form of the header, for both signs of a; mirrored modes see −s."""
+    K = np.sqrt(l**2 + 4 * s**2)
+    safe_K = np.where(K > 0, K, 1.0)
+    faded = np.exp(-K * t)  # cosh and sinh below are divided by e^{Kt/2}
+    sinh_over_K = np.where(K > 0, -np.expm1(-K * t) / (2 * safe_K), t / 2)
+
+    def rise(x: Any) -> Any:  # cosh + x/K sinh
+        return (1 + faded) / 2 + x * sinh_over_K
+
+    def fall(x: Any, rest: Any) -> Any:  # cosh − x/K sinh with K² = x² + rest², written without cancellation
+        return np.where(K > 0, (rest**2 / np.where(K > 0, K + x, 1.0) + (K + x) * faded) / (2 * safe_K), 1.0)
+
+    mirrored = a0 < 0
+    n = np.sqrt(np.sqrt(l**2 + 4 * a0**2) + 2 * np.abs(a0))  # √ of the larger of N ± 2a
+    over_n = np.divide(1.0, n, out=np.zeros_like(n), where=n > 0)
+    n_other = l * over_n
+    major = np.where(mirrored, fall(2 * s, l), rise(2 * s)) * n + l * sinh_over_K * n_other
+    minor = np.where(mirrored, rise(2 * s), fall(2 * s, l)) * over_n + sinh_over_K * n  # z = major / minor
+
+    # |a| = (major − l·minor)(major + l·minor) / (4 major·minor). The difference would cancel where l ≫ |a|.
+    total = n + n_other
+    apart = np.divide(4 * np.abs(a0), total, out=np.zeros_like(n), where=total > 0)  # n − n_other
+    moved = 2 * s * sinh_over_K * total
+    difference = apart * fall(l, 2 * s) + np.where(mirrored, -moved, moved)
+    difference = np.where(mirrored & (n_other < n / 2), major - l * minor, difference)
+    present = n > 0
+    safe_major, safe_minor = np.where(present, major, 1.0), np.where(present, minor, 1.0)
+    a = difference * (major + l * minor) / (4 * safe_major * safe_minor)
+    growth = np.where(present, np.sqrt(safe_major / safe_minor) * over_n, 1.0)
+    return ModeState(
+        np.where(mirrored, -a, a), np.where(mirrored, 1 / growth, growth), np.where(mirrored, growth, 1 / growth)
+    )
+
+
+def _evolve_decaying(s: Any, a0: Any, d: Any, gamma: float, t: Any) -> ModeState:
+    """l = 0 with weight decay: |a| follows a logistic curve of rate ±s − γ, written with falling exponentials only."""
+    size, mirrored = np.abs(a0), a0 < 0
+    r = np.where(mirrored, -s, s) - gamma
+    faded = np.exp(-2 * np.abs(r) * t)
+    integral = np.where(r == 0, 2 * t, -np.expm1(-2 * np.abs(r) * t) / np.where(r == 0, 1.0, np.abs(r)))
+    growth = np.where(r > 0, 1 / (faded + size * d * integral), faded / (1 + size * d * integral))
+    a = size * growth
+    factor = np.sqrt(growth)  # of p + q, or of p − q where mirrored; the other is zero and stays zero
+    return ModeState(np.where(mirrored, -a, a), factor, factor)

@@ -1,0 +1,67 @@
+"""Shallow networks: gradient flow of linear regression, for any input correlation.
+
+    Ẇ = η (Σyx − W (Σxx + γI))        W(t) = T + (W(0) − T) e^{−η(Σxx + γI)t},   T = Σyx (Σxx + γI)⁻¹
+
+Directions that the inputs never excite (null space of Σxx, without weight decay) keep their start for ever, which is what the
+formula says when T is the least-norm solution. Conditions: one layer, linear.
+Source: Saxe et al. 2019; theory: section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.problem import Facts, Problem
+
+__all__ = ["CITATION", "NAME", "Shallow", "refuses", "solution"]
+
+NAME = "shallow"
+CITATION = ("saxe2019",)
+
+
+def refuses(facts: Facts) -> str | None:
+    """Why this method does not apply, in one sentence, or None if it does."""
+    if facts.depth != 1:
+        return f"it solves one layer, and this network has {facts.depth}"
+    if facts.activation != "linear":
+        return f"it solves linear networks, and this one is {facts.activation}"
+    return None
+
+
+def solution(problem: Problem) -> Shallow:
+    """The solution of a problem, set up once, to be evaluated at any times."""
+    return Shallow(problem, problem.network.weights[0])
+
+
+class Shallow:
+    """W(t), exact for every direction of the inputs."""
+
+    def __init__(self, problem: Problem, start: Float[Array, "out in"]) -> None:
+        d, self.V = np.linalg.eigh(problem.task.sigma_xx)  # Σxx = V diag(d) Vᵀ
+        seen = d > len(d) * np.finfo(np.float64).eps * d[-1]
+        d = np.where(seen, d, 0.0) + problem.weight_decay
+        self.problem, self.start = problem, start
+        self.rate = problem.rates[0] * d
+        S = np.where(seen, problem.task.sigma_yx @ self.V, 0.0)
+        self.T = S / np.where(d > 0, d, 1.0)
+        self.T[:, d == 0] = 0.0
+
+    def function(self, times: Any) -> Any:
+        """The input–output map W(t) at each time, also at complex times."""
+        decay = np.exp(-self.rate * times[:, None, None])
+        return (self.T + (self.start @ self.V - self.T) * decay) @ self.V.T
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        return self.problem.task.loss(self.function(times))
+
+    def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
+        return [self.function(times)]
+
+    def analytic(self, times: Any) -> dict[str, Any]:
+        return {"weights": [self.function(times)]}
+
+    def restarted(self, time: float) -> Shallow:
+        return Shallow(self.problem, self.function(np.array([time]))[0])

@@ -1,0 +1,124 @@
+"""`solve`: the exact solution that applies, or the reasons why none does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.exact import FILES
+from lazyrich.exact.riccati import Riccati
+from lazyrich.problem import Problem
+from lazyrich.trajectory import Trajectory
+
+__all__ = ["NoExactSolution", "solve"]
+
+
+class NoExactSolution(ValueError):
+    """No closed form applies; the message names the conditions that fail, by how much, and the call that would work."""
+
+
+def solve(
+    problem: Problem,
+    times: Any,
+    *,
+    method: str | None = None,
+    on_separatrix: str = "stay",
+    perturbation: float = 1e-12,
+    device_arrays: bool = False,
+) -> Trajectory:
+    """The exact trajectory of a problem at the given times.
+
+    The cheapest closed form that applies is taken, unless `method` names one; `traj.method` says which. A start on the separatrix stays on
+    it, as the theorem says, and `traj.notes` tells; `on_separatrix="perturb"` moves it off by `perturbation` (relative to the weights) to show the
+    escape: such a start is balanced only up to that size. With `device_arrays=True` the evaluation runs where the array `times` lives (JAX,
+    PyTorch, CuPy), and function and Gram matrix come back as such arrays.
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+    >>> lr.solve(problem, [0.0, 1.0, 10.0]).function.ravel().round(6)
+    array([0.01    , 0.430763, 2.      ])
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    chosen = _choose(problem, method)
+    push = _push(chosen, on_separatrix, perturbation)
+    if device_arrays:
+        from lazyrich.exact.on_device import solve_on_device
+
+        if chosen != "riccati":
+            raise InvalidInput(f"device_arrays works with the method riccati, and this problem is solved by {chosen}.")
+        return solve_on_device(problem, times, Riccati(problem, push), _notes(problem, None), push)
+    checked = _check.as_times(times)
+    solution: Any = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
+    parts = {
+        "function": lambda: solution.function(checked),
+        "loss": lambda: solution.loss(checked),
+        "weights": lambda: solution.weights(checked),
+    }
+    if hasattr(solution, "gram"):
+        parts["gram"] = lambda: solution.gram(checked)
+    return Trajectory(
+        problem,
+        checked,
+        chosen,
+        parts,
+        citations=FILES[chosen].CITATION,
+        solution=solution,
+        notes=_notes(problem, solution),
+        pushed=push,
+    )
+
+
+def _choose(problem: Problem, method: str | None) -> str:
+    reasons = problem.facts.methods
+    if method is not None:
+        method = _check.choice("method", method, tuple(FILES))
+        reasons = {method: reasons[method]}
+    for name, reason in reasons.items():
+        if reason is None:
+            return name
+    # the methods for this number of layers say most: they come first
+    told = sorted(reasons.items(), key=lambda item: "layer" in str(item[1]).split(",")[0])
+    listed = "; ".join(f"{name}: {reason}" for name, reason in told)
+    raise NoExactSolution(f"no exact solution applies. {listed}. {_advice(problem)}")
+
+
+def _advice(problem: Problem) -> str:
+    if problem.network.activation == "linear":
+        return "lr.flow(problem, times) integrates this problem."
+    return "lr.descend(problem, rate=…, steps=…) trains this network step by step."
+
+
+def _push(method: str, on_separatrix: str, perturbation: float) -> float:
+    if _check.choice("on_separatrix", on_separatrix, ("stay", "perturb")) == "stay":
+        return 0.0
+    if method != "riccati":
+        raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and this problem is solved by {method}.")
+    size = _check.positive("perturbation", perturbation)
+    if size >= 1:
+        raise InvalidInput(f"perturbation must be below 1, a fraction of the weights, and it is {size:g}.")
+    return size
+
+
+def _notes(problem: Problem, solution: Any) -> tuple[str, ...]:
+    notes = []
+    if isinstance(solution, Riccati) and len(solution.graded.missed):
+        count = len(solution.graded.missed)
+        notes.append(
+            f"the start lies on the separatrix of {count} direction{'s' * (count > 1)} and stays on it: lr.fate(problem) says which"
+            " modes are missed, on_separatrix='perturb' shows the escape"
+        )
+    elif isinstance(solution, Riccati) and solution.graded.separatrix_distance < 1e-4:
+        distance = solution.graded.separatrix_distance
+        notes.append(
+            f"the start is close to the separatrix (distance {distance:.1e}): expect a relative error near {np.finfo(float).eps / distance:.0e}"
+        )
+    if problem.facts.precision != "float64":
+        notes.append(
+            f"the weights or data came in {problem.facts.precision}: balanced within {problem.facts.balance_error:.1e}, and the curve is exact"
+            " for a start that close"
+        )
+    return tuple(notes)

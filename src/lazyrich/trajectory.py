@@ -1,0 +1,157 @@
+"""A problem and a method make a trajectory: the one result type, which everything else reads.
+
+Exact trajectories hold their solution and compute a quantity when it is first asked for. Sampled ones (`flow`, `descend`) hold what was recorded,
+and derive the rest from the weights where those were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from lazyrich._check import InvalidInput, count
+from lazyrich._typing import Array, Float
+from lazyrich.certificate import Certificate, certify
+from lazyrich.citations import BIBTEX
+from lazyrich.networks import Network
+from lazyrich.networks.network import product
+from lazyrich.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["Solution", "Trajectory"]
+
+
+class Solution(Protocol):
+    """What a file of `exact/` hands over: a problem solved once, to be evaluated at any times."""
+
+    def function(self, times: Any) -> Any: ...
+    def loss(self, times: Any) -> Any: ...
+    def weights(self, times: Any) -> list[Any]: ...
+    def analytic(self, times: Any) -> dict[str, Any]:
+        """Weights or Gram matrix at complex times, analytic in them."""
+
+    def restarted(self, time: float) -> Solution:
+        """The solution that starts where this one is at `time`."""
+
+
+class Trajectory:
+    """What a network does over time.
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
+    >>> traj = lr.solve(problem, [0.0, 50.0, 200.0])
+    >>> traj.function.shape, traj.method
+    ((3, 8, 8), 'riccati')
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        times: Any,
+        method: str,
+        parts: Mapping[str, Any | Callable[[], Any]],
+        *,
+        citations: tuple[str, ...] = (),
+        solution: Solution | None = None,
+        status: str = "complete",
+        notes: tuple[str, ...] = (),
+        pushed: float = 0.0,
+    ) -> None:
+        self.problem = problem
+        self.times = times
+        self.method = method
+        self.citation = "\n\n".join(BIBTEX[key] for key in citations)
+        self.solution = solution
+        self.status = status  # "complete", or what stopped the run and when
+        self.notes = notes  # what a reader should know: separatrix, precision
+        self.pushed = pushed  # size of the push off the separatrix, 0 if none
+        self._parts = dict(parts)
+
+    @property
+    def function(self) -> Float[Array, "T out in"]:
+        """The input–output map W_L…W_1 at each time."""
+        return self._part("function")
+
+    @property
+    def loss(self) -> Float[Array, " T"]:
+        """½ mean‖y − ŷ‖² (or the sum) at each time, without the weight decay term."""
+        return self._part("loss")
+
+    @property
+    def gram(self) -> Float[Array, "T n n"]:
+        """QQᵀ of a two-layer linear network: [[W1ᵀW1, (W2W1)ᵀ], [W2W1, W2W2ᵀ]]."""
+        return self._part("gram")
+
+    @property
+    def weights(self) -> list[Float[Array, "T out in"]]:
+        """The weights of each layer at each time, in the given hidden basis."""
+        return self._part("weights")
+
+    def network(self, index: int = -1) -> Network:
+        """The network as it is at one of the times, to start another problem from."""
+        steps = len(self.times)
+        if not -steps <= index < steps:
+            raise InvalidInput(f"index must lie between {-steps} and {steps - 1}, and it is {count('index', index, least=index)}.")
+        return Network([np.asarray(W[index]) for W in self.weights], self.problem.network.activation)
+
+    def certificate(self) -> Certificate:
+        """Evidence for this trajectory that is independent of how it was made."""
+        return certify(self)
+
+    def knows(self, name: str) -> bool:
+        """Whether a quantity was recorded, or can be had."""
+        return name in self._parts or ("weights" in self._parts and (name != "gram" or self.problem.network.depth == 2))
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Times, loss, function and (for two layers) the Gram matrix, with named dimensions."""
+        try:
+            import xarray
+        except ImportError:
+            raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        data: dict[str, Any] = {}
+        if self.knows("loss"):
+            data["loss"] = (("time",), np.asarray(self.loss), {"long_name": "loss"})
+        if self.knows("function") and self.problem.network.activation == "linear":
+            data["function"] = (("time", "output", "input"), np.asarray(self.function), {"long_name": "network function"})
+        if self.knows("gram") and self.problem.network.depth == 2 and self.problem.network.activation == "linear":
+            data["gram"] = (("time", "unit", "unit_"), np.asarray(self.gram), {"long_name": "Gram matrix QQᵀ"})
+        attributes = {"method": self.method, "citation": self.citation, "status": self.status}
+        time = ("time", np.asarray(self.times), {"long_name": "time", "units": "learning rate × steps"})
+        return xarray.Dataset(data, coords={"time": time}, attrs=attributes)
+
+    def _part(self, name: str) -> Any:
+        if name not in self._parts:
+            self._parts[name] = self._derive(name)
+        elif callable(self._parts[name]):
+            self._parts[name] = self._parts[name]()
+        return self._parts[name]
+
+    def _derive(self, name: str) -> Any:
+        """From the weights, where they were recorded."""
+        network = self.problem.network
+        if name == "gram" and (network.depth != 2 or network.activation != "linear"):
+            raise AttributeError(
+                f"gram belongs to two-layer linear networks, and this one is {network!r}; weights may be there instead."
+            )
+        if name == "function" and network.activation != "linear":
+            raise AttributeError(f"function is the matrix of a linear network, and this one is {network!r}.")
+        if "weights" not in self._parts:
+            kept = ", ".join(self._parts)
+            raise AttributeError(f"{name} was not recorded (only {kept}): ask for it with record=({name!r}, …).")
+        if name == "gram":
+            W1, W2 = self.weights
+            Q = np.concatenate([np.swapaxes(W1, 1, 2), W2], axis=1)
+            return Q @ np.swapaxes(Q, 1, 2)
+        if name == "function":
+            return product(self.weights)
+        if network.activation == "linear":
+            return self.problem.task.loss(self.function)
+        raise AttributeError(f"{name} was not recorded: ask for it with record=({name!r}, …).")
+
+    def __repr__(self) -> str:
+        span = f"{len(self.times)} times to {float(self.times[-1]):g}"
+        return f"<Trajectory: {self.method}, {span}, {self.status}>"
