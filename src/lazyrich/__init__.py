@@ -6,6 +6,7 @@ A task and a network make a problem; a problem and a method make a trajectory; e
 from lazyrich import exact, inits, tasks
 from lazyrich._check import InvalidInput
 from lazyrich.certificate import Certificate
+from lazyrich.landscape import Fate, fate
 from lazyrich.networks import Network
 from lazyrich.problem import Facts, Problem
 from lazyrich.solve import NoExactSolution, solve
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "Facts",
+    "Fate",
     "InvalidInput",
     "Network",
     "NoExactSolution",
@@ -25,6 +27,7 @@ __all__ = [
     "Trajectory",
     "__version__",
     "exact",
+    "fate",
     "inits",
     "solve",
     "tasks",

@@ -45,14 +45,15 @@ def solve(
         raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
     chosen = _choose(problem, method)
     push = _push(chosen, on_separatrix, perturbation)
+    solution: Any = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
+    about: dict[str, Any] = {"notes": _notes(problem, solution), "pushed": push}
     if device_arrays:
-        from lazyrich.exact.on_device import solve_on_device
-
         if chosen != "riccati":
             raise InvalidInput(f"device_arrays works with the method riccati, and this problem is solved by {chosen}.")
-        return solve_on_device(problem, times, Riccati(problem, push), _notes(problem, None), push)
+        from lazyrich.exact.on_device import solve_on_device  # only here: it looks for the other libraries
+
+        return solve_on_device(solution, times, **about)
     checked = _check.as_times(times)
-    solution: Any = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
     parts = {
         "function": lambda: solution.function(checked),
         "loss": lambda: solution.loss(checked),
@@ -60,16 +61,8 @@ def solve(
     }
     if hasattr(solution, "gram"):
         parts["gram"] = lambda: solution.gram(checked)
-    return Trajectory(
-        problem,
-        checked,
-        chosen,
-        parts,
-        citations=FILES[chosen].CITATION,
-        solution=solution,
-        notes=_notes(problem, solution),
-        pushed=push,
-    )
+    citations = FILES[chosen].CITATION
+    return Trajectory(problem, checked, chosen, parts, citations=citations, solution=solution, **about)
 
 
 def _choose(problem: Problem, method: str | None) -> str:

@@ -119,6 +119,11 @@ class DeepModes:
     def analytic(self, times: Any) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
+    def separatrix_distance(self) -> float:
+        """0 where a mode that could be learned starts at zero or backwards, which it never leaves; else 1."""
+        wanted = np.flatnonzero(self.s > 0)[: min(self.problem.network.sizes)]
+        return float(np.all(self.a0[wanted] > 0))
+
     def restarted(self, time: float) -> DeepModes:
         return DeepModes(self.problem, self.strengths(np.array([time]))[0])
 

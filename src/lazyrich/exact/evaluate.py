@@ -14,15 +14,18 @@ arrays on any device; they are analytic in t, so a complex t gives the time deri
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_jax_namespace
 
 from lazyrich._typing import Array
 from lazyrich.exact.graded import Graded
 
 __all__ = ["Evaluation", "blocks"]
 
+_ONE_AT_A_TIME = Lock()
 _CHUNK = 4_000_000  # numbers per temporary array: bounds memory, whatever the number of times
 
 
@@ -67,9 +70,16 @@ class Evaluation:
             Y, A = self.factors(t[i : i + step])
             Y = self.O @ Y
             right = self.xp.matrix_transpose(Y[:, columns, :])
-            pieces.append(Y[:, rows, :] @ self.xp.linalg.solve(A, right))
+            pieces.append(Y[:, rows, :] @ self._solve(A, right))
         return self.xp.concat(pieces, axis=0)
 
+
+    def _solve(self, A: Any, right: Any) -> Any:
+        """A⁻¹·right. On the CPU, JAX deadlocks when two LAPACK calls meet: one at a time, and finished before the next."""
+        if not is_jax_namespace(self.xp):
+            return self.xp.linalg.solve(A, right)
+        with _ONE_AT_A_TIME:
+            return self.xp.linalg.solve(A, right).block_until_ready()
 
     def rows(self, t: float) -> Array:
         """P(t) = OᵀQ(t) up to a rotation of the hidden units, Y R^{−T} with A = RRᵀ; NumPy only."""

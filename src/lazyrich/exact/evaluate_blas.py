@@ -19,51 +19,92 @@ from lazyrich.exact.graded import Graded
 __all__ = ["BlasEvaluation"]
 
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
+_FLOOR = -92.0  # e^{−92} ≈ 1e-40: below it nothing shows, and products would fall among the slow subnormal numbers
 
 
 class BlasEvaluation:
-    """Q(t) one time at a time, in the coordinates of the modes."""
+    """Q(t) one time at a time, in the coordinates of the modes. Arrays are in Fortran order, as BLAS wants them."""
 
     def __init__(self, graded: Graded) -> None:
         F, L, piv = graded.spectrum, graded.L, graded.pivots
         self.F, self.L, self.piv = F, np.asfortranarray(L), piv
-        self.w_plus = np.maximum(F.w, 0.0)
+        self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
         self.l2 = L[piv, np.arange(len(piv))] ** 2
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
-        columns = self.w_plus[piv]
-        self.exponent = np.asfortranarray(np.minimum(self.w_plus[: self.growing, None] - columns, 0.0))
+        self.exponent = np.asfortranarray(np.minimum(F.w[: self.growing, None] - self.w_column, 0.0))
         self.release = _release_times(L, piv, F.w, len(F.s))
+        self.U, self.V = np.asfortranarray(F.U), np.asfortranarray(F.V)
 
-    def states(
+    def function(self, times: Float[Array, " T"], gain: float) -> Float[Array, "T out in"]:
+        """W = U W_modes Vᵀ / gain at each time, written straight into the result."""
+        result = np.empty((len(times), len(self.F.U), len(self.F.V)))
+        for W, in_modes in zip(result, self.functions_in_modes(times), strict=True):
+            turned = dgemm(1 / gain, self.V, in_modes, trans_b=1)  # V W_modesᵀ
+            dgemm(1.0, turned, self.U, trans_b=1, c=W.T, overwrite_c=1)  # Wᵀ in Fortran order is W in C order
+        return result
+
+    def functions_in_modes(self, times: Float[Array, " T"]) -> Iterator[Float[Array, "out in"]]:
+        """UᵀWV, time by time."""
+        m = np.arange(len(self.F.s))
+        for inputs, outputs, limit in self._states(times):
+            W = dgemm(1.0, outputs, inputs, trans_b=1)
+            W[m, m] += limit * self.F.a * self.F.b
+            yield W
+
+    def grams_in_modes(self, times: Float[Array, " T"]) -> Iterator[Float[Array, "n n"]]:
+        """QQᵀ in v and u coordinates, time by time."""
+        v = np.arange(len(self.F.s))
+        u = v + len(self.F.V)
+        for inputs, outputs, limit in self._states(times):
+            Q = np.concatenate([inputs, outputs])
+            G = Q @ Q.T
+            G[v, v] += limit * self.F.a**2
+            G[u, u] += limit * self.F.b**2
+            G[u, v] += limit * self.F.a * self.F.b
+            G[v, u] = G[u, v]
+            yield G
+
+    def _states(
         self, times: Float[Array, " T"]
     ) -> Iterator[tuple[Float[Array, "in k"], Float[Array, "out k"], Float[Array, " m"]]]:
         """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left it."""
         F, m = self.F, len(self.F.s)
+        a, b = F.a[:, None], F.b[:, None]
+        alone_in, alone_out = F.unpaired()
         for t in times:
             J = int(np.count_nonzero(self.release <= t))
-            inputs, outputs = F.to_modes(self._factor(t, J))
+            Z = self._factor(t, J)
+            plus, minus = Z[:m], Z[len(Z) - m :][::-1]
+            inputs = np.empty((len(F.V), Z.shape[1]), order="F")
+            outputs = np.empty((len(F.U), Z.shape[1]), order="F")
+            inputs[m:], outputs[m:] = Z[alone_in], Z[alone_out]
+            np.multiply(a, plus, out=inputs[:m])
+            inputs[:m] += b * minus
+            np.multiply(b, plus, out=outputs[:m])
+            outputs[:m] -= a * minus
             limit = np.zeros(m)
             limit[:J] = 2 * F.w[:J]
             yield inputs, outputs, limit
 
     def _factor(self, t: float, J: int) -> Float[Array, "n k"]:
         """Y R^{−T} without the first J columns; their rows are zero."""
-        w, w_plus, top = self.F.w, self.w_plus, max(self.growing, J)
-        piv = self.piv[J:]
-        faded = np.exp(-2 * w_plus[piv] * t)
-        absolute = np.abs(w)
-        g = np.where(absolute > 0, -np.expm1(-2 * absolute * t) / np.where(absolute > 0, 2 * absolute, 1.0), t)
+        w, top = self.F.w, max(self.growing, J)
+        piv, w_column = self.piv[J:], self.w_column[J:]
+        faded = np.exp(np.maximum(-2 * t * w_column, 2 * _FLOOR))
+        g = np.full(len(w), t)
+        np.divide(-np.expm1(-2 * t * self.w_abs), 2 * self.w_abs, out=g, where=self.w_abs > 0)
         m = (faded + g[piv] * self.l2[J:]) ** -0.5
         Y = np.zeros((len(w), len(piv)), order="F")
         X = np.empty((len(w) - J, len(piv)), order="F")
         grow, rest = Y[J:top], Y[top:]
         np.multiply(self.exponent[J:, J:], t, out=grow)
+        np.maximum(grow, _FLOOR, out=grow)
         np.exp(grow, out=grow)
         grow *= self.L[J:top, J:]
         grow *= m
         np.multiply(self.L[top:, J:], np.sqrt(faded) * m, out=rest)
         np.multiply(Y[J:], np.sqrt(g[J:, None]), out=X)
-        rest *= np.exp(w[top:, None] * t)
+        rest *= np.exp(np.maximum(w[top:, None] * t, _FLOOR))
         if not len(piv):
             return Y
         A = dsyrk(1.0, X, trans=1, lower=1)
@@ -72,29 +113,6 @@ class BlasEvaluation:
         if failed:
             raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
         return dtrsm(1.0, R, Y, side=1, lower=1, trans_a=1, overwrite_b=1)
-
-    def function_in_modes(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:
-        """UᵀWV at each time."""
-        d_in, d_out, m = len(self.F.V), len(self.F.U), np.arange(len(self.F.s))
-        W = np.empty((len(times), d_out, d_in))
-        for W_t, (inputs, outputs, limit) in zip(W, self.states(times), strict=True):
-            dgemm(1.0, inputs, outputs, trans_b=1, c=W_t.T, overwrite_c=1)
-            W_t[m, m] += limit * self.F.a * self.F.b
-        return W
-
-    def gram_in_modes(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
-        """QQᵀ at each time, in v and u coordinates."""
-        d_in, n, m = len(self.F.V), len(self.F.w), np.arange(len(self.F.s))
-        G = np.empty((len(times), n, n))
-        for G_t, (inputs, outputs, limit) in zip(G, self.states(times), strict=True):
-            Q = np.concatenate([inputs, outputs])
-            np.matmul(Q, Q.T, out=G_t)
-            v, u = m, m + d_in
-            G_t[v, v] += limit * self.F.a**2
-            G_t[u, u] += limit * self.F.b**2
-            G_t[u, v] += limit * self.F.a * self.F.b
-            G_t[v, u] = G_t[u, v]
-        return G
 
 
 def _release_times(L: Float[Array, "n k"], piv: Array, w: Float[Array, " n"], modes: int) -> Float[Array, " J"]:

@@ -125,6 +125,14 @@ class Modes:
     def analytic(self, times: Any) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
+    def separatrix_distance(self) -> float:
+        """Smallest ‖p + q‖ of a mode that could be learned, relative to its weights; 0 where it never will be."""
+        size = np.sum(self.p**2, axis=1) + np.sum(self.q**2, axis=1)
+        sums = np.where(self.l > 0, np.sum((self.p + self.q) ** 2, axis=1), size + 2 * np.maximum(self.a0, -size / 2))
+        sums = np.where((self.l == 0) & (self.a0 <= 0), 0.0, sums)
+        wanted = np.flatnonzero(self.s > 0)[: len(self.P)]
+        return float(np.sqrt(sums[wanted] / np.where(size > 0, 2 * size, 1.0)[wanted]).min(initial=1.0))
+
     def restarted(self, time: float) -> Modes:
         fit = self.problem.alignment
         W1, W2 = (W[0] for W in self.weights(np.array([time])))

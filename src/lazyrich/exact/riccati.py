@@ -89,8 +89,7 @@ class Riccati:
         """W2W1(t)."""
         if not self.wide:
             return self._stacked(self.clock * times, "function")
-        F, gain = self.graded.spectrum, self.problem.canonical.gain
-        return (F.U / gain) @ (self._looped.function_in_modes(self.clock * times) @ F.V.T)
+        return self._looped.function(self.clock * times, self.problem.canonical.gain)
 
     def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
         """QQᵀ(t): W1ᵀW1, W2W1 and W2W2ᵀ in one matrix."""
@@ -101,18 +100,17 @@ class Riccati:
         basis = np.zeros((len(F.w), len(F.w)))
         basis[:d_in, :d_in], basis[d_in:, d_in:] = F.V, F.U
         basis *= self.scale[:, None]
-        return basis @ (self._looped.gram_in_modes(self.clock * times) @ basis.T)
+        return np.stack([basis @ G @ basis.T for G in self._looped.grams_in_modes(self.clock * times)])
 
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         """Loss in the mode basis: no rotation back is needed."""
         task, gain = self.problem.task, self.problem.canonical.gain
         if not self.wide:
             return task.loss(self.function(times))
-        F, m = self.graded.spectrum, np.arange(len(self.graded.spectrum.s))
+        s, m = self.graded.spectrum.s, np.arange(len(self.graded.spectrum.s))
         losses = np.empty(len(times))
-        for i, t in enumerate(times):  # one matrix at a time: the loss of many times needs no more memory than that of one
-            W = self._looped.function_in_modes(self.clock * t[None])[0]
-            W[m, m] -= F.s
+        for i, W in enumerate(self._looped.functions_in_modes(self.clock * times)):
+            W[m, m] -= s
             losses[i] = np.vdot(W, W)
         return losses * (self.clock / gain**2 / 2) + task.loss_floor
 
@@ -133,7 +131,3 @@ class Riccati:
         later.__dict__.pop("_looped", None)
         later.graded = resume(self.graded, self._stacked.rows(self.clock * time))
         return later
-
-    def on_device(self, times: Any, xp: Any, **creation: Any) -> Evaluation:
-        """The same evaluation with the arrays of another library."""
-        return Evaluation(self.graded, self.scale, xp, **creation)

@@ -1,0 +1,376 @@
+"""Reading weights and data from files, and writing results: every file is checked before it is believed.
+
+Nothing a file holds is executed or unpickled. Sizes are bounded before anything is read, what a file says of
+itself is compared with what it has, and each fault is one sentence that names the file and what would do.
+Arrays come back in the precision they were stored in, since facts about a problem depend on it.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+import zipfile
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+
+__all__ = [
+    "output_path",
+    "read_data_file",
+    "read_matrix_file",
+    "read_network_file",
+    "write_atomically",
+]
+
+LARGEST = 2 * 2**30  # bytes of numbers in one file
+LARGEST_TEXT = 2**28  # bytes of a CSV file: 2 GiB of text would take minutes to read
+
+_DATA_KEYS = (("inputs", "targets"), ("X", "Y"), ("x", "y"))
+_PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
+_NAMELESS_LAYERS = 8  # more layers than this, without numbers in their names, must be named in order
+
+
+# what is read -----------------------------------------------------------------------------------------------
+
+
+def read_network_file(path: str | Path, layers: Sequence[str] | None = None) -> list[Float[Array, "out in"]]:
+    """Weight matrices, first layer first, from .npz or .safetensors (such as a PyTorch `state_dict`).
+
+    `layers` names them in order. Without it, names that differ in their numbers only ("0.weight", "2.weight")
+    are ordered by these, and others by their shapes, where only one order fits.
+    """
+    path = Path(path)
+    tensors = _read(path, {".npz": _read_npz, ".safetensors": _read_safetensors}, "a network")
+    _refuse_biases(path, tensors, layers)
+    chosen = _layers_in_order(path, tensors) if layers is None else _layers_by_name(path, tensors, layers)
+    for before, after in pairwise(chosen):
+        if tensors[after].shape[1] != len(tensors[before]):
+            raise InvalidInput(
+                f"the layers of {path} do not fit in the order {', '.join(chosen)}: {before} gives "
+                f"{len(tensors[before])} numbers and {after} takes {tensors[after].shape[1]}; matrices are "
+                "(outputs, inputs), and --layers names them first layer first."
+            )
+    return [tensors[name] for name in chosen]
+
+
+def read_data_file(
+    path: str | Path, d_in: int, d_out: int
+) -> tuple[Float[Array, "P in"], Float[Array, "P out"]]:
+    """Inputs and targets, rows being samples, for a network with `d_in` inputs and `d_out` outputs.
+
+    An .npz file holds them under inputs/targets, X/Y or x/y; a .csv file has `d_in` columns of inputs and
+    then `d_out` columns of targets, with or without a line of names.
+    """
+    path = Path(path)
+    arrays = _read(path, {".npz": _read_npz, ".csv": _read_csv}, "data")
+    if path.suffix.lower() == ".csv":
+        table = arrays["table"]
+        if table.shape[1] != d_in + d_out:
+            hint = "; columns are separated by commas" if table.shape[1] == 1 else ""
+            raise InvalidInput(
+                f"{path} must have {d_in} columns of inputs and then {d_out} of targets, as the network "
+                f"has, and there are {table.shape[1]}{hint}."
+            )
+        return table[:, :d_in], table[:, d_in:]
+    for first, second in _DATA_KEYS:
+        if first in arrays and second in arrays:
+            inputs = _samples(f"{first} in {path}", arrays[first], d_in, "inputs")
+            targets = _samples(f"{second} in {path}", arrays[second], d_out, "outputs")
+            if len(inputs) != len(targets):
+                raise InvalidInput(
+                    f"{path} must hold one row of {second} per row of {first} ({len(inputs)}), and it has "
+                    f"{len(targets)}; rows are samples."
+                )
+            return inputs, targets
+    raise InvalidInput(f"{path} must hold inputs and targets (or X and Y), and it holds {_listed(arrays)}.")
+
+
+def read_matrix_file(path: str | Path) -> Float[Array, "out in"]:
+    """One matrix from .npy, .npz (which must hold nothing else) or .csv."""
+    path = Path(path)
+    arrays = _read(path, {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv}, "a matrix")
+    if len(arrays) != 1:
+        raise InvalidInput(f"{path} must hold one matrix, and it holds {_listed(arrays)}.")
+    name, matrix = next(iter(arrays.items()))
+    _check.as_matrix(f"{name} in {path}", matrix)
+    return matrix
+
+
+# what is written --------------------------------------------------------------------------------------------
+
+
+def output_path(given: str | Path, default_name: str) -> Path:
+    """The file to write: `given`, or `default_name` in it if it is a folder. Folders are made."""
+    text, path = os.fspath(given), Path(given)
+    try:
+        if path.is_dir() or text.endswith(("/", os.sep)) or not path.suffix:
+            path = path / default_name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise InvalidInput(f"{path} is a folder, and a file would be written there.")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {_reason(error)}.") from None
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InvalidInput(f"{path} cannot be written: nothing may be written to the folder {path.parent}.")
+    return path
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """Let `write` fill a file beside `path`, then put it in its place: a reader never sees half a file."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "xb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {_reason(error)}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# one reader per format --------------------------------------------------------------------------------------
+
+
+def _read(
+    path: Path, readers: Mapping[str, Callable[[Path], dict[str, Array]]], what: str
+) -> dict[str, Array]:
+    """The arrays of a file by name, read as its suffix says, after the checks that hold for all formats."""
+    suffix = path.suffix.lower()
+    with _faults_of(path, suffix):
+        if not path.exists():
+            raise InvalidInput(f"{path} does not exist.")
+        if not path.is_file():
+            raise InvalidInput(f"{path} is not a file.")
+        if suffix in _PICKLES:
+            raise InvalidInput(
+                f"{path} may hold pickled code, which is never opened here: safetensors.torch.save_file("
+                "model.state_dict(), 'weights.safetensors') writes a file that can be read."
+            )
+        if suffix not in readers:
+            raise InvalidInput(f"{path} must be {' or '.join(readers)} to be read as {what}.")
+        size, bound = path.stat().st_size, LARGEST_TEXT if suffix == ".csv" else LARGEST
+        if size == 0:
+            raise InvalidInput(f"{path} is empty.")
+        if size > bound:
+            raise InvalidInput(
+                f"{path} is too large: {size:,} bytes, and {bound:,} are the most that is read."
+            )
+        arrays = readers[suffix](path)
+    if not arrays:
+        raise InvalidInput(f"{path} holds no arrays.")
+    return arrays
+
+
+@contextmanager
+def _faults_of(path: Path, suffix: str) -> Iterator[None]:
+    """Whatever a reader stumbles over, as one sentence."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except MemoryError:
+        raise InvalidInput(f"{path} holds more numbers than fit into memory.") from None
+    except Exception as error:  # torn files make zlib, struct, safetensors and others raise many kinds
+        system = isinstance(error, OSError) and error.errno is not None
+        fault = "cannot be read" if system else f"is damaged or not a {suffix} file"
+        raise InvalidInput(f"{path} {fault}: {_reason(error)}.") from None
+
+
+def _read_npy(path: Path) -> dict[str, Array]:
+    with open(path, "rb") as stream:
+        return {"array": _array_of(stream, path.stat().st_size, str(path))}
+
+
+def _read_npz(path: Path) -> dict[str, Array]:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        total = sum(member.file_size for member in members)  # zipfile reads no more than a member declares
+        if total > LARGEST:
+            raise InvalidInput(
+                f"{path} unpacks to {total:,} bytes, and {LARGEST:,} are the most that is read."
+            )
+        names = [member.filename.removesuffix(".npy") for member in members]
+        if len(set(names)) != len(names):
+            raise InvalidInput(f"{path} holds two arrays of the same name.")
+        arrays = {}
+        for name, member in zip(names, members, strict=True):
+            with archive.open(member) as stream:
+                arrays[name] = _array_of(stream, member.file_size, f"{name} in {path}")
+    return arrays
+
+
+def _array_of(stream: Any, size: int, name: str) -> Array:
+    """One array in NumPy's format, whose header must agree with the `size` bytes there are."""
+    version = np.lib.format.read_magic(stream)
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in header:
+        raise InvalidInput(f"{name} must hold real numbers, and it is a table of named fields.")
+    shape, _, dtype = header[version](stream)
+    if dtype.hasobject:
+        raise InvalidInput(
+            f"{name} holds pickled Python objects, which are never opened here: save plain numbers."
+        )
+    if dtype.kind not in "fiub":
+        raise InvalidInput(f"{name} must hold real numbers, and it has dtype {dtype}.")
+    wanted, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
+    if wanted != there:
+        raise InvalidInput(f"{name} is torn: its header announces {wanted:,} bytes, and {there:,} follow.")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _read_safetensors(path: Path) -> dict[str, Array]:
+    try:
+        from safetensors import safe_open
+    except ImportError:
+        raise InvalidInput(f"reading {path} needs safetensors: pip install 'lazyrich[files]'.") from None
+    arrays = {}
+    with safe_open(path, framework="numpy") as stored:
+        for name in stored.keys():  # noqa: SIM118 (a handle, not a dictionary)
+            kind = stored.get_slice(name).get_dtype()
+            if kind not in ("F64", "F32", "F16", "I64", "I32", "I16", "I8", "U8"):
+                raise InvalidInput(
+                    f"{name} in {path} is stored as {kind}, which NumPy does not have: save it as float32."
+                )
+            arrays[name] = stored.get_tensor(name)
+    return arrays
+
+
+def _read_csv(path: Path) -> dict[str, Array]:
+    """Numbers separated by commas; the first line may hold names."""
+    numbers, columns, names = array("d"), 0, False
+    with open(path, encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, strict=True)
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if not columns:
+                columns, names = len(cells), not any(_is_number(cell) for cell in cells)
+                if names:
+                    continue
+            if len(cells) != columns:
+                raise InvalidInput(
+                    f"{path} must have {columns} columns in every line, and line {reader.line_num} has "
+                    f"{len(cells)}."
+                )
+            for position, cell in enumerate(cells, start=1):
+                if not _is_number(cell) or not math.isfinite(float(cell)):
+                    raise InvalidInput(
+                        f"{path} must hold finite numbers, and column {position} of line {reader.line_num} "
+                        f"holds {cell.strip()[:40]!r}."
+                    )
+                numbers.append(float(cell))
+    if not numbers:
+        raise InvalidInput(f"{path} holds {'names but no numbers' if names else 'no numbers'}.")
+    return {"table": np.array(numbers).reshape(-1, columns)}
+
+
+# which tensor is which layer --------------------------------------------------------------------------------
+
+
+def _refuse_biases(path: Path, tensors: Mapping[str, Array], layers: Sequence[str] | None) -> None:
+    """Vectors are biases, which these networks do not have. Those beside other layers may be."""
+    ours = {name.rpartition(".")[0] for name in tensors if layers is None or name in layers}
+    biases = [
+        name for name, tensor in tensors.items() if tensor.ndim == 1 and name.rpartition(".")[0] in ours
+    ]
+    if biases:
+        raise InvalidInput(
+            f"{path} holds biases ({_listed(biases)}), and the networks here have none: build its layers "
+            "with bias=False, train and save again."
+        )
+
+
+def _layers_by_name(path: Path, tensors: Mapping[str, Array], layers: Sequence[str]) -> list[str]:
+    chosen = [_check.choice(f"layers of {path}", name, tuple(tensors)) for name in layers]
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise InvalidInput(f"layers must name each layer of {path} once, and they are {_listed(layers)}.")
+    _refuse_other_ranks(path, {name: tensors[name] for name in chosen})
+    return chosen
+
+
+def _layers_in_order(path: Path, tensors: Mapping[str, Array]) -> list[str]:
+    _refuse_other_ranks(path, tensors)
+    names = list(tensors)
+    numbers = {name: tuple(map(int, re.findall(r"\d+", name))) for name in names}
+    # only where nothing but the numbers differs: decoder.0 and encoder.1 are not ordered by them
+    if len({re.sub(r"\d+", "#", name) for name in names}) == 1 and len(set(numbers.values())) == len(names):
+        return sorted(names, key=lambda name: numbers[name])
+    ask = f"--layers {','.join(names[:3])}{',…' * (len(names) > 3)} names them, first layer first."
+    orders = _chains(tensors) if len(names) <= _NAMELESS_LAYERS else iter(())
+    first, second = next(orders, None), next(orders, None)
+    if first is None:
+        raise InvalidInput(
+            f"the names in {path} ({_listed(names)}) do not say the order of the layers: {ask}"
+        )
+    if second is not None:
+        raise InvalidInput(f"the layers of {path} fit in more than one order ({_listed(names)}): {ask}")
+    return first
+
+
+def _chains(tensors: Mapping[str, Array]) -> Iterator[list[str]]:
+    """Every order in which each matrix takes what the one before it gives."""
+
+    def extend(chain: list[str]) -> Iterator[list[str]]:
+        if len(chain) == len(tensors):
+            yield chain
+        for name, matrix in tensors.items():
+            if name not in chain and (not chain or matrix.shape[1] == len(tensors[chain[-1]])):
+                yield from extend([*chain, name])
+
+    return extend([])
+
+
+def _refuse_other_ranks(path: Path, tensors: Mapping[str, Array]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.ndim != 2:
+            raise InvalidInput(
+                f"{name} in {path} has shape {tensor.shape}, and layers are matrices (outputs, inputs): "
+                "--layers names those that make up the network."
+            )
+        _check.as_matrix(f"{name} in {path}", tensor)
+
+
+# small things -----------------------------------------------------------------------------------------------
+
+
+def _samples(name: str, values: Array, columns: int, what: str) -> Float[Array, "P columns"]:
+    values = values[:, None] if values.ndim == 1 and columns == 1 else values
+    _check.as_matrix(name, values)
+    if values.shape[1] != columns:
+        raise InvalidInput(
+            f"{name} must have {columns} columns, as the network has {columns} {what}, and its shape is "
+            f"{values.shape[0]} × {values.shape[1]}; rows are samples."
+        )
+    return values
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _listed(names: Any) -> str:
+    names = [str(name) for name in names]
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "nothing"
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split()).rstrip(".") or type(error).__name__

@@ -1,0 +1,1 @@
+"""Figures, one file each: `compute` returns the data, `draw` a matplotlib figure of them, both apart."""

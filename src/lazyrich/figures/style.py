@@ -1,0 +1,122 @@
+"""The one look of all figures: colours that colour-blind readers can tell apart, quiet axes, readable type.
+
+Nothing global is touched: figures are `Figure` objects without pyplot, and the settings hold inside `styled()` only.
+Matplotlib is imported here and nowhere else, when something is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._check import InvalidInput
+from lazyrich._files import output_path, write_atomically
+from lazyrich._typing import Array, Float
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "COLOURS",
+    "THEORY",
+    "draw_gram",
+    "figure_path",
+    "mode_colours",
+    "new_figure",
+    "save",
+    "styled",
+]
+
+#: Okabe and Ito's palette.
+COLOURS = {
+    "green": "#009E73",
+    "pink": "#CC79A7",
+    "blue": "#0072B2",
+    "orange": "#D55E00",
+    "grey": "#6E6E6E",
+}
+#: Theory lies over what it predicts.
+THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (1, 1.6)), "linewidth": 1.5, "zorder": 3}
+
+_FORMATS = (".png", ".pdf", ".svg")
+_SETTINGS = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "lines.linewidth": 2.2,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "savefig.dpi": 160,
+    "svg.hashsalt": "lazyrich",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The settings of all figures, for as long as one is drawn or saved."""
+    with _matplotlib().rc_context(_SETTINGS):
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of that many inches."""
+    _matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def figure_path(given: str | Path, default_name: str) -> Path:
+    """Where a figure will be written; what would prevent that is said before anything is computed."""
+    _matplotlib()
+    path = output_path(given, default_name)
+    if path.suffix.lower() not in _FORMATS:
+        raise InvalidInput(f"{path} must end in {', '.join(_FORMATS)} to be written as a figure.")
+    return path
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format its name says."""
+    with styled():
+        write_atomically(path, lambda stream: figure.savefig(stream, format=path.suffix[1:].lower()))
+
+
+def mode_colours(count: int) -> list[Any]:
+    """One colour per mode, dark for strong, without the palest end."""
+    return list(_matplotlib().colormaps["viridis"](np.linspace(0.0, 0.88, count)))
+
+
+def draw_gram(axes: Axes, gram: Float[Array, "n n"], d_in: int, bound: float) -> Any:
+    """QQᵀ as a heat map, with its four blocks marked and named."""
+    n = len(gram)
+    image = axes.imshow(gram, cmap="RdBu_r", vmin=-bound, vmax=bound, interpolation="nearest")
+    axes.axhline(d_in - 0.5, color="black", linewidth=0.8)
+    axes.axvline(d_in - 0.5, color="black", linewidth=0.8)
+    axes.grid(False)
+    middle = [(d_in - 1) / 2, (n + d_in - 1) / 2]
+    axes.set_xticks(middle, ["inputs", "outputs"])
+    axes.set_yticks(middle, ["inputs", "outputs"], rotation=90, va="center")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(True)
+    return image
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("figures need matplotlib: pip install 'lazyrich[figures]'.") from None
+    return matplotlib

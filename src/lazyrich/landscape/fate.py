@@ -1,0 +1,194 @@
+"""`fate`: what will become of a network, before any training (theory: section 2).
+
+Going down in the eigenvalues w > 0 of F, a direction is learned if and only if the start has a part in it that the directions above do not
+have. So the limit, the saddle it may be, and the distance from the separatrix are known at t = 0. The closed forms are bounded at every t,
+and the limit is their value at a time beyond all others; learning times are read off the exact curve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from lazyrich._typing import Array, Float
+from lazyrich.alignment import Alignment, align
+from lazyrich.exact.riccati import Riccati
+from lazyrich.landscape.regime import Regime, regime
+from lazyrich.problem import Problem
+from lazyrich.solve import solve
+from lazyrich.trajectory import Trajectory
+
+__all__ = ["Fate", "Regime", "fate"]
+
+FOREVER = 1e200  # every exponential has ended, and nothing overflows
+_GRID = 200
+
+
+@dataclass(frozen=True)
+class Fate:
+    """Where a network ends and when; modes are numbered from 0, strongest first."""
+
+    method: str
+    strengths: Float[Array, " m"]  # s: singular values of the best linear map T
+    start: Float[Array, " m"]  # uᵀW(0)v
+    limit: Float[Array, " m"]  # uᵀW(∞)v
+    learned: Array  # which modes are learned
+    half_times: Float[Array, " m"]  # half way from start to limit; nan: not learned, or already there
+    function_limit: Float[Array, "out in"]
+    gram_limit: Float[Array, "n n"] | None
+    loss_limit: float
+    kind: str  # "global minimum" or "saddle"
+    missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
+    separatrix_distance: float  # smallest new part of a row of the start, relative to the row
+    on_separatrix: bool
+    regime: Regime
+
+    def __str__(self) -> str:
+        lines = [f"ends in       {self._end()}", f"loss there    {self.loss_limit:.6g}"]
+        distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
+        lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
+        lines.append(f"regime        {self.regime}")
+        lines.append(f"{'mode':>6} {'strength':>12} {'start':>12} {'limit':>12} {'half time':>12}")
+        for i, s in enumerate(self.strengths):
+            time = "–" if np.isnan(self.half_times[i]) else f"{self.half_times[i]:.6g}"
+            end = "" if self.learned[i] or i not in self.missed else "   missed"
+            lines.append(f"{i:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
+        return "\n".join(lines)
+
+    def _end(self) -> str:
+        if self.kind == "global minimum":
+            return "the global minimum"
+        count = len(self.missed)
+        named = ", ".join(f"{i} (s = {self.strengths[i]:.4g})" for i in self.missed)
+        return f"the saddle that misses mode{'s' * (count > 1)} {named}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: lists and numbers, None for times that never come."""
+        return {
+            "method": self.method,
+            "kind": self.kind,
+            "modes": [
+                {
+                    "strength": float(s),
+                    "start": float(self.start[i]),
+                    "limit": float(self.limit[i]),
+                    "learned": bool(self.learned[i]),
+                    "half_time": None if np.isnan(self.half_times[i]) else float(self.half_times[i]),
+                }
+                for i, s in enumerate(self.strengths)
+            ],
+            "missed": list(self.missed),
+            "loss_limit": self.loss_limit,
+            "separatrix_distance": self.separatrix_distance,
+            "on_separatrix": self.on_separatrix,
+            "regime": self.regime.to_dict(),
+        }
+
+
+def fate(problem: Problem) -> Fate:
+    """Which modes are learned and when, which minimum or saddle is the end, and in which regime.
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[-0.1]], [[0.1]]]))
+    >>> lr.fate(problem).kind
+    'saddle'
+    """
+    trajectory = solve(problem, [FOREVER])
+    function = trajectory.function[0]
+    none = np.zeros((problem.task.d_in,) * 2), np.zeros((problem.task.d_out,) * 2)
+    fit = align(problem.task.target, problem.task.sigma_xx, function, *none)
+    m = len(fit.s)
+    start = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
+    scale = max(float(fit.s.max()), float(np.abs(start).max()))
+    learned, missed = _verdict(problem, fit, scale)
+    times, strengths = _curves(trajectory, fit, scale)
+    distance, on_separatrix = _separatrix(trajectory)
+    return Fate(
+        method=trajectory.method,
+        strengths=fit.s,
+        start=start,
+        limit=fit.a,
+        learned=learned,
+        half_times=np.where(learned, _half_times(times, strengths, fit.a, scale), np.nan),
+        function_limit=function,
+        gram_limit=trajectory.gram[0] if problem.facts.depth == 2 else None,
+        loss_limit=float(trajectory.loss[0]),
+        kind="saddle" if missed else "global minimum",
+        missed=missed,
+        separatrix_distance=distance,
+        on_separatrix=on_separatrix,
+        regime=regime(trajectory, times),
+    )
+
+
+def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tuple[int, ...]]:
+    """Which modes are learned, and which of those that the global minimum has are not."""
+    if problem.facts.depth == 1:
+        return fit.s > 0, ()  # a convex problem: nothing is missed
+    gamma = problem.weight_decay
+    best = np.where(fit.d > 0, np.maximum(fit.s - gamma / np.where(fit.d > 0, fit.d, 1.0), 0.0), 0.0)
+    learned = (best > 0) & (np.abs(fit.a - best) <= 1e-6 * scale)
+    # the narrowest layer has room for the modes that lower the loss most; among equals, for those that are learned
+    gain = best**2 * fit.d
+    order = np.lexsort((~learned, -np.round(gain / max(float(gain.max()), 1e-300), 10)))
+    wanted = np.zeros(len(best), dtype=bool)
+    wanted[order[: min(problem.network.sizes)]] = True
+    return learned, tuple(int(i) for i in np.flatnonzero(wanted & (best > 0) & ~learned))
+
+
+def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float[Array, " T"], Float[Array, "T m"]]:
+    """Mode strengths on a logarithmic grid from before the first change to after the last, refined at half way."""
+    problem, solution = trajectory.problem, trajectory.solution
+    assert solution is not None
+    m = len(fit.s)
+    U, V = fit.U[:, :m], fit.V[:, :m]
+
+    def strengths(times: Float[Array, " T"]) -> Float[Array, "T m"]:
+        return np.einsum("toi,om,im->tm", solution.function(times), U, V, optimize=True)
+
+    sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
+    fastest = max(problem.rates) * max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300) * max(sizes, 1e-300)
+    first = last = 0.01 / fastest
+    while last < 1e18 * first and np.abs(strengths(np.array([last]))[0] - fit.a).max() > 1e-3 * scale:
+        last *= 4
+    times = np.concatenate([[0.0], np.geomspace(first, max(last, 4 * first), _GRID)])
+    values = strengths(times)
+    extra = _half_times(times, values, fit.a, scale)
+    extra = np.unique(extra[np.isfinite(extra)])
+    if len(extra):
+        merged = np.concatenate([times, extra])
+        order = np.argsort(merged, kind="stable")
+        times, values = merged[order], np.concatenate([values, strengths(extra)])[order]
+    return times, values
+
+
+def _half_times(
+    times: Float[Array, " T"], strengths: Float[Array, "T m"], limit: Float[Array, " m"], scale: float
+) -> Float[Array, " m"]:
+    """When each mode is first half way from its start to its limit, between the nearest times by a monotone cubic."""
+    start = strengths[0]
+    result = np.full(len(limit), np.nan)
+    for i in np.flatnonzero(np.abs(limit - start) > 1e-9 * scale):
+        progress = (strengths[:, i] - start[i]) / (limit[i] - start[i])
+        after = int(np.argmax(progress >= 0.5))
+        if progress[after] < 0.5:
+            continue
+        near = slice(max(after - 3, 0), after + 3)
+        rising = np.maximum.accumulate(progress[near])
+        t, keep = times[near], np.concatenate([[True], np.diff(rising) > 0])
+        result[i] = float(PchipInterpolator(rising[keep], t[keep])(0.5))
+    return result
+
+
+def _separatrix(trajectory: Trajectory) -> tuple[float, bool]:
+    """Distance from the separatrix, and whether it is zero up to rounding."""
+    solution: Any = trajectory.solution
+    if isinstance(solution, Riccati):
+        return solution.graded.separatrix_distance, len(solution.graded.missed) > 0
+    if not hasattr(solution, "separatrix_distance"):
+        return 1.0, False
+    distance = solution.separatrix_distance()
+    return distance, distance == 0.0
