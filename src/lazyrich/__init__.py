@@ -1,6 +1,7 @@
 """lazyrich: exact learning dynamics of deep linear networks, from lazy to rich.
 
-A task and a network make a problem; a problem and a method make a trajectory; everything else reads trajectories.
+A task and a network make a problem; a problem and a method make a trajectory; everything else reads
+trajectories.
 """
 
 from lazyrich import exact, inits, tasks

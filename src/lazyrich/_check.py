@@ -151,7 +151,9 @@ def as_rng(value: Rng) -> np.random.Generator:
     try:
         return np.random.default_rng(operator.index(value))
     except (TypeError, ValueError):
-        raise InvalidInput(f"rng must be a seed (a whole number, not negative) or a numpy Generator, and it is {value!r}.") from None
+        raise InvalidInput(
+            f"rng must be a seed (a whole number, not negative) or a numpy Generator, and it is {value!r}."
+        ) from None
 
 
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
@@ -165,7 +167,7 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
 
 def eps_of(*values: Any) -> float:
     """Machine epsilon of the least precise of these arrays: float64 unless a float32 (or less) came in."""
-    eps = [np.finfo(np.float64).eps]
+    eps = [float(np.finfo(np.float64).eps)]
     for value in values:
         dtype = str(getattr(value, "dtype", ""))  # "torch.float32", "float32", "bfloat16", …
         eps += [size for kind, size in _COARSE.items() if dtype.endswith(kind)]

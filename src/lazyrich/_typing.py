@@ -7,17 +7,22 @@ and then the shapes are checked on every call.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Array", "ArrayLike", "Float", "Rng"]
 
-Array = NDArray[Any] if TYPE_CHECKING else np.ndarray
 Rng = int | np.random.Generator
 
-if TYPE_CHECKING or "jaxtyping" not in sys.modules:
-    Float = Annotated
+if TYPE_CHECKING:
+    from typing import Annotated as Float
+
+    Array = NDArray[Any]
 else:
-    from jaxtyping import Float
+    Array = np.ndarray
+    if "jaxtyping" in sys.modules:
+        from jaxtyping import Float
+    else:
+        from typing import Annotated as Float

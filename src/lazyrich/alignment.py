@@ -1,13 +1,14 @@
 """Do start and task share their singular vectors? Then the modes evolve alone.
 
-Two layers, in the basis Σyx = U diag(s) Vᵀ, with p_α = W1 v_α and q_α = W2ᵀ u_α: if all p are orthogonal, all q are
-orthogonal, and q_α ⟂ p_β for α ≠ β, then this stays so, and each a_α = q_α·p_α follows an equation of its own. Inputs may
-be correlated as long as Σxx has the same v_α. Where singular values coincide, U and V are free up to a rotation, and the one
-that fits the start is chosen.
+Two layers, in the basis Σyx = U diag(s) Vᵀ, with p_α = W1 v_α and q_α = W2ᵀ u_α: if all p are orthogonal,
+all q are orthogonal, and q_α ⟂ p_β for α ≠ β, then this stays so, and each a_α = q_α·p_α follows an
+equation of its own. Inputs may be correlated as long as Σxx has the same v_α. Where singular values
+coincide, U and V are free up to a rotation, and the one that fits the start is chosen.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,9 @@ def align(
         if group.stop - group.start > 1:
             u, v = U[:, group], V[:, group]
             # a generic mixture: whatever rotation makes all four diagonal makes this diagonal, and the other way round
-            mixture = u.T @ unit[0] @ v + 0.618 * v.T @ unit[1] @ v + 0.382 * u.T @ unit[2] @ u + 0.27 * v.T @ unit[3] @ v
+            mixture = (
+                u.T @ unit[0] @ v + 0.618 * v.T @ unit[1] @ v + 0.382 * u.T @ unit[2] @ u + 0.27 * v.T @ unit[3] @ v
+            )
             R = np.linalg.eigh((mixture + mixture.T) / 2)[1]
             U[:, group], V[:, group] = u @ R, v @ R
     if rank < max(U.shape[0], V.shape[0]):  # unlearned directions: left and right turn independently
@@ -75,7 +78,7 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
         return []
     cutoff = 8 * np.sqrt(len(values)) * _EPS * np.abs(values).max()
     edges = [0, *(np.flatnonzero(np.abs(np.diff(values)) > cutoff) + 1), len(values)]
-    return [slice(int(i), int(j)) for i, j in zip(edges, edges[1:], strict=False)]
+    return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
 
 
 def _off_diagonal(M: Float[Array, "n n2"], inert: Float[Array, " m"]) -> float:
@@ -84,5 +87,5 @@ def _off_diagonal(M: Float[Array, "n n2"], inert: Float[Array, " m"]) -> float:
     if size == 0:
         return 0.0
     rows, columns = (np.pad(~inert, (0, n - len(inert))) for n in M.shape)
-    coupled = (rows[:, None] | columns[None, :]) & ~np.eye(*M.shape, dtype=bool)
+    coupled = (rows[:, None] | columns[None, :]) & (np.eye(*M.shape) == 0)
     return float(np.abs(M[coupled]).max() / size) if coupled.any() else 0.0

@@ -1,19 +1,24 @@
 """Independent evidence that a trajectory is what it claims to be.
 
-Nothing here knows how the trajectory was made. The gradient flow is written out from the problem alone, for weights,
+Nothing here knows how the trajectory was made. The gradient flow is written out from the problem alone, for
+weights,
 
     Ẇ_ℓ = η_ℓ (−∂loss/∂W_ℓ − γ W_ℓ)
 
 and for the Gram matrix of a two-layer linear network, where it closes (E = Σyx − W Σxx):
 
-    d(W1ᵀW1) = η1 (WᵀE + EᵀW − 2γ W1ᵀW1),   dW = η2 E W1ᵀW1 + η1 W2W2ᵀ E − (η1+η2)γ W,   d(W2W2ᵀ) = η2 (EWᵀ + WEᵀ − 2γ W2W2ᵀ).
+    d(W1ᵀW1) = η1 (WᵀE + EᵀW − 2γ W1ᵀW1)
+    dW       = η2 E W1ᵀW1 + η1 W2W2ᵀ E − (η1 + η2)γ W
+    d(W2W2ᵀ) = η2 (EWᵀ + WEᵀ − 2γ W2W2ᵀ)
 
-The time derivative of an exact trajectory is taken by complex step, Im f(t + ih)/h; a sampled one (`flow`, `descend`) is restarted at
-recorded states and integrated to the next ones by SciPy.
+The time derivative of an exact trajectory is taken by complex step, Im f(t + ih)/h; a sampled one (`flow`,
+`descend`) is restarted at recorded states and integrated to the next ones by SciPy.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +36,7 @@ __all__ = ["Certificate", "certify", "velocity"]
 
 _EXACT = 1e-11
 _SAMPLES = 12
+_Figures = tuple[float | None, float | None, float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ class Certificate:
 def certify(trajectory: Trajectory) -> Certificate:
     """The certificate of an exact or a sampled trajectory."""
     problem, exact = trajectory.problem, trajectory.solution is not None
-    figures = _of_solution(trajectory) if exact else _of_samples(trajectory)
-    return Certificate(trajectory.method, *figures, precision=problem.facts.precision)
+    residual, drift, start_error, semigroup = _of_solution(trajectory) if exact else _of_samples(trajectory)
+    return Certificate(trajectory.method, residual, drift, start_error, semigroup, problem.facts.precision)
 
 
 def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
@@ -88,9 +94,7 @@ def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
         ]
     else:
         flow = _nonlinear_velocity(problem, weights)
-    return [
-        eta * (dW - problem.weight_decay * W) for eta, dW, W in zip(problem.rates, flow, weights, strict=True)
-    ]
+    return [eta * (dW - problem.weight_decay * W) for eta, dW, W in zip(problem.rates, flow, weights, strict=True)]
 
 
 def _partial_products(weights: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -107,6 +111,7 @@ def _partial_products(weights: list[Any]) -> tuple[list[Any], list[Any]]:
 def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
     """Backpropagation, written out."""
     task, kind = problem.task, problem.network.activation
+    assert task.inputs is not None and task.targets is not None
     slope = 0.0 if kind == "relu" else kind
     signals, slopes = [task.inputs.T], []
     for i, W in enumerate(weights):
@@ -120,7 +125,7 @@ def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
             slopes.append(np.where(z > 0, 1.0, slope))
             signals.append(z * slopes[-1])
     error = (task.targets.T - signals[-1]) / (task.inputs.shape[0] if task.reduction == "mean" else 1)
-    flow = []
+    flow: list[Any] = []
     for i in range(len(weights) - 1, -1, -1):
         flow.insert(0, error @ signals[i].T)
         if i:
@@ -144,13 +149,15 @@ def _size_of_terms(problem: Problem, W: Float[Array, "out in"]) -> float:
     return float(np.linalg.norm(task.sigma_yx) + np.linalg.norm(W @ task.sigma_xx) + problem.weight_decay)
 
 
-def _of_solution(trajectory: Trajectory) -> tuple[float | None, ...]:
+def _of_solution(trajectory: Trajectory) -> _Figures:
     problem, solution = trajectory.problem, trajectory.solution
     assert solution is not None
     times = np.asarray(trajectory.times, dtype=float)
     chosen = times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))]
     h = 1e-30 * max(float(chosen.max()), 1e-3)
     state = solution.analytic(chosen + 1j * h)
+    drift: float | None
+    start_error: float | None
     if "gram" in state:
         residual, drift = _gram_evidence(problem, state["gram"], h)
         given = np.concatenate([problem.network.weights[0].T, problem.network.weights[1]])
@@ -186,12 +193,13 @@ def _weight_evidence(problem: Problem, layers: list[Any], h: float) -> tuple[flo
         value, slope = [W[i].real for W in layers], [W[i].imag / h for W in layers]
         size = max(problem.rates) * _size_of_terms(problem, product(value))
         for want, got, W in zip(velocity(problem, value), slope, value, strict=True):
-            others = np.prod([max(np.linalg.norm(V, 2), 1e-300) for V in value]) / max(np.linalg.norm(W, 2), 1e-300)
-            residual = max(residual, _ratio(np.linalg.norm(want - got), size * max(others, np.linalg.norm(W))))
+            norms = [max(float(np.linalg.norm(V, 2)), 1e-300) for V in value]
+            others = math.prod(norms) / max(float(np.linalg.norm(W, 2)), 1e-300)
+            residual = max(residual, _ratio(np.linalg.norm(want - got), size * max(others, float(np.linalg.norm(W)))))
     return residual, _drift(problem, [W.real for W in layers])
 
 
-def _of_samples(trajectory: Trajectory) -> tuple[float | None, ...]:
+def _of_samples(trajectory: Trajectory) -> _Figures:
     problem = trajectory.problem
     if not trajectory.knows("weights"):
         return None, None, None, None
@@ -215,18 +223,21 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
     slope = lambda _, y: np.concatenate([dW.ravel() for dW in velocity(problem, unpack(y))])  # noqa: E731
     worst = 0.0
     for i in np.argsort(-movement)[:3]:
-        run = solve_ivp(slope, (times[i], times[i + 1]), flat[i], "DOP853", rtol=1e-11, atol=1e-14 * np.abs(flat[i]).max())
+        run = solve_ivp(
+            slope, (times[i], times[i + 1]), flat[i], "DOP853", rtol=1e-11, atol=1e-14 * np.abs(flat[i]).max()
+        )
         worst = max(worst, _ratio(np.linalg.norm(run.y[:, -1] - flat[i + 1]), movement[i]))
     return worst
 
 
 def _drift(problem: Problem, layers: list[Any]) -> float | None:
-    """How much η_ℓ W_{ℓ+1}ᵀW_{ℓ+1} − η_{ℓ+1} W_ℓW_ℓᵀ changes: all of it, or its diagonal for ReLU; tanh conserves nothing."""
+    """How much η_ℓ W_{ℓ+1}ᵀW_{ℓ+1} − η_{ℓ+1} W_ℓW_ℓᵀ changes: all of it, or its diagonal for ReLU; tanh
+    conserves nothing."""
     kind, eta = problem.network.activation, problem.rates
     if len(layers) < 2 or kind == "tanh" or (problem.weight_decay and len(set(eta)) > 1):
         return None
     worst = 0.0
-    for i, (A, B) in enumerate(zip(layers, layers[1:], strict=False)):
+    for i, (A, B) in enumerate(itertools.pairwise(layers)):
         D = eta[i] * np.swapaxes(B, 1, 2) @ B - eta[i + 1] * A @ np.swapaxes(A, 1, 2)
         size = eta[i] * np.sum(B**2, axis=(1, 2)) + eta[i + 1] * np.sum(A**2, axis=(1, 2))
         if problem.weight_decay:

@@ -1,12 +1,14 @@
 """A task and a network make a problem; its facts are computed once and say which theorems apply.
 
-The facts are numbers with the tolerance they are judged by: how far the inputs are from white, how far the layers are
-from balanced, whether the start shares the task's modes, which ranks and signs stand in the way. The exact methods read
-nothing else when they accept or refuse (`METHODS`; the files of `exact/` enter themselves there).
+The facts are numbers with the tolerance they are judged by: how far the inputs are from white, how far the
+layers are from balanced, whether the start shares the task's modes, which ranks and signs stand in the way.
+The exact methods read nothing else when they accept or refuse (`METHODS`; the files of `exact/` enter
+themselves there).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,7 +98,8 @@ class Facts:
         lam = ", ".join(f"{value:.6g}" for value in self.balance) or "one layer"
         rows = {
             "network": f"{'-'.join(map(str, self.sizes))}, {self.activation}",
-            "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I within {self.whitening_error:.1e})",
+            "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
+            f" within {self.whitening_error:.1e})",
             "balanced": f"{yes[self.balanced]} (λ = {lam} within {self.balance_error:.1e})",
             "aligned": f"{yes[self.aligned]} (coupling between modes {self.alignment_error:.1e})",
             "ranks": f"target {self.rank_target}, start {self.rank_start}"
@@ -148,9 +151,13 @@ class Problem:
 
     def __init__(self, task: Task, network: Network, rates: Any = None, weight_decay: float = 0.0) -> None:
         if not isinstance(task, Task):
-            raise InvalidInput(f"task must be a lazyrich Task, and it is a {type(task).__name__}: Task.from_data would do.")
+            raise InvalidInput(
+                f"task must be a lazyrich Task, and it is a {type(task).__name__}: Task.from_data would do."
+            )
         if not isinstance(network, Network):
-            raise InvalidInput(f"network must be a lazyrich Network, and it is a {type(network).__name__}: Network([W1, W2]) would do.")
+            raise InvalidInput(
+                f"network must be a lazyrich Network, and it is a {type(network).__name__}: Network([W1, W2]) would do."
+            )
         ends = (network.sizes[0], network.sizes[-1])
         if ends != (task.d_in, task.d_out):
             raise InvalidInput(
@@ -206,13 +213,14 @@ class Problem:
         return Canonical(k, c, np.prod(k) * self.task.sigma_yx / c, self.weight_decay * self.rates[0] / c)
 
     def _balance(self) -> tuple[tuple[float, ...], float]:
-        """λ and relative error of each pair, for v_ℓ = k_ℓ W_ℓ, which the flow conserves also with layer rates."""
+        """λ and relative error of each pair, for v_ℓ = k_ℓ W_ℓ, which the flow conserves also with layer
+        rates."""
         v = [k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True)]
         lams, worst = [], 0.0
-        for first, second in zip(v, v[1:], strict=False):
+        for first, second in itertools.pairwise(v):
             Q = np.vstack([first.T, second])
             if len(Q) < Q.shape[1]:  # a wide layer: the hidden directions that no weight uses have D = 0
-                Q = np.linalg.qr(Q.T, mode="r").T
+                Q = np.asarray(np.linalg.qr(Q.T, mode="r")).T
             A, B = Q[: first.shape[1]], Q[first.shape[1] :]
             D, size = B.T @ B - A.T @ A, np.sum(Q**2)
             lam = np.trace(D) / len(D) if len(first) == len(D) else 0.0

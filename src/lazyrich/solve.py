@@ -17,7 +17,8 @@ __all__ = ["NoExactSolution", "solve"]
 
 
 class NoExactSolution(ValueError):
-    """No closed form applies; the message names the conditions that fail, by how much, and the call that would work."""
+    """No closed form applies; the message names the conditions that fail, by how much, and the call that
+    would work."""
 
 
 def solve(
@@ -31,10 +32,11 @@ def solve(
 ) -> Trajectory:
     """The exact trajectory of a problem at the given times.
 
-    The cheapest closed form that applies is taken, unless `method` names one; `traj.method` says which. A start on the separatrix stays on
-    it, as the theorem says, and `traj.notes` tells; `on_separatrix="perturb"` moves it off by `perturbation` (relative to the weights) to show the
-    escape: such a start is balanced only up to that size. With `device_arrays=True` the evaluation runs where the array `times` lives (JAX,
-    PyTorch, CuPy), and function and Gram matrix come back as such arrays.
+    The cheapest closed form that applies is taken, unless `method` names one; `traj.method` says which. A
+    start on the separatrix stays on it, as the theorem says, and `traj.notes` tells;
+    `on_separatrix="perturb"` moves it off by `perturbation` (relative to the weights) to show the escape:
+    such a start is balanced only up to that size. With `device_arrays=True` the evaluation runs where the
+    array `times` lives (JAX, PyTorch, CuPy), and function and Gram matrix come back as such arrays.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
@@ -89,7 +91,9 @@ def _push(method: str, on_separatrix: str, perturbation: float) -> float:
     if _check.choice("on_separatrix", on_separatrix, ("stay", "perturb")) == "stay":
         return 0.0
     if method != "riccati":
-        raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and this problem is solved by {method}.")
+        raise InvalidInput(
+            f"on_separatrix='perturb' works with the method riccati, and this problem is solved by {method}."
+        )
     size = _check.positive("perturbation", perturbation)
     if size >= 1:
         raise InvalidInput(f"perturbation must be below 1, a fraction of the weights, and it is {size:g}.")
@@ -97,21 +101,23 @@ def _push(method: str, on_separatrix: str, perturbation: float) -> float:
 
 
 def _notes(problem: Problem, solution: Any) -> tuple[str, ...]:
-    notes = []
-    if isinstance(solution, Riccati) and len(solution.graded.missed):
-        count = len(solution.graded.missed)
+    """What a reader should know before using the numbers: separatrix and precision."""
+    notes, facts = [], problem.facts
+    if isinstance(solution, Riccati):
+        missed, distance = len(solution.graded.missed), solution.graded.separatrix_distance
+        if missed:
+            notes.append(
+                f"the start lies on the separatrix of {missed} direction{'s' * (missed > 1)} and stays on it:"
+                " lr.fate(problem) says which modes are missed, on_separatrix='perturb' shows the escape"
+            )
+        elif distance < 1e-4:
+            notes.append(
+                f"the start is close to the separatrix (distance {distance:.1e}):"
+                f" expect a relative error near {np.finfo(float).eps / distance:.0e}"
+            )
+    if facts.precision != "float64":
         notes.append(
-            f"the start lies on the separatrix of {count} direction{'s' * (count > 1)} and stays on it: lr.fate(problem) says which"
-            " modes are missed, on_separatrix='perturb' shows the escape"
-        )
-    elif isinstance(solution, Riccati) and solution.graded.separatrix_distance < 1e-4:
-        distance = solution.graded.separatrix_distance
-        notes.append(
-            f"the start is close to the separatrix (distance {distance:.1e}): expect a relative error near {np.finfo(float).eps / distance:.0e}"
-        )
-    if problem.facts.precision != "float64":
-        notes.append(
-            f"the weights or data came in {problem.facts.precision}: balanced within {problem.facts.balance_error:.1e}, and the curve is exact"
-            " for a start that close"
+            f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
+            " and the curve is exact for a start that close"
         )
     return tuple(notes)

@@ -1,7 +1,7 @@
 """A problem and a method make a trajectory: the one result type, which everything else reads.
 
-Exact trajectories hold their solution and compute a quantity when it is first asked for. Sampled ones (`flow`, `descend`) hold what was recorded,
-and derive the rest from the weights where those were.
+Exact trajectories hold their solution and compute a quantity when it is first asked for. Sampled ones
+(`flow`, `descend`) hold what was recorded, and derive the rest from the weights where those were.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Trajectory:
         """The network as it is at one of the times, to start another problem from."""
         steps = len(self.times)
         if not -steps <= index < steps:
-            raise InvalidInput(f"index must lie between {-steps} and {steps - 1}, and it is {count('index', index, least=index)}.")
+            raise InvalidInput(
+                f"index must lie between {-steps} and {steps - 1}, and it is {count('index', index, least=index)}."
+            )
         return Network([np.asarray(W[index]) for W in self.weights], self.problem.network.activation)
 
     def certificate(self) -> Certificate:
@@ -116,9 +118,17 @@ class Trajectory:
         if self.knows("loss"):
             data["loss"] = (("time",), np.asarray(self.loss), {"long_name": "loss"})
         if self.knows("function") and self.problem.network.activation == "linear":
-            data["function"] = (("time", "output", "input"), np.asarray(self.function), {"long_name": "network function"})
+            data["function"] = (
+                ("time", "output", "input"),
+                np.asarray(self.function),
+                {"long_name": "network function"},
+            )
         if self.knows("gram") and self.problem.network.depth == 2 and self.problem.network.activation == "linear":
-            data["gram"] = (("time", "unit", "unit_"), np.asarray(self.gram), {"long_name": "Gram matrix QQᵀ"})
+            data["gram"] = (
+                ("time", "unit", "unit_"),
+                np.asarray(self.gram),
+                {"long_name": "Gram matrix QQᵀ"},
+            )
         attributes = {"method": self.method, "citation": self.citation, "status": self.status}
         time = ("time", np.asarray(self.times), {"long_name": "time", "units": "learning rate × steps"})
         return xarray.Dataset(data, coords={"time": time}, attrs=attributes)

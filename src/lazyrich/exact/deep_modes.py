@@ -1,16 +1,18 @@
-"""Deep networks, balanced and aligned with the task: every mode alone, at any depth L ≥ 3 (theory: section 3).
+"""Deep networks, balanced and aligned with the task: every mode alone, at any depth L ≥ 3 (theory: section
+3).
 
     ȧ = L |a|^{2−2/L} (s − a d)
 
-has no closed form for a(t), but one for the time. With x = |a|^{1/L} in units where s/d = 1, t is, up to a constant,
+has no closed form for a(t), but one for the time. With x = |a|^{1/L} in units where s/d = 1, t is, up to a
+constant,
 
     rising  (0 < a < s):  x^{2−L}/(2−L) + x²/2 · ₂F₁(1, 2/L; 1 + 2/L; x^L)
     falling (a > s):      x^{2−2L}/(2L−2) · ₂F₁(1, 2 − 2/L; 3 − 2/L; x^{−L})
     fading  (a < 0 < s):  x^{2−2L}/(2L−2) · ₂F₁(1, 2 − 2/L; 3 − 2/L; −x^{−L})      it cannot cross zero
 
-and is inverted by Newton's method. Modes with s = 0 decay by a power law. The frames between the layers do not turn, so the weights
-follow. Conditions: linear, three layers or more, all layers zero-balanced, start and inputs aligned with the task, no weight decay.
-Source: Saxe et al. 2014.
+and is inverted by Newton's method. Modes with s = 0 decay by a power law. The frames between the layers do
+not turn, so the weights follow. Conditions: linear, three layers or more, all layers zero-balanced, start
+and inputs aligned with the task, no weight decay. Source: Saxe et al. 2014.
 """
 
 from __future__ import annotations
@@ -53,9 +55,9 @@ def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
     s, a0, times = np.broadcast_arrays(s, a0, times)
     a = np.zeros(a0.shape, dtype=times.dtype)
     small = (a0 != 0) & (np.abs(s) <= 1e-14 * np.abs(a0))
-    a[small] = np.sign(a0[small]) * (
-        np.abs(a0[small]) ** (2 / L - 2) + (2 * L - 2) * times[small]
-    ) ** (-L / (2 * L - 2))
+    a[small] = np.sign(a0[small]) * (np.abs(a0[small]) ** (2 / L - 2) + (2 * L - 2) * times[small]) ** (
+        -L / (2 * L - 2)
+    )
     run = (a0 != 0) & ~small
     if run.any():
         sign, target = np.sign(a0[run]), np.abs(s[run])
@@ -100,7 +102,8 @@ class DeepModes:
         return self.problem.task.loss(self.function(times))
 
     def weights(self, times: Any) -> list[Any]:
-        """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers stay."""
+        """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers
+        stay."""
         fit, m = self.problem.alignment, len(self.s)
         used = self.start != 0
         ratio = self.strengths(times) / np.where(used, self.start, 1.0)
@@ -108,7 +111,9 @@ class DeepModes:
         frame, layers = fit.V, []  # columns: where each mode stands before this layer
         for i, W in enumerate(self.problem.network.weights):
             if i == self.L - 1:
-                layers.append((fit.U[:, :m] * growth[:, None, :]) @ (fit.U.T @ W)[:m] + fit.U[:, m:] @ (fit.U.T @ W)[m:])
+                layers.append(
+                    (fit.U[:, :m] * growth[:, None, :]) @ (fit.U.T @ W)[:m] + fit.U[:, m:] @ (fit.U.T @ W)[m:]
+                )
                 continue
             image = W @ frame[:, :m]
             layers.append((image * growth[:, None, :]) @ frame[:, :m].T + (W - image @ frame[:, :m].T))
@@ -138,7 +143,8 @@ def _time(L: int, x: Any, course: Any) -> Any:
 
 
 def _two_f_one(b: float, z: Any) -> Any:
-    """₂F₁(1, b; 1 + b; z) for z < 1. SciPy's real routine loses all digits near z = 1 (for b = 4/3, 1.8, …); its complex one does not."""
+    """₂F₁(1, b; 1 + b; z) for z < 1. SciPy's real routine loses all digits near z = 1 (for b = 4/3, 1.8,
+    …); its complex one does not."""
     if np.iscomplexobj(z):
         return hyp2f1(1, b, 1 + b, z)
     return np.where(z > 0, hyp2f1(1, b, 1 + b, np.maximum(z, 0.0) + 0j).real, hyp2f1(1, b, 1 + b, np.minimum(z, 0.0)))
@@ -147,8 +153,9 @@ def _two_f_one(b: float, z: Any) -> Any:
 def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
     """x(t) from x0, by Newton's method in v = logit x^L (rising), −log(x^L − 1) (falling) or −log x (fading).
 
-    In these, time and its slope are smooth and increasing over the whole course. Steps are bounded, so that a flat slope cannot throw the
-    iteration far beyond the solution; beyond v = 60 a mode has reached its end to the last bit.
+    In these, time and its slope are smooth and increasing over the whole course. Steps are bounded, so that
+    a flat slope cannot throw the iteration far beyond the solution; beyond v = 60 a mode has reached its
+    end to the last bit.
     """
     clock = _time(L, x0, course) + np.real(t)
     with np.errstate(divide="ignore"):
@@ -162,7 +169,10 @@ def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
         step = np.where(np.isnan(step) | ((v >= last) & (step > 0)), 0.0, step)
         v = np.minimum(v + step, last)
         # what counts is the change of x, which is small where v runs off to the end of the course
-        if np.all(np.abs(step) * np.where(course == _FADING, 1.0, np.exp(-np.maximum(v, 0.0))) <= 4e-16 * np.maximum(1, np.abs(v))):
+        if np.all(
+            np.abs(step) * np.where(course == _FADING, 1.0, np.exp(-np.maximum(v, 0.0)))
+            <= 4e-16 * np.maximum(1, np.abs(v))
+        ):
             break
     if np.iscomplexobj(t):  # a complex time, for its derivative: two further steps off the real solution
         clock = clock + 1j * np.imag(t)
@@ -180,5 +190,9 @@ def _position(L: int, v: Any, course: Any) -> tuple[Any, Any]:
     falling = (1 + np.exp(-np.where(course == _FALLING, v, 0.0))) ** (1 / L)
     fading = np.exp(-np.where(course == _FADING, v, 0.0))
     x = np.where(course == _RISING, rising, np.where(course == _FALLING, falling, fading))
-    slope = np.where(course == _FADING, x ** (2 - L) / (1 + x**L), np.where(course == _RISING, x ** (2 - L), x ** (2 - 2 * L)) / L)
+    slope = np.where(
+        course == _FADING,
+        x ** (2 - L) / (1 + x**L),
+        np.where(course == _RISING, x ** (2 - L), x ** (2 - 2 * L)) / L,
+    )
     return x, slope

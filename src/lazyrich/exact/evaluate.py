@@ -1,6 +1,7 @@
 """The graded evaluation of the two-layer closed form over many times at once (theory: section 1).
 
-With w⁺ = max(w, 0), ĝ_i = (1 − e^{−2|w_i|t}) / 2|w_i| (t where w_i = 0), and for column j the values at its pivot row:
+With w⁺ = max(w, 0), ĝ_i = (1 − e^{−2|w_i|t}) / 2|w_i| (t where w_i = 0), and for column j the values at its
+pivot row:
 
     m_j  = (e^{−2w_j⁺t} + ĝ_j l_jj²)^{−1/2}
     E_ij = l_ij e^{(w_i⁺ − w_j⁺)t} m_j              exponents are never positive
@@ -8,8 +9,9 @@ With w⁺ = max(w, 0), ĝ_i = (1 − e^{−2|w_i|t}) / 2|w_i| (t where w_i = 0),
     A    = XᵀX + diag(e^{−2w_j⁺t} m_j²)              conditioned by the start alone, not by t
     QQᵀ  = (OY) A⁻¹ (OY)ᵀ
 
-Every step is bounded at every t. Only the array API is used, so the same lines serve NumPy, JAX, PyTorch and CuPy
-arrays on any device; they are analytic in t, so a complex t gives the time derivative (`Trajectory.certificate`).
+Every step is bounded at every t. Only the array API is used, so the same lines serve NumPy, JAX, PyTorch
+and CuPy arrays on any device; they are analytic in t, so a complex t gives the time derivative
+(`Trajectory.certificate`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Evaluation:
     """The constants of a graded start as arrays of the namespace `xp`, ready to be evaluated."""
 
     def __init__(self, graded: Graded, scale: Array, xp: Any = np, **creation: Any) -> None:
-        """`scale` multiplies the rows of Q (units of the layers); `creation` is dtype and device for the arrays."""
+        """`scale` multiplies the rows of Q (units of the layers); `creation` is dtype and device for the
+        arrays."""
         F, piv = graded.spectrum, graded.pivots
         w, w_plus = F.w, np.maximum(F.w, 0.0)
         make = lambda array: xp.asarray(np.ascontiguousarray(array), **creation)  # noqa: E731
@@ -62,7 +65,7 @@ class Evaluation:
         return xp.exp(self.w_below * t)[:, :, None] * E, A
 
     def __call__(self, t: Any, block: str) -> Any:
-        """"gram" (T, n, n), or "function" (T, d_out, d_in): its lower left block alone."""
+        """ "gram" (T, n, n), or "function" (T, d_out, d_in): its lower left block alone."""
         rows, columns = blocks(block, self.d_in)
         step = max(1, _CHUNK // max(self.size, 1))
         pieces = []
@@ -73,9 +76,9 @@ class Evaluation:
             pieces.append(Y[:, rows, :] @ self._solve(A, right))
         return self.xp.concat(pieces, axis=0)
 
-
     def _solve(self, A: Any, right: Any) -> Any:
-        """A⁻¹·right. On the CPU, JAX deadlocks when two LAPACK calls meet: one at a time, and finished before the next."""
+        """A⁻¹·right. On the CPU, JAX deadlocks when two LAPACK calls meet: one at a time, and finished
+        before the next."""
         if not is_jax_namespace(self.xp):
             return self.xp.linalg.solve(A, right)
         with _ONE_AT_A_TIME:

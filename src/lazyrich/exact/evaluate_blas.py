@@ -1,8 +1,9 @@
 """The same evaluation for large NumPy problems: one time after another, in place, by direct BLAS and LAPACK.
 
-It follows `evaluate` letter by letter, with three savings. Work stays in the mode basis, where O is 2 × 2, and only what is
-asked for is rotated back. A = RRᵀ by Cholesky gives Q = OY R^{−T}. And columns whose modes have saturated, and whose coupling
-to all later rows has fallen below rounding, take their limits and leave the computation (`_release_times`).
+It follows `evaluate` letter by letter, with three savings. Work stays in the mode basis, where O is 2 × 2,
+and only what is asked for is rotated back. A = RRᵀ by Cholesky gives Q = OY R^{−T}. And columns whose modes
+have saturated, and whose coupling to all later rows has fallen below rounding, take their limits and leave
+the computation (`_release_times`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _FLOOR = -92.0  # e^{−92} ≈ 1e-40: below it nothing shows, and products woul
 
 
 class BlasEvaluation:
-    """Q(t) one time at a time, in the coordinates of the modes. Arrays are in Fortran order, as BLAS wants them."""
+    """Q(t) one time at a time, in the coordinates of the modes. Arrays are in Fortran order, as BLAS wants
+    them."""
 
     def __init__(self, graded: Graded) -> None:
         F, L, piv = graded.spectrum, graded.L, graded.pivots
@@ -67,7 +69,8 @@ class BlasEvaluation:
     def _states(
         self, times: Float[Array, " T"]
     ) -> Iterator[tuple[Float[Array, "in k"], Float[Array, "out k"], Float[Array, " m"]]]:
-        """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left it."""
+        """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left
+        it."""
         F, m = self.F, len(self.F.s)
         a, b = F.a[:, None], F.b[:, None]
         alone_in, alone_out = F.unpaired()
@@ -118,8 +121,9 @@ class BlasEvaluation:
 def _release_times(L: Float[Array, "n k"], piv: Array, w: Float[Array, " n"], modes: int) -> Float[Array, " J"]:
     """When the first J = 1, 2, … columns have saturated and no longer touch the rows below, in rising order.
 
-    Then X is square and triangular in those rows and columns, and their part of QQᵀ is 2w exactly. Saturated: e^{−2wt}·2w/l²
-    is negligible. Untouched: l_ij/l_jj · e^{(w_i⁺−w_j⁺)t} · √(2w_j t) is, for all j < J ≤ i.
+    Then X is square and triangular in those rows and columns, and their part of QQᵀ is 2w exactly.
+    Saturated: e^{−2wt}·2w/l² is negligible. Untouched: l_ij/l_jj · e^{(w_i⁺−w_j⁺)t} · √(2w_j t) is, for all
+    j < J ≤ i.
     """
     last = 0
     while last < min(len(piv), modes) and piv[last] == last and w[last] > 0:

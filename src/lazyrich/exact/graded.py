@@ -1,15 +1,18 @@
-"""The set-up of the two-layer closed form: spectrum of F, and the start in row echelon form. Done once, not per time.
+"""The set-up of the two-layer closed form: spectrum of F, and the start in row echelon form. Done once, not
+per time.
 
     Q = [W1ᵀ; W2],   F = [[−λ/2 I, Σᵀ], [Σ, λ/2 I]] − γI = O diag(w) Oᵀ,   P = OᵀQ(0)
 
-The eigenvectors come from the singular vectors of Σ: mode α gives the pair ±√(s² + λ²/4), directions outside the
-singular spaces give ∓λ/2 (inputs, outputs). With w in falling order, the rows of P are orthonormalised from the top,
+The eigenvectors come from the singular vectors of Σ: mode α gives the pair ±√(s² + λ²/4), directions
+outside the singular spaces give ∓λ/2 (inputs, outputs). With w in falling order, the rows of P are
+orthonormalised from the top,
 
     P = L · (orthonormal rows),   L of shape (n, k),  k = rank,  column j zero above its pivot row.
 
-A row whose new part is at rounding level adds no column: the start lies on the separatrix of that direction, and by leaving
-the column out the solution stays on it exactly. The pivots with w > 0 are the directions that will be learned (theory:
-sections 1 and 2). Hidden units beyond k, and their rotation, have dropped out.
+A row whose new part is at rounding level adds no column: the start lies on the separatrix of that
+direction, and by leaving the column out the solution stays on it exactly. The pivots with w > 0 are the
+directions that will be learned (theory: sections 1 and 2). Hidden units beyond k, and their rotation, have
+dropped out.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ _EPS = float(np.finfo(np.float64).eps)
 class Spectrum(NamedTuple):
     """F = O diag(w) Oᵀ, with w falling and O kept by its structure.
 
-    Rows come in this order: +w of each mode (a·v + b·u), the unpaired directions with +|λ|/2, those with −|λ|/2, and −w of each
-    mode (b·v − a·u) from the weakest to the strongest.
+    Rows come in this order: +w of each mode (a·v + b·u), the unpaired directions with +|λ|/2, those with
+    −|λ|/2, and −w of each mode (b·v − a·u) from the weakest to the strongest.
     """
 
     U: Float[Array, "out out"]
@@ -67,11 +70,14 @@ class Spectrum(NamedTuple):
     def from_coordinates(self, Q: Float[Array, "n k"]) -> Float[Array, "n k"]:
         """OᵀQ."""
         m = len(self.s)
-        a, b, inputs, outputs = self.a[:, None], self.b[:, None], self.V.T @ Q[: len(self.V)], self.U.T @ Q[len(self.V) :]
-        unpaired = [outputs[m:], inputs[m:]] if self.outputs_first else [inputs[m:], outputs[m:]]
-        return np.concatenate(
-            [a * inputs[:m] + b * outputs[:m], *unpaired, (b * inputs[:m] - a * outputs[:m])[::-1]]
+        a, b, inputs, outputs = (
+            self.a[:, None],
+            self.b[:, None],
+            self.V.T @ Q[: len(self.V)],
+            self.U.T @ Q[len(self.V) :],
         )
+        unpaired = [outputs[m:], inputs[m:]] if self.outputs_first else [inputs[m:], outputs[m:]]
+        return np.concatenate([a * inputs[:m] + b * outputs[:m], *unpaired, (b * inputs[:m] - a * outputs[:m])[::-1]])
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ class Graded:
 
     @property
     def separatrix_distance(self) -> float:
-        """Smallest relative new part among the rows that could be learned; rounding level on the separatrix."""
+        """Smallest relative new part among the rows that could be learned; rounding level on the
+        separatrix."""
         return float(self.novelty.min(initial=1.0))
 
 
@@ -122,14 +129,15 @@ def grade(
     eps: float = _EPS,
     push: float = 0.0,
 ) -> Graded:
-    """Row echelon form of the start; `push` moves rows that lie on the separatrix off it, relative to ‖Q0‖."""
+    """Row echelon form of the start; `push` moves rows that lie on the separatrix off it, relative to
+    ‖Q0‖."""
     F = spectrum(target, lam, decay)
     back = np.eye(Q0.shape[1])
     if Q0.shape[1] > len(Q0):  # a wide hidden layer: keep the directions that the weights use
         back, R = np.linalg.qr(Q0.T)
         Q0, back = R.T, back.T
     P = F.from_coordinates(Q0)
-    size = np.linalg.norm(P, 2) if P.any() else 0.0
+    size = float(np.linalg.norm(P, 2)) if P.any() else 0.0
     cutoff = 16 * np.sqrt(len(P)) * eps * size
     L, rows, pivots, missed, novelty = _echelon(P, F.w, cutoff, push * size)
     return Graded(F, L, pivots, rows @ back, missed, novelty, lam, decay)
@@ -152,10 +160,11 @@ def _echelon(
         new = np.abs(np.diag(R))
         if np.all(new > 8 * cutoff) and np.all(new > 1e-6 * lengths[:h]):
             L = np.tril(R.T)
-            novelty = (new / lengths[:h])[w[:h] > 0]
-            return L, basis.T, np.arange(h), np.empty(0, dtype=int), novelty
+            return L, basis.T, np.arange(h), np.empty(0, dtype=int), (new / lengths[:h])[w[:h] > 0]
     basis, L = np.zeros((h, h)), np.zeros((n, h))
-    pivots, missed, novelty = [], [], []
+    pivots: list[int] = []
+    missed: list[int] = []
+    novelty: list[float] = []
     for i, row in enumerate(P):
         k = len(pivots)
         rest = row.copy()
@@ -184,9 +193,7 @@ def _echelon(
     return L[:, :k], basis[:k], np.array(pivots, dtype=int), np.array(missed, dtype=int), np.array(novelty)
 
 
-def _fresh_direction(
-    rows: Float[Array, "r h"], basis: Float[Array, "k h"], cutoff: float
-) -> Float[Array, " h"]:
+def _fresh_direction(rows: Float[Array, "r h"], basis: Float[Array, "k h"], cutoff: float) -> Float[Array, " h"]:
     """A hidden direction orthogonal to those used so far: one that later rows have, or any other."""
     for candidates in (rows, np.eye(basis.shape[1])):
         rest = candidates - (candidates @ basis.T) @ basis

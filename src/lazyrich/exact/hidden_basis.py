@@ -1,12 +1,13 @@
 """The weights along an exact trajectory, in the hidden basis they were given in (theory: end of section 1).
 
-QQᵀ(t) leaves the rotation of the hidden units open. In the eigenbasis of F, with P = OᵀQ, one step of length H,
+QQᵀ(t) leaves the rotation of the hidden units open. In the eigenbasis of F, with P = OᵀQ, one step of
+length H,
 
     P ← e^{wH} P S^{−½} Ω,     S = I + Pᵀ diag(∫₀ᴴ e^{2ws} ds) P,     Ω orthogonal,
 
-has the exact Gram matrix for every Ω, and Ω = I + O(H³). The step is symmetric in time, so halving it and extrapolating gains two orders
-each time: three halvings give Ω to order eight. Directions that have saturated and decoupled are set aside, which lets the steps grow
-with the time that is left.
+has the exact Gram matrix for every Ω, and Ω = I + O(H³). The step is symmetric in time, so halving it and
+extrapolating gains two orders each time: three halvings give Ω to order eight. Directions that have
+saturated and decoupled are set aside, which lets the steps grow with the time that is left.
 """
 
 from __future__ import annotations

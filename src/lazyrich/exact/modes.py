@@ -4,15 +4,19 @@ With p = W1 v, q = W2ᵀ u, a = q·p and N = ‖p‖² + ‖q‖² for one mode 
 
     ȧ = N (s − a d),     N² − 4a² = l² is conserved      (l = |λ| where p and q are parallel)
 
-so in units where d = 1 the sum z = N + 2a obeys a Riccati equation, whose solution is a ratio of two positive sums:
+so in units where d = 1 the sum z = N + 2a obeys a Riccati equation, whose solution is a ratio of two
+positive sums:
 
-    K = √(l² + 4s²),  n = √z,  n' = l/n:     z(t) = [n (cosh + 2s/K sinh) + n' l/K sinh] / [n sinh/K + (cosh − 2s/K sinh)/n]
+    K = √(l² + 4s²),   n = √z(0),   n' = l/n
+    z(t) = [n (cosh + 2s/K sinh) + n' l/K sinh] / [n sinh/K + (cosh − 2s/K sinh)/n]
 
-at Kt/2. Nothing cancels, whatever the sizes of l, a and s. A mode with a < 0 is the mirror image (z̄ = N − 2a); with l = 0 it cannot
-cross zero, and decays. With weight decay, which l = 0 allows, the same is a logistic curve towards s − γ.
+at Kt/2. Nothing cancels, whatever the sizes of l, a and s. A mode with a < 0 is the mirror image (z̄ = N −
+2a); with l = 0 it cannot cross zero, and decays. With weight decay, which l = 0 allows, the same is a
+logistic curve towards s − γ.
 
-The weights follow: p ± q change by the factors (z/z0)^{±½}. Conditions: two linear layers, start and inputs aligned with the task
-(`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et al. 2024 and Dominé et al. 2025 (l ≠ 0); the stable form is ours.
+The weights follow: p ± q change by the factors (z/z0)^{±½}. Conditions: two linear layers, start and inputs
+aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et al. 2024 and Dominé et al.
+2025 (l ≠ 0); the stable form is ours.
 """
 
 from __future__ import annotations
@@ -126,7 +130,8 @@ class Modes:
         return {"weights": self.weights(times)}
 
     def separatrix_distance(self) -> float:
-        """Smallest ‖p + q‖ of a mode that could be learned, relative to its weights; 0 where it never will be."""
+        """Smallest ‖p + q‖ of a mode that could be learned, relative to its weights; 0 where it never will
+        be."""
         size = np.sum(self.p**2, axis=1) + np.sum(self.q**2, axis=1)
         sums = np.where(self.l > 0, np.sum((self.p + self.q) ** 2, axis=1), size + 2 * np.maximum(self.a0, -size / 2))
         sums = np.where((self.l == 0) & (self.a0 <= 0), 0.0, sums)
@@ -170,12 +175,15 @@ def _evolve(s: Any, a0: Any, l: Any, t: Any) -> ModeState:
     a = difference * (major + l * minor) / (4 * safe_major * safe_minor)
     growth = np.where(present, np.sqrt(safe_major / safe_minor) * over_n, 1.0)
     return ModeState(
-        np.where(mirrored, -a, a), np.where(mirrored, 1 / growth, growth), np.where(mirrored, growth, 1 / growth)
+        np.where(mirrored, -a, a),
+        np.where(mirrored, 1 / growth, growth),
+        np.where(mirrored, growth, 1 / growth),
     )
 
 
 def _evolve_decaying(s: Any, a0: Any, d: Any, gamma: float, t: Any) -> ModeState:
-    """l = 0 with weight decay: |a| follows a logistic curve of rate ±s − γ, written with falling exponentials only."""
+    """l = 0 with weight decay: |a| follows a logistic curve of rate ±s − γ, written with falling
+    exponentials only."""
     size, mirrored = np.abs(a0), a0 < 0
     r = np.where(mirrored, -s, s) - gamma
     faded = np.exp(-2 * np.abs(r) * t)

@@ -1,6 +1,7 @@
 """The evaluation over times where another library's arrays live: JAX, PyTorch, CuPy, on their device.
 
-Set-up (SVD, echelon) stays in NumPy; the arrays of `evaluate` are made in the library of `times`, on its device and in float64, and so are the results.
+Set-up (SVD, echelon) stays in NumPy; the arrays of `evaluate` are made in the library of `times`, on its
+device and in float64, and so are the results.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import numpy as np
 from array_api_compat import array_namespace, device, is_jax_array, is_numpy_array
 
 from lazyrich import _check
@@ -26,7 +26,8 @@ def solve_on_device(solution: Riccati, times: Any, **about: Any) -> Trajectory:
         xp = array_namespace(times)
     except TypeError:
         raise InvalidInput(
-            f"times must be an array of the library to compute with when device_arrays=True, and it is a {type(times).__name__}."
+            "times must be an array of the library to compute with when device_arrays=True, and it is a "
+            f"{type(times).__name__}."
         ) from None
     checked = _check.as_times(times)
     where: dict[str, Any] = {} if is_numpy_array(times) else {"device": device(times)}

@@ -2,9 +2,10 @@
 
     QQᵀ(t) = e^{Ft} Q0 [I + Q0ᵀ G Q0]⁻¹ Q0ᵀ e^{Ft},     G = ∫₀ᵗ e^{2Fs} ds,     Q = [W1ᵀ; W2]
 
-Conditions: two linear layers, Σxx = c·I, W2ᵀW2 − W1W1ᵀ = λI (with layer rates: η1 W2ᵀW2 − η2 W1W1ᵀ); weight decay where λ = 0 and
-the rates are equal. Any sizes, ranks and scales. It contains Saxe's logistic modes, Braun's Theorems 3.1 and 5.1, Kunin's
-single neuron and Dominé's λ family. Sources: Fukumizu 1998, Braun et al. 2022, Dominé et al. 2025; the graded evaluation is ours.
+Conditions: two linear layers, Σxx = c·I, W2ᵀW2 − W1W1ᵀ = λI (with layer rates: η1 W2ᵀW2 − η2 W1W1ᵀ); weight
+decay where λ = 0 and the rates are equal. Any sizes, ranks and scales. It contains Saxe's logistic modes,
+Braun's Theorems 3.1 and 5.1, Kunin's single neuron and Dominé's λ family. Sources: Fukumizu 1998, Braun et
+al. 2022, Dominé et al. 2025; the graded evaluation is ours.
 """
 
 from __future__ import annotations

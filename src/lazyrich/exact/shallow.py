@@ -2,9 +2,9 @@
 
     Ẇ = η (Σyx − W (Σxx + γI))        W(t) = T + (W(0) − T) e^{−η(Σxx + γI)t},   T = Σyx (Σxx + γI)⁻¹
 
-Directions that the inputs never excite (null space of Σxx, without weight decay) keep their start for ever, which is what the
-formula says when T is the least-norm solution. Conditions: one layer, linear.
-Source: Saxe et al. 2019; theory: section 3.
+Directions that the inputs never excite (null space of Σxx, without weight decay) keep their start for ever,
+which is what the formula says when T is the least-norm solution. Conditions: one layer, linear. Source:
+Saxe et al. 2019; theory: section 3.
 """
 
 from __future__ import annotations

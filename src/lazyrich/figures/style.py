@@ -1,7 +1,7 @@
 """The one look of all figures: colours that colour-blind readers can tell apart, quiet axes, readable type.
 
-Nothing global is touched: figures are `Figure` objects without pyplot, and the settings hold inside `styled()` only.
-Matplotlib is imported here and nowhere else, when something is drawn.
+Nothing global is touched: figures are `Figure` objects without pyplot, and the settings hold inside `styled()`
+only. Matplotlib is imported here and nowhere else, when something is drawn.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLOURS",
+    "INTEGRATED",
+    "LIMIT",
+    "MARK",
     "THEORY",
     "draw_gram",
+    "draw_matrix",
     "figure_path",
     "mode_colours",
     "new_figure",
@@ -40,8 +44,18 @@ COLOURS = {
     "orange": "#D55E00",
     "grey": "#6E6E6E",
 }
-#: Theory lies over what it predicts.
+#: Theory is dotted, over what it predicts; dashed where it is the flow, integrated.
 THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (1, 1.6)), "linewidth": 1.5, "zorder": 3}
+INTEGRATED: dict[str, Any] = THEORY | {"linestyle": (0, (5, 3)), "linewidth": 1.2}
+MARK: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 6,
+    "color": "white",
+    "markeredgecolor": "black",
+    "zorder": 4,
+}
+LIMIT: dict[str, Any] = {"color": COLOURS["grey"], "linestyle": (0, (6, 3)), "linewidth": 1.0, "zorder": 1}
 
 _FORMATS = (".png", ".pdf", ".svg")
 _SETTINGS = {
@@ -99,18 +113,27 @@ def mode_colours(count: int) -> list[Any]:
     return list(_matplotlib().colormaps["viridis"](np.linspace(0.0, 0.88, count)))
 
 
-def draw_gram(axes: Axes, gram: Float[Array, "n n"], d_in: int, bound: float) -> Any:
-    """QQᵀ as a heat map, with its four blocks marked and named."""
-    n = len(gram)
-    image = axes.imshow(gram, cmap="RdBu_r", vmin=-bound, vmax=bound, interpolation="nearest")
+def draw_matrix(axes: Axes, matrix: Float[Array, "rows columns"], bound: float | None = None) -> Any:
+    """A heat map, white at zero; returns what a colour bar needs."""
+    bound = bound or float(np.abs(matrix).max()) or 1.0
+    image = axes.imshow(
+        matrix, cmap="RdBu_r", vmin=-bound, vmax=bound, interpolation="nearest", aspect="auto"
+    )
+    axes.grid(False)
+    axes.spines[:].set_visible(True)
+    return image
+
+
+def draw_gram(axes: Axes, gram: Float[Array, "n n"], d_in: int, bound: float | None = None) -> Any:
+    """QQᵀ as a heat map, with its blocks marked: W1ᵀW1 and W2W2ᵀ on the diagonal, W2W1 below it."""
+    image = draw_matrix(axes, gram, bound)
+    axes.set_aspect("equal")
     axes.axhline(d_in - 0.5, color="black", linewidth=0.8)
     axes.axvline(d_in - 0.5, color="black", linewidth=0.8)
-    axes.grid(False)
-    middle = [(d_in - 1) / 2, (n + d_in - 1) / 2]
+    middle = [(d_in - 1) / 2, (len(gram) + d_in - 1) / 2]
     axes.set_xticks(middle, ["inputs", "outputs"])
     axes.set_yticks(middle, ["inputs", "outputs"], rotation=90, va="center")
     axes.tick_params(length=0)
-    axes.spines[:].set_visible(True)
     return image
 
 

@@ -1,12 +1,13 @@
 """Balanced starts: neighbouring layers differ by a multiple of the identity, W_{ℓ+1}ᵀW_{ℓ+1} − W_ℓW_ℓᵀ = λI.
 
 The flow keeps λ for ever. λ = 0 is Braun's zero-balanced start, λ ≫ 0 puts the weight into the last layer
-(upstream), λ ≪ 0 into the first (downstream). The recipe of Braun et al. 2022: take the singular values of a Gaussian
-product, and share them among the layers.
+(upstream), λ ≪ 0 into the first (downstream). The recipe of Braun et al. 2022: take the singular values of
+a Gaussian product, and share them among the layers.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def zero_balanced(rng: Rng, *, sizes: Any, scale: float) -> Network:
     c = _BRAUN * s ** (1 / (len(widths) - 1))
     inner = [random_frame(generator, h, len(s)) for h in widths[1:-1]]
     frames = [Vt.T, *inner, U]
-    return Network([(new * c) @ old.T for old, new in zip(frames, frames[1:], strict=False)])
+    return Network([(new * c) @ old.T for old, new in itertools.pairwise(frames)])
 
 
 def lambda_balanced(rng: Rng, *, sizes: Any, lam: float, scale: float) -> Network:
@@ -66,7 +67,12 @@ def lambda_balanced(rng: Rng, *, sizes: Any, lam: float, scale: float) -> Networ
     c1, c2 = layer_strengths(a, lam)
     R = random_frame(generator, h, h)
     left, right = _complete(generator, U, h), _complete(generator, Vt.T, h)
-    return Network([(R[:, : right.shape[1]] * c1[: right.shape[1]]) @ right.T, left * c2[: left.shape[1]] @ R.T[: left.shape[1]]])
+    return Network(
+        [
+            (R[:, : right.shape[1]] * c1[: right.shape[1]]) @ right.T,
+            left * c2[: left.shape[1]] @ R.T[: left.shape[1]],
+        ]
+    )
 
 
 def single_neuron(beta: Any, *, delta: float, sign: int = 1) -> Network:
@@ -104,7 +110,8 @@ def _svd_of_gaussian_product(
 
 
 def _complete(generator: np.random.Generator, frame: Float[Array, "d m"], columns: int) -> Float[Array, "d n"]:
-    """The frame, extended by random orthonormal vectors to `columns` of them, or to as many as there is room for."""
+    """The frame, extended by random orthonormal vectors to `columns` of them, or to as many as there is
+    room for."""
     d, m = frame.shape
     extra = generator.normal(size=(d, min(columns, d) - m))
     completed, R = np.linalg.qr(np.hstack([frame, extra]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ __all__ = ["aligned", "prior_knowledge"]
 def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0) -> Network:
     """Decoupled start: the network has the task's singular vectors, with mode strengths `strengths`.
 
-    `hidden` is one width, or a tuple of widths for deeper networks. `strengths` is one number for all modes or one per
-    mode (a negative one is learned backwards). With two layers each mode may have its own balance `lam`.
+    `hidden` is one width, or a tuple of widths for deeper networks. `strengths` is one number for all modes
+    or one per mode (a negative one is learned backwards). With two layers each mode may have its own
+    balance `lam`.
 
     >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
@@ -36,7 +38,11 @@ def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0
     if len(widths) != 1 and balance.any():
         raise InvalidInput(f"lam belongs to two layers, and this network has {len(widths) + 1}: lam = 0 would do.")
     U, _, V = task.modes
-    frames = [V[:, :m], *(random_frame(generator, h, m) for h in widths), U[:, :m] * np.where(a < 0, -1.0, 1.0)]
+    frames = [
+        V[:, :m],
+        *(random_frame(generator, h, m) for h in widths),
+        U[:, :m] * np.where(a < 0, -1.0, 1.0),
+    ]
     if len(widths) == 1:
         c = list(layer_strengths(a, balance))
     else:
@@ -60,7 +66,7 @@ def prior_knowledge(rng: Rng, task: Task, *, hidden: Any) -> Network:
     m = min(task.d_in, task.d_out, *widths)
     c = s[:m] ** (1 / (len(widths) + 1))
     frames = [Vt[:m].T, *(random_frame(generator, h, m) for h in widths), U[:, :m]]
-    return Network([(new * c) @ old.T for old, new in zip(frames, frames[1:], strict=False)])
+    return Network([(new * c) @ old.T for old, new in itertools.pairwise(frames)])
 
 
 def _hidden_widths(hidden: Any) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
 """`fate`: what will become of a network, before any training (theory: section 2).
 
-Going down in the eigenvalues w > 0 of F, a direction is learned if and only if the start has a part in it that the directions above do not
-have. So the limit, the saddle it may be, and the distance from the separatrix are known at t = 0. The closed forms are bounded at every t,
-and the limit is their value at a time beyond all others; learning times are read off the exact curve.
+Going down in the eigenvalues w > 0 of F, a direction is learned if and only if the start has a part in it
+that the directions above do not have. So the limit, the saddle it may be, and the distance from the
+separatrix are known at t = 0. The closed forms are bounded at every t, and the limit is their value at a
+time beyond all others; learning times are read off the exact curve.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tup
 
 
 def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float[Array, " T"], Float[Array, "T m"]]:
-    """Mode strengths on a logarithmic grid from before the first change to after the last, refined at half way."""
+    """Mode strengths on a logarithmic grid from before the first change to after the last, refined at half
+    way."""
     problem, solution = trajectory.problem, trajectory.solution
     assert solution is not None
     m = len(fit.s)
@@ -168,7 +170,8 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
 def _half_times(
     times: Float[Array, " T"], strengths: Float[Array, "T m"], limit: Float[Array, " m"], scale: float
 ) -> Float[Array, " m"]:
-    """When each mode is first half way from its start to its limit, between the nearest times by a monotone cubic."""
+    """When each mode is first half way from its start to its limit, between the nearest times by a monotone
+    cubic."""
     start = strengths[0]
     result = np.full(len(limit), np.nan)
     for i in np.flatnonzero(np.abs(limit - start) > 1e-9 * scale):

@@ -1,7 +1,8 @@
 """Lazy, rich or delayed rich: a verdict from how much the tangent kernel moves, and when.
 
-Lazy: the kernel at the end is the kernel at the start, up to a tenth. Rich: it is not. Delayed rich: it is not, but the kernel of the start has fitted what
-it can long before: the change comes over ten times later than the start's own learning time 1/‖K(0)‖.
+Lazy: the kernel at the end is the kernel at the start, up to a tenth. Rich: it is not. Delayed rich: it is
+not, but the kernel of the start has fitted what it can long before: the change comes over ten times later
+than the start's own learning time 1/‖K(0)‖.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Regime:
 
 
 def regime(trajectory: Trajectory, times: Float[Array, " T"]) -> Regime:
-    """The regime of an exact trajectory whose last recorded time is its limit; `times` cover all that happens."""
+    """The regime of an exact trajectory whose last recorded time is its limit; `times` cover all that
+    happens."""
     end = float(trajectory.times[-1])
     first, last = _kernel(trajectory, 0.0), _kernel(trajectory, end)
     size, change = np.sqrt(inner(last, last)), kernel_change(first, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ class Network:
         if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
             raise InvalidInput("weights must be a list of matrices, one per layer, first layer first.")
         layers = tuple(_check.as_matrix(f"weights[{i}]", W) for i, W in enumerate(weights))
-        for i, (first, second) in enumerate(zip(layers, layers[1:], strict=False)):
+        for i, (first, second) in enumerate(itertools.pairwise(layers)):
             if second.shape[1] != len(first):
                 raise InvalidInput(
                     f"weights[{i + 1}] must take the {len(first)} outputs of weights[{i}], and it has shape "

@@ -1,7 +1,8 @@
 """The neural tangent kernel of a linear network, without ever forming it (theory: section 4).
 
-Each layer adds one Kronecker product, K = Σ_ℓ η_ℓ B_ℓ ⊗ XᵀA_ℓX, with B_ℓ the Gram matrix of the layers after ℓ and A_ℓ that of the layers before.
-Inner products of kernels then need traces of small matrices only:
+Each layer adds one Kronecker product, K = Σ_ℓ η_ℓ B_ℓ ⊗ XᵀA_ℓX, with B_ℓ the Gram matrix of the layers
+after ℓ and A_ℓ that of the layers before. Inner products of kernels then need traces of small matrices
+only:
 
     ⟨K, K'⟩ = Σ_{ℓ,ℓ'} η_ℓ η_ℓ' tr(B_ℓ B'_ℓ') tr(Σxx A_ℓ Σxx A'_ℓ')
 

@@ -1,7 +1,8 @@
 """Semantic hierarchies: eight things and their features, and branching-diffusion trees of any depth.
 
-The eight-item tasks are the living kingdom of Saxe and its two revisions in Braun et al. 2022 (Figs 3 and 6): one-hot
-inputs, so Σxx = I/8. Feature i is multiplied by 1 + split/i, which separates singular values that would be equal.
+The eight-item tasks are the living kingdom of Saxe and its two revisions in Braun et al. 2022 (Figs 3 and
+6): one-hot inputs, so Σxx = I/8. Feature i is multiplied by 1 + split/i, which separates singular values
+that would be equal.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def semantic_hierarchy(*, split: float = 0.1) -> Task:
 
 
 def revised_kingdom(*, split: float = 0.1) -> Task:
-    """The living kingdom with its last feature reversed: two neighbours swap places, as in reversal learning."""
+    """The living kingdom with its last feature reversed: two neighbours swap places, as in reversal
+    learning."""
     return _one_hot(_KINGDOM * np.where(np.arange(8) == 7, -1, 1), split, "revised kingdom")
 
 
@@ -52,7 +54,8 @@ def colour_hierarchy(*, split: float = 0.1) -> Task:
 
 
 def binary_tree(rng: Rng, *, levels: int = 5, features: int = 1000, flip: float = 0.1) -> Task:
-    """Branching diffusion (Saxe et al. 2014): 2^levels one-hot items and ±1 features that flip down a binary tree.
+    """Branching diffusion (Saxe et al. 2014): 2^levels one-hot items and ±1 features that flip down a
+    binary tree.
 
     Each feature starts as ±1 at the root, and each child takes its parent's value, or its opposite with
     probability `flip`.

@@ -28,7 +28,8 @@ def random_regression(rng: Rng, *, d_in: int, d_out: int, samples: int) -> Task:
 
 
 def linear_teacher(rng: Rng, teacher: Any, *, samples: int, noise: float = 0.0) -> Task:
-    """Whitened Gaussian inputs, targets `teacher @ x` plus Gaussian noise; `teacher` is a d_out × d_in matrix.
+    """Whitened Gaussian inputs, targets `teacher @ x` plus Gaussian noise; `teacher` is a d_out × d_in
+    matrix.
 
     >>> import lazyrich as lr
     >>> task = lr.tasks.linear_teacher(0, [[1.0, 0.0, 2.0]], samples=20)

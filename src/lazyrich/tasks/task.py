@@ -74,9 +74,7 @@ class Task:
         )
 
     @classmethod
-    def from_correlations(
-        cls, sigma_yx: Any, sigma_xx: Any = None, sigma_yy: Any = None, *, name: str = ""
-    ) -> Task:
+    def from_correlations(cls, sigma_yx: Any, sigma_xx: Any = None, sigma_yy: Any = None, *, name: str = "") -> Task:
         """A task from Σyx (d_out × d_in), Σxx (identity if not given) and Σyy (noiseless if not given)."""
         S = _check.as_matrix("sigma_yx", sigma_yx)
         given = [array for array in (sigma_yx, sigma_xx, sigma_yy) if array is not None]
@@ -90,7 +88,8 @@ class Task:
         floor = np.trace(yy) - np.sum(S * T)
         if floor < -1e-6 * np.sum(S * T):
             raise InvalidInput(
-                f"sigma_yy must be at least Σyx Σxx⁻¹ Σyxᵀ, and its trace is {-floor:.3g} too small: no data set has these."
+                f"sigma_yy must be at least Σyx Σxx⁻¹ Σyxᵀ, and its trace is {-floor:.3g} too small:"
+                " no data set has these."
             )
         return cls(sigma_yx=S, sigma_xx=xx, sigma_yy=(yy + yy.T) / 2, eps=_check.eps_of(*given), name=name)
 
@@ -131,7 +130,8 @@ class Task:
 
     @cached_property
     def loss_floor(self) -> float:
-        """The least loss any linear map reaches, ½ tr(Σyy − T Σxx Tᵀ), by residuals where samples are known."""
+        """The least loss any linear map reaches, ½ tr(Σyy − T Σxx Tᵀ), by residuals where samples are
+        known."""
         if self.inputs is not None and self.targets is not None:
             squares = np.sum((self.targets - self.inputs @ self.target.T) ** 2)
             return float(squares / 2 / (len(self.inputs) if self.reduction == "mean" else 1))
@@ -185,7 +185,9 @@ def _correlation(name: str, value: Any, size: int) -> Float[Array, "d d"]:
     C = _check.as_matrix(name, value, (size, size))
     scale = np.abs(C).max()
     if np.abs(C - C.T).max() > 1e-6 * scale:
-        raise InvalidInput(f"{name} must be symmetric, and it differs from its transpose by {np.abs(C - C.T).max():.3g}.")
+        raise InvalidInput(
+            f"{name} must be symmetric, and it differs from its transpose by {np.abs(C - C.T).max():.3g}."
+        )
     C = (C + C.T) / 2
     least = np.linalg.eigvalsh(C)[0]
     if least < -1e-6 * scale:

@@ -1,0 +1,7 @@
+"""`python -m lazyrich.cli` is `lazyrich`."""
+
+import sys
+
+from lazyrich.cli import main
+
+sys.exit(main())

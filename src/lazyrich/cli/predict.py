@@ -1,0 +1,161 @@
+"""What will become of a network on a task, before any training."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._check import InvalidInput
+from lazyrich._files import read_data_file, read_matrix_file, read_network_file
+from lazyrich.cli._output import facts_as_dict, json_document, table
+from lazyrich.networks import Network
+from lazyrich.problem import Problem
+from lazyrich.tasks import Task
+
+if TYPE_CHECKING:
+    from lazyrich.figures.predict import Prediction
+
+__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
+
+HELP = "facts, fate and loss curve of your own network on your own data"
+EXAMPLE = "lazyrich predict --network weights.safetensors --data data.npz --whiten --figure fate.png"
+
+_DESCRIPTION = """\
+Which theorems apply to a linear network and a task, which modes it will learn and when,
+the predicted loss curve, and a figure. Time is learning rate × steps."""
+_FIGURE = "lazyrich-predict.png"
+_ROWS = 11  # of the loss table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    add = parser.add_argument
+    add(
+        "--network",
+        metavar="FILE",
+        required=True,
+        help="weights, .npz or .safetensors: matrices (outputs, inputs) without biases",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--data",
+        metavar="FILE",
+        help=".npz with inputs and targets, or .csv with the columns of both; rows are samples",
+    )
+    what.add_argument(
+        "--sigma-yx",
+        metavar="FILE",
+        help="Σyx of white inputs instead of data: .npy, .npz or .csv, (outputs, inputs)",
+    )
+    add("--layers", metavar="A,B", help="names of the weights in the file, first layer first")
+    add("--whiten", action="store_true", help="whiten the inputs; the given weights then act on these")
+    add("--rates", metavar="A,B", help="learning rate of each layer (default: 1)")
+    add(
+        "--weight-decay",
+        metavar="γ",
+        type=float,
+        default=0.0,
+        help="adds ½γ‖W‖² per layer to the loss (default: 0)",
+    )
+    add("--horizon", metavar="T", type=float, help="time to predict up to (default: until all has happened)")
+    add(
+        "--times",
+        metavar="N",
+        type=int,
+        default=200,
+        help="number of times to predict (default: %(default)s)",
+    )
+    add(
+        "--figure",
+        metavar="PATH",
+        default=_FIGURE,
+        help="figure to write, or folder for it (default: %(default)s)",
+    )
+    add("--no-figure", action="store_true", help="write none; matplotlib is not needed then")
+    add("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from lazyrich.figures import predict, style
+
+    path = None if arguments.no_figure else style.figure_path(arguments.figure, _FIGURE)
+    problem = _problem(arguments)
+    if not arguments.json:
+        print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
+    prediction = predict.compute(problem, arguments.horizon, arguments.times)
+    if path:
+        style.save(predict.draw(prediction), path)
+    if arguments.json:
+        print(json_document(_document(prediction) | {"figure": path}))
+    else:
+        print(_report(prediction) + (f"\n\nFigure: {path}" if path else ""))
+
+
+def _problem(arguments: argparse.Namespace) -> Problem:
+    network = Network(read_network_file(arguments.network, _listed("--layers", arguments.layers)))
+    if arguments.sigma_yx:
+        if arguments.whiten:
+            raise InvalidInput(
+                "--whiten goes with --data: with --sigma-yx the inputs are taken to be white already."
+            )
+        task = Task.from_correlations(read_matrix_file(arguments.sigma_yx))
+    else:
+        task = Task.from_data(*read_data_file(arguments.data, network.sizes[0], network.sizes[-1]))
+        task = task.whitened() if arguments.whiten else task
+    return Problem(
+        task, network, rates=_numbers("--rates", arguments.rates), weight_decay=arguments.weight_decay
+    )
+
+
+def _listed(option: str, text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise InvalidInput(f"{option} must be separated by commas, such as a,b, and it is {text!r}.")
+    return parts
+
+
+def _numbers(option: str, text: str | None) -> list[float] | None:
+    parts = _listed(option, text)
+    try:
+        return None if parts is None else [float(part) for part in parts]
+    except ValueError:
+        raise InvalidInput(f"{option} must be numbers separated by commas, and it is {text!r}.") from None
+
+
+def _document(prediction: Prediction) -> dict[str, Any]:
+    traj = prediction.trajectory
+    return {
+        "facts": facts_as_dict(traj.problem.facts),
+        "fate": prediction.fate.to_dict() if prediction.fate else None,
+        "prediction": {
+            "exact": prediction.fate is not None,
+            "method": traj.method,
+            "reason": prediction.reason,
+            "status": traj.status,
+            "notes": traj.notes,
+            "citation": traj.citation,
+            "times": traj.times,
+            "loss": traj.loss,
+            "mode_strengths": prediction.strengths,
+        },
+    }
+
+
+def _report(prediction: Prediction) -> str:
+    traj, lines = prediction.trajectory, []
+    if prediction.fate:
+        lines += [str(prediction.fate), "", f"Predicted loss, exact ({traj.method}):"]
+    else:
+        lines += [f"No fate: {prediction.reason}", "", "Predicted loss, by the gradient flow, integrated:"]
+    chosen = np.unique(np.linspace(0, len(traj.times) - 1, _ROWS).astype(int))
+    lines += ["", table([{"time": float(traj.times[i]), "loss": float(traj.loss[i])} for i in chosen])]
+    lines += [f"note: {note}" for note in traj.notes]
+    if traj.status != "complete":
+        lines.append(f"note: {traj.status}")
+    elif prediction.still_falling:
+        lines.append(f"note: the loss is still falling; --horizon {10 * traj.times[-1]:g} looks further")
+    return "\n".join(lines)

@@ -1,0 +1,155 @@
+"""What will happen to a given network on a given task: loss curve, modes and their times, and where it ends.
+
+Exact wherever a theorem applies. Where none does, the gradient flow is integrated instead, `Prediction.reason`
+says which conditions fail, and the figure carries the word "integrated".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._typing import Array, Float
+from lazyrich.figures import style
+from lazyrich.flow import flow
+from lazyrich.landscape.fate import Fate, fate
+from lazyrich.observables import half_times, mode_strengths
+from lazyrich.problem import Problem
+from lazyrich.solve import NoExactSolution, solve
+from lazyrich.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Prediction", "compute", "draw"]
+
+_MODES_DRAWN = 12  # more curves than this cannot be told apart
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A trajectory, and the fate behind it where a theorem gives one."""
+
+    trajectory: Trajectory
+    fate: Fate | None
+    reason: str | None  # why no theorem applies; None: one does
+
+    @cached_property
+    def strengths(self) -> Float[Array, "T m"]:
+        return mode_strengths(self.trajectory)
+
+    @property
+    def limit(self) -> Float[Array, " m"]:
+        """Where each mode ends: in the limit of the theorem, or at the horizon."""
+        if self.fate is None:
+            return self.strengths[-1]
+        U, _, V = self.trajectory.problem.task.modes
+        return np.sum(U * (self.fate.function_limit @ V), axis=0)
+
+    @cached_property
+    def half_times(self) -> Float[Array, " m"]:
+        """When the curves are half way; nan where that is beyond the horizon or never."""
+        return half_times(self.trajectory.times, self.strengths, self.limit)
+
+    @property
+    def still_falling(self) -> bool:
+        """Whether the last tenth of the curve brings more than a hundredth of the whole fall."""
+        loss = self.trajectory.loss
+        return bool(loss[-1 - len(loss) // 10] - loss[-1] > 0.01 * (loss[0] - loss[-1]))
+
+
+def compute(problem: Problem, horizon: float | None = None, count: int = 200) -> Prediction:
+    """Predict `count` times from 0 to the horizon, which is chosen so that all that happens can be seen."""
+    count = _check.count("times", count, least=2)
+    horizon = None if horizon is None else _check.positive("horizon", horizon)
+    try:
+        known, reason = fate(problem), None
+    except NoExactSolution as error:
+        times = np.linspace(0.0, horizon or _horizon_by_rates(problem), count)
+        return Prediction(flow(problem, times), None, str(error))
+    times = np.linspace(0.0, horizon or _horizon_by_fate(problem, known), count)
+    return Prediction(solve(problem, times), known, reason)
+
+
+def _horizon_by_fate(problem: Problem, known: Fate) -> float:
+    """When all modes are well past half way and the loss has fallen to a thousandth of its way."""
+    if not np.isfinite(known.half_times).any():
+        return _horizon_by_rates(problem)
+    times = 1.5 * np.nanmax(known.half_times) * np.geomspace(1, 1000, 100)
+    loss = solve(problem, np.concatenate([[0.0], times])).loss - known.loss_limit
+    done = loss[1:] <= 1e-3 * loss[0]
+    return _rounded_up(float(times[np.argmax(done)] if done.any() else times[0]))
+
+
+def _horizon_by_rates(problem: Problem) -> float:
+    """Three times the half time that the slowest mode would have if the start were balanced and aligned."""
+    unit, L = problem.canonical, problem.network.depth
+    s = np.linalg.svd(unit.target, compute_uv=False)
+    s = s[s > 1e-12 * s[0]] if s[0] else np.ones(1)
+    W = problem.network.function
+    a0 = max(float(np.linalg.norm(W)) / np.sqrt(min(W.shape)) * unit.gain, 1e-300)
+    if L == 1:
+        slowest = 1.0
+    elif L == 2:
+        slowest = np.max(np.log(np.maximum(s / a0, 1.0) + np.e) / (2 * s))
+    else:
+        slowest = np.max(1 / ((L - 2) * s * np.minimum(a0, s) ** (1 - 2 / L)))
+    return _rounded_up(3 * float(slowest) / unit.clock)
+
+
+def _rounded_up(value: float) -> float:
+    """To two digits."""
+    digit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return float(np.ceil(value / digit) * digit)
+
+
+def draw(prediction: Prediction) -> Figure:
+    """Loss, modes with their half times, and the limit."""
+    with style.styled():
+        figure = style.new_figure(12.0, 3.9)
+        losses, modes, end = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 1.0))
+        _draw_loss(losses, prediction)
+        _draw_modes(modes, prediction)
+        figure.colorbar(_draw_end(end, prediction), ax=end, shrink=0.85)
+    return figure
+
+
+def _draw_loss(axes: Axes, prediction: Prediction) -> None:
+    traj = prediction.trajectory
+    label = f"exact ({traj.method})" if prediction.fate else "gradient flow, integrated"
+    axes.plot(traj.times, traj.loss, color=style.COLOURS["blue"], label=label)
+    if prediction.fate:
+        axes.axhline(prediction.fate.loss_limit, **style.LIMIT, label=f"limit: {prediction.fate.kind}")
+    axes.legend(loc="upper right")
+    axes.set(xlabel="time (rate × steps)", ylabel="loss", title="Predicted loss")
+    axes.set_ylim(bottom=min(0.0, float(np.min(traj.loss))))
+    axes.margins(x=0.01)
+
+
+def _draw_modes(axes: Axes, prediction: Prediction) -> None:
+    count = min(prediction.strengths.shape[1], _MODES_DRAWN)
+    times, strengths = prediction.trajectory.times, prediction.strengths[:, :count]
+    for i, colour in enumerate(style.mode_colours(count)):
+        axes.plot(times, strengths[:, i], color=colour, label=f"mode {i}" if i in (0, count - 1) else None)
+    half_way = (strengths[0] + prediction.limit[:count]) / 2
+    axes.plot(prediction.half_times[:count], half_way, **style.MARK, label="half way")
+    axes.legend(loc="best")
+    shown = "Modes" if count == prediction.strengths.shape[1] else f"The {count} strongest modes"
+    axes.set(xlabel="time (rate × steps)", ylabel=r"mode strength $u^\top W v$", title=shown)
+    axes.margins(x=0.01)
+
+
+def _draw_end(axes: Axes, prediction: Prediction) -> Any:
+    """The Gram matrix in the limit where it is known, and the network function otherwise."""
+    known, traj = prediction.fate, prediction.trajectory
+    if known is not None and known.gram_limit is not None:
+        axes.set_title(r"$QQ^\top$ in the limit")
+        return style.draw_gram(axes, known.gram_limit, traj.problem.task.d_in)
+    function = known.function_limit if known else traj.function[-1]
+    axes.set(title=f"$W$ {'in the limit' if known else 'at the horizon'}", xlabel="input", ylabel="output")
+    return style.draw_matrix(axes, function)

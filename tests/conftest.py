@@ -1,0 +1,37 @@
+"""What every test shares: shapes checked at run time, a seeded generator, and hypothesis without deadlines.
+
+jaxtyping comes before lazyrich: `lazyrich._typing` then takes its `Float`, and the import hook has beartype check
+every annotated shape on every call (with the usual rule that an int will do for a float).
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import settings
+
+jaxtyping.install_import_hook(
+    "lazyrich", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+)
+
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A generator of its own for each test, the same in every run and in every order."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture
+def unchecked_shapes():
+    """Without the run-time checks: what a user sees who passes something wrong."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,1 @@
+"""How exact the exact methods are."""
