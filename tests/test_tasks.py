@@ -232,7 +232,7 @@ class TestHierarchies:
     @pytest.mark.parametrize("name", ["semantic_hierarchy", "revised_kingdom", "colour_hierarchy"])
     def test_have_the_printed_singular_values(self, name):
         task = getattr(lr.tasks, name)()
-        assert task.modes.s.round(4).tolist() == SINGULAR_VALUES
+        np.testing.assert_allclose(task.modes.s, SINGULAR_VALUES, atol=5.001e-5)  # .25625 is printed .2562
         assert np.min(-np.diff(task.modes.s)) > 1e-4  # split apart
 
     def test_without_the_split_modes_coincide(self):
@@ -248,8 +248,10 @@ class TestHierarchies:
 class TestBinaryTree:
     def test_correlations_fall_with_the_distance_in_the_tree(self):
         """Two leaves whose common ancestor is k levels up differ by 2k branches: correlation (1 − 2p)^{2k}."""
-        levels, features, flip = 4, 40_000, 0.1
-        leaves = lr.tasks.binary_tree(1, levels=levels, features=features, flip=flip).targets
+        levels, flip, rng = 4, 0.1, np.random.default_rng(1)
+        draw = lambda: lr.tasks.binary_tree(rng, levels=levels, features=1000, flip=flip).targets
+        leaves = np.hstack([draw() for _ in range(20)])
+        features = leaves.shape[1]
         for i, j in combinations(range(2**levels), 2):
             k = (i ^ j).bit_length()
             expected = (1 - 2 * flip) ** (2 * k)
@@ -257,9 +259,9 @@ class TestBinaryTree:
             assert abs(leaves[i] @ leaves[j] / features - expected) < 4.5 * error
 
     def test_features_are_plus_or_minus_one_and_fair(self):
-        task = lr.tasks.binary_tree(2, levels=3, features=10_000)
-        assert np.array_equal(np.abs(task.targets), np.ones((8, 10_000)))
-        assert abs(task.targets[0].mean()) < 4.5 / 100
+        task = lr.tasks.binary_tree(2, levels=3, features=2500)
+        assert np.array_equal(np.abs(task.targets), np.ones((8, 2500)))
+        assert abs(task.targets[0].mean()) < 4.5 / 50
 
     def test_shapes(self):
         task = lr.tasks.binary_tree(0)
@@ -323,7 +325,6 @@ class TestRegression:
         np.testing.assert_array_equal(draw(3), draw(np.random.default_rng(3)))
         generator = np.random.default_rng(3)
         assert not np.array_equal(draw(generator), draw(generator))
-        assert np.array_equal(draw(np.int64(3)), draw(3))
 
 
 def test_the_given_arrays_are_copied(rng):

@@ -68,9 +68,10 @@ def test_function_and_loss_are_those_of_the_gram_matrix(family):
             rounding = 1e-14 * np.linalg.norm(gram, axis=(1, 2))
             block = gram[:, task.d_in :, : task.d_in]
             assert np.all(np.abs(function - block).max(axis=(1, 2)) <= rounding)
-            missing = np.sqrt(case.c / 2) * np.linalg.norm(function - case.sigma_yx / case.c, axis=(1, 2))
-            root = np.sqrt(traj.solution.loss(case.times))  # noiseless: the floor of the loss is zero
-            assert np.all(np.abs(root - missing) <= np.sqrt(case.c / 2) * rounding + 1e-14 * missing)
+            loss = case.c / 2 * np.sum((function - case.sigma_yx / case.c) ** 2, axis=(1, 2))  # no noise
+            scale = np.sum(case.sigma_yx**2) / case.c
+            allowed = 1e-15 * scale + rounding * np.sqrt(2 * case.c * loss) + 1e-14 * loss
+            assert np.all(np.abs(traj.solution.loss(case.times) - loss) <= allowed)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -199,28 +200,30 @@ def test_the_network_on_the_way_is_a_start_for_the_rest(case):
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0])
-@pytest.mark.parametrize("s", [(2.0, 1.1, 0.3), (1.5, 1.5, 1.5), (2.0, 0.7, 0.7), (1.3, 0.4, 0.0)])
 @pytest.mark.parametrize(
-    "widths, lam",
-    [((3, 5, 4), 0.0), ((4, 3, 3), 0.0), ((3, 2, 4), 0.0), ((3, 3, 4), 30.0), ((5, 3, 3), -30.0), ((4, 2, 5), -30.0)],
+    "widths, lam, s",
+    [
+        ((3, 5, 4), 0.0, (2.0, 1.1, 0.3)),
+        ((3, 5, 4), 0.0, (1.5, 1.5, 1.5)),
+        ((4, 3, 3), 0.0, (2.0, 0.7, 0.7)),
+        ((3, 2, 4), 0.0, (1.5, 1.5, 0.3)),
+        ((3, 3, 4), 30.0, (2.0, 1.1, 0.3)),
+        ((3, 3, 4), 30.0, (1.5, 1.5, 1.5)),
+        ((5, 3, 3), -30.0, (2.0, 0.7, 0.7)),
+        ((4, 2, 5), -30.0, (1.3, 0.4, 0.0)),
+        ((3, 1, 3), 30.0, (1.3, 0.4, 0.4)),
+    ],
 )
 def test_after_a_very_long_time_the_strongest_modes_are_learned(widths, lam, s, scale, rng):
     d_in, h, d_out = widths
-    if lam and s[-1] == 0 and h == 3:
-        h = 2  # λI cannot vanish: the third unit would keep |λ| in a direction that the start decides
-    if len(set(s[:h])) == 1 and len(set(s)) == 1 and h == 2:
-        s = (1.5, 1.5, 0.2)  # two units for three equal modes: which they share, the start decides
     sigma_yx = target(rng, d_out, d_in, np.array(s))
-    if s[1] == s[2] and h == 2:
-        sigma_yx = target(rng, d_out, d_in, np.array([s[0], s[1], s[1] / 2]))
-    network = lr.inits.lambda_balanced(rng, sizes=(d_in, h, d_out), lam=lam, scale=scale)
-    gram = lr.solve(lr.Problem(lr.Task.from_correlations(sigma_yx), network), [1e12], method="riccati").gram[0]
+    network = lr.inits.lambda_balanced(rng, sizes=widths, lam=lam, scale=scale)
+    gram = lr.solve(lr.Problem(lr.Task.from_correlations(sigma_yx), network), [1e12], method="riccati").gram
     U, S, Vt = np.linalg.svd(sigma_yx, full_matrices=False)
     U, S, V = U[:, :h], S[:h], Vt[:h].T
-    K = np.hypot(lam, 2 * S)
-    W = (U * S) @ V.T
+    K, W = np.hypot(lam, 2 * S), (U * S) @ V.T
     limit = np.block([[(V * (K - lam) / 2) @ V.T, W.T], [W, (U * (K + lam) / 2) @ U.T]])
-    assert relative_errors(gram[None], limit[None]).max() <= REQUIRED
+    assert relative_errors(gram, limit[None]).max() <= REQUIRED
 
 
 @pytest.mark.parametrize("lam", [0.0, 30.0, -30.0])
@@ -257,14 +260,14 @@ def test_a_target_of_zero_is_forgotten_at_the_pace_of_a_power_law_or_stays_balan
 def test_stacked_and_looped_evaluation_agree_also_where_columns_have_been_released(widths, lam, scale, gamma, rng):
     network = lr.inits.lambda_balanced(rng, sizes=widths, lam=lam, scale=scale)
     task = lr.Task.from_correlations(target(rng, widths[2], widths[0]))
-    times = np.concatenate([[0.0], np.geomspace(0.1, 1e6, 15), [1e12]])
-    solution = lr.solve(lr.Problem(task, network, weight_decay=gamma), times, method="riccati").solution
+    solution = lr.solve(lr.Problem(task, network, weight_decay=gamma), [0.0], method="riccati").solution
     assert solution.wide
-    looped = [part(times) for part in (solution.gram, solution.function, solution.loss)]
-    released = [int(np.count_nonzero(solution._looped.release <= t)) for t in times]
+    release = np.unique(solution._looped.release)  # just after these, columns leave the computation
     learnable = np.count_nonzero(solution.graded.spectrum.w[: min(widths)] > 0)
-    assert released[1] == 0 and released[-1] == min(learnable, len(solution.graded.pivots))
-    assert len(set(released)) > 3
+    assert np.sum(np.isfinite(solution._looped.release)) == min(learnable, len(solution.graded.pivots))
+    assert len(release) > 2
+    times = np.sort(np.concatenate([[0.0], np.geomspace(0.1, 1e3, 8), release * 1.0000001, [1e12]]))
+    looped = [part(times) for part in (solution.gram, solution.function, solution.loss)]
     solution.wide = False
     gram, function, loss = (part(times) for part in (solution.gram, solution.function, solution.loss))
     assert relative_errors(looped[0], gram).max() <= REQUIRED

@@ -34,9 +34,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(
-            stream, "reconfigure"
-        ):  # a terminal without Greek letters gets question marks, not a traceback
+        if hasattr(stream, "reconfigure"):  # a terminal without Greek letters gets question marks, not a traceback
             stream.reconfigure(errors="replace")
     try:
         parsed = _parser().parse_args(arguments)
@@ -57,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="lazyrich", description="Exact learning dynamics of deep linear networks, from lazy to rich."
+        prog="lazyrich",
+        description="Exact learning dynamics of deep linear networks, from lazy to rich.",
+        epilog="example:\n  lazyrich demo",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"lazyrich {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

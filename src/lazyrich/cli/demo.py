@@ -55,7 +55,8 @@ def _document(data: Demo) -> dict[str, Any]:
         "starts": [
             {
                 "start": run.name,
-                "weights": run.recipe,
+                "weights": run.weights,
+                "scale": run.scale,
                 "theory": f"exact ({run.theory.method})" if run.fate else "none: flow, integrated",
                 "loss": float(run.descent.loss[-1]),
                 "largest_gap": run.largest_gap,
@@ -66,7 +67,7 @@ def _document(data: Demo) -> dict[str, Any]:
         "modes": [
             {
                 "mode": i,
-                "tells": meaning,
+                "about": meaning,
                 "strength": float(data.promise.strengths[i]),
                 "predicted_half_time": float(predicted[i]),
                 "observed_half_time": float(observed[i]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--times",
         metavar="N",
         type=int,
-        default=200,
+        default=201,
         help="number of times to predict (default: %(default)s)",
     )
     add(
@@ -97,16 +98,12 @@ def _problem(arguments: argparse.Namespace) -> Problem:
     network = Network(read_network_file(arguments.network, _listed("--layers", arguments.layers)))
     if arguments.sigma_yx:
         if arguments.whiten:
-            raise InvalidInput(
-                "--whiten goes with --data: with --sigma-yx the inputs are taken to be white already."
-            )
+            raise InvalidInput("--whiten goes with --data: with --sigma-yx the inputs are taken to be white already.")
         task = Task.from_correlations(read_matrix_file(arguments.sigma_yx))
     else:
         task = Task.from_data(*read_data_file(arguments.data, network.sizes[0], network.sizes[-1]))
         task = task.whitened() if arguments.whiten else task
-    return Problem(
-        task, network, rates=_numbers("--rates", arguments.rates), weight_decay=arguments.weight_decay
-    )
+    return Problem(task, network, rates=_numbers("--rates", arguments.rates), weight_decay=arguments.weight_decay)
 
 
 def _listed(option: str, text: str | None) -> list[str] | None:
@@ -150,7 +147,10 @@ def _report(prediction: Prediction) -> str:
     if prediction.fate:
         lines += [str(prediction.fate), "", f"Predicted loss, exact ({traj.method}):"]
     else:
-        lines += [f"No fate: {prediction.reason}", "", "Predicted loss, by the gradient flow, integrated:"]
+        lines += [*wrap(f"No fate is known: {prediction.reason}", 100), ""]
+        if not traj.problem.facts.whitened:
+            lines += ["--whiten would train on whitened inputs.", ""]
+        lines.append("Predicted loss, by the gradient flow, integrated:")
     chosen = np.unique(np.linspace(0, len(traj.times) - 1, _ROWS).astype(int))
     lines += ["", table([{"time": float(traj.times[i]), "loss": float(traj.loss[i])} for i in chosen])]
     lines += [f"note: {note}" for note in traj.notes]

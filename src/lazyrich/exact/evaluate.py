@@ -50,7 +50,7 @@ class Evaluation:
         self.w_abs = make(np.abs(w))
         self.w_safe = make(np.where(w == 0, 1.0, np.abs(w)))
         self.resting = make((w == 0).astype(float))
-        self.pivots = xp.asarray(piv)
+        self.pivots = xp.asarray(piv, device=creation.get("device"))
         self.identity = make(np.eye(len(piv)))
 
     def factors(self, t: Any) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """What will happen to a given network on a given task: loss curve, modes and their times, and where it ends.
 
-Exact wherever a theorem applies. Where none does, the gradient flow is integrated instead, `Prediction.reason`
-says which conditions fail, and the figure carries the word "integrated".
+Exact wherever a theorem applies. Where none does, the gradient flow is integrated, `Prediction.reason` says
+which conditions fail, and the figure carries the word "integrated".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Prediction", "compute", "draw"]
 
-_MODES_DRAWN = 12  # more curves than this cannot be told apart
+_MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,17 @@ class Prediction:
         return bool(loss[-1 - len(loss) // 10] - loss[-1] > 0.01 * (loss[0] - loss[-1]))
 
 
-def compute(problem: Problem, horizon: float | None = None, count: int = 200) -> Prediction:
+def compute(problem: Problem, horizon: float | None = None, count: int = 201) -> Prediction:
     """Predict `count` times from 0 to the horizon, which is chosen so that all that happens can be seen."""
     count = _check.count("times", count, least=2)
     horizon = None if horizon is None else _check.positive("horizon", horizon)
     try:
-        known, reason = fate(problem), None
+        known = fate(problem)
     except NoExactSolution as error:
         times = np.linspace(0.0, horizon or _horizon_by_rates(problem), count)
         return Prediction(flow(problem, times), None, str(error))
     times = np.linspace(0.0, horizon or _horizon_by_fate(problem, known), count)
-    return Prediction(solve(problem, times), known, reason)
+    return Prediction(solve(problem, times), known, None)
 
 
 def _horizon_by_fate(problem: Problem, known: Fate) -> float:
@@ -87,7 +87,7 @@ def _horizon_by_fate(problem: Problem, known: Fate) -> float:
 
 
 def _horizon_by_rates(problem: Problem) -> float:
-    """Three times the half time that the slowest mode would have if the start were balanced and aligned."""
+    """Five times the half time that the slowest mode would have if the start were balanced and aligned."""
     unit, L = problem.canonical, problem.network.depth
     s = np.linalg.svd(unit.target, compute_uv=False)
     s = s[s > 1e-12 * s[0]] if s[0] else np.ones(1)
@@ -99,7 +99,7 @@ def _horizon_by_rates(problem: Problem) -> float:
         slowest = np.max(np.log(np.maximum(s / a0, 1.0) + np.e) / (2 * s))
     else:
         slowest = np.max(1 / ((L - 2) * s * np.minimum(a0, s) ** (1 - 2 / L)))
-    return _rounded_up(3 * float(slowest) / unit.clock)
+    return _rounded_up(5 * float(slowest) / unit.clock)
 
 
 def _rounded_up(value: float) -> float:
@@ -126,21 +126,23 @@ def _draw_loss(axes: Axes, prediction: Prediction) -> None:
     if prediction.fate:
         axes.axhline(prediction.fate.loss_limit, **style.LIMIT, label=f"limit: {prediction.fate.kind}")
     axes.legend(loc="upper right")
-    axes.set(xlabel="time (rate × steps)", ylabel="loss", title="Predicted loss")
+    axes.set(xlabel=style.TIME, ylabel="loss", title="Predicted loss")
     axes.set_ylim(bottom=min(0.0, float(np.min(traj.loss))))
     axes.margins(x=0.01)
 
 
 def _draw_modes(axes: Axes, prediction: Prediction) -> None:
     count = min(prediction.strengths.shape[1], _MODES_DRAWN)
-    times, strengths = prediction.trajectory.times, prediction.strengths[:, :count]
+    times, strengths, limit = prediction.trajectory.times, prediction.strengths[:, :count], prediction.limit[:count]
+    named = range(count) if count <= _MODES_NAMED else (0, count - 1)
     for i, colour in enumerate(style.mode_colours(count)):
-        axes.plot(times, strengths[:, i], color=colour, label=f"mode {i}" if i in (0, count - 1) else None)
-    half_way = (strengths[0] + prediction.limit[:count]) / 2
-    axes.plot(prediction.half_times[:count], half_way, **style.MARK, label="half way")
+        axes.plot(times, strengths[:, i], color=colour, label=f"mode {i}" if i in named else None)
+    way = np.abs(limit - strengths[0])
+    seen = way > 0.02 * way.max()  # a mode that hardly moves has no half way to look at
+    axes.plot(prediction.half_times[:count][seen], (strengths[0] + limit)[seen] / 2, **style.MARK, label="half way")
     axes.legend(loc="best")
     shown = "Modes" if count == prediction.strengths.shape[1] else f"The {count} strongest modes"
-    axes.set(xlabel="time (rate × steps)", ylabel=r"mode strength $u^\top W v$", title=shown)
+    axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title=shown)
     axes.margins(x=0.01)
 
 
@@ -148,8 +150,8 @@ def _draw_end(axes: Axes, prediction: Prediction) -> Any:
     """The Gram matrix in the limit where it is known, and the network function otherwise."""
     known, traj = prediction.fate, prediction.trajectory
     if known is not None and known.gram_limit is not None:
-        axes.set_title(r"$QQ^\top$ in the limit")
+        axes.set_title("QQᵀ in the limit")
         return style.draw_gram(axes, known.gram_limit, traj.problem.task.d_in)
     function = known.function_limit if known else traj.function[-1]
-    axes.set(title=f"$W$ {'in the limit' if known else 'at the horizon'}", xlabel="input", ylabel="output")
+    axes.set(title=f"W {'in the limit' if known else 'at the horizon'}", xlabel="input", ylabel="output")
     return style.draw_matrix(axes, function)

@@ -1,7 +1,7 @@
 """The one look of all figures: colours that colour-blind readers can tell apart, quiet axes, readable type.
 
-Nothing global is touched: figures are `Figure` objects without pyplot, and the settings hold inside `styled()`
-only. Matplotlib is imported here and nowhere else, when something is drawn.
+Nothing global is touched: figures are `Figure` objects without pyplot, and the settings hold inside
+`styled()` only. Matplotlib is imported here and nowhere else, when something is drawn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ __all__ = [
     "INTEGRATED",
     "LIMIT",
     "MARK",
+    "STRENGTH",
     "THEORY",
+    "TIME",
     "draw_gram",
     "draw_matrix",
     "figure_path",
@@ -44,6 +46,7 @@ COLOURS = {
     "orange": "#D55E00",
     "grey": "#6E6E6E",
 }
+TIME, STRENGTH = "time (learning rate × steps)", "mode strength uᵀWv"
 #: Theory is dotted, over what it predicts; dashed where it is the flow, integrated.
 THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (1, 1.6)), "linewidth": 1.5, "zorder": 3}
 INTEGRATED: dict[str, Any] = THEORY | {"linestyle": (0, (5, 3)), "linewidth": 1.2}
@@ -116,11 +119,10 @@ def mode_colours(count: int) -> list[Any]:
 def draw_matrix(axes: Axes, matrix: Float[Array, "rows columns"], bound: float | None = None) -> Any:
     """A heat map, white at zero; returns what a colour bar needs."""
     bound = bound or float(np.abs(matrix).max()) or 1.0
-    image = axes.imshow(
-        matrix, cmap="RdBu_r", vmin=-bound, vmax=bound, interpolation="nearest", aspect="auto"
-    )
+    image = axes.imshow(matrix, cmap="RdBu_r", vmin=-bound, vmax=bound, interpolation="nearest", aspect="auto")
     axes.grid(False)
     axes.spines[:].set_visible(True)
+    axes.locator_params(integer=True)
     return image
 
 

