@@ -1,10 +1,10 @@
-"""The engines (JAX, diffrax): loaded when first used, in double precision, their settings left alone; and what runs share.
+"""The engines (JAX, diffrax): loaded when first used, in double precision, with their settings left alone.
 
-A linear network sees the data through Σyx and Σxx alone, and its gradient is
+And what `flow` and `descend` share. A linear network sees the data through Σyx and Σxx alone; its gradient is
 
     −∂loss/∂W_ℓ = W_{L:ℓ+1}ᵀ (Σyx − W Σxx) W_{ℓ−1:1}ᵀ
 
-(theory: section 0). `flow` and `descend` follow it, observe the weights on the device, and keep on the host what was asked for.
+(theory: section 0). Both follow it on the device, call by call, and keep on the host what was asked for.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
     "per_call",
 ]
 
-#: JAX on the CPU deadlocks when two LAPACK calls (eigh, qr, svd) run at once. What cannot do without one holds this lock.
+#: JAX on the CPU deadlocks when two LAPACK calls (eigh, qr, svd) run at once: what needs one there holds this.
 LAPACK_LOCK = threading.Lock()
 
 _RECORDS = ("weights", "function", "gram", "loss")
@@ -51,13 +51,13 @@ def load(name: str, wanted_by: str) -> Any:
         raise ImportError(f"{wanted_by} needs {error.name}: pip install 'lazyrich[engines]'.") from None
 
 
-def double_precision() -> AbstractContextManager[Any]:
+def double_precision(wanted_by: str) -> AbstractContextManager[Any]:
     """float64 in JAX inside a `with` block, for this thread alone."""
-    return load("jax", "double precision").enable_x64(True)
+    return load("jax", wanted_by).enable_x64(True)
 
 
 def as_record(record: Any, depth: int, activation: str | float) -> tuple[str, ...]:
-    """The names of what a run is to keep, each one checked against the network."""
+    """The names of what a run is to keep, each checked against the network."""
     names = (record,) if isinstance(record, str) else record
     if not isinstance(names, Iterable):
         raise InvalidInput(f"record must name what to keep, such as ('weights', 'loss'), and it is {record!r}.")
@@ -67,7 +67,8 @@ def as_record(record: Any, depth: int, activation: str | float) -> tuple[str, ..
     for name in ("function", "gram"):
         if name in names and activation != "linear":
             raise InvalidInput(
-                f"record={name!r} belongs to linear networks, and this one is {activation}: 'weights' or 'loss' would do."
+                f"record={name!r} belongs to linear networks, and this one is {activation}: "
+                "'weights' or 'loss' would do."
             )
     if "gram" in names and depth != 2:
         raise InvalidInput(
@@ -79,8 +80,8 @@ def as_record(record: Any, depth: int, activation: str | float) -> tuple[str, ..
 def linear_slopes(weights: Sequence[Any], sigma_yx: Any, sigma_xx: Any) -> tuple[list[Any], Any, Any]:
     """−∂loss/∂W_ℓ of each layer, E = Σyx − W Σxx, and W; a number c for Σxx stands for c·I.
 
-    Partial products start at the narrower end of the network, where they are cheaper: from the outputs the same recursion
-    runs through the transposed layers.
+    Partial products start at the narrower end of the network, where they are cheaper: from the outputs, the
+    same recursion runs through the transposed layers.
     """
     d_out, d_in = sigma_yx.shape
     chain = [W.T for W in reversed(weights)] if d_out < d_in else list(weights)
@@ -98,9 +99,9 @@ def linear_slopes(weights: Sequence[Any], sigma_yx: Any, sigma_xx: Any) -> tuple
 
 
 def observe(xp: Any, weights: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
-    """What is asked for of one state of a linear network, in NumPy or JAX; the loss is left to the host, which knows the task.
+    """What is asked for of one state of a linear network, in NumPy or JAX.
 
-    Hence the function comes also where only the loss is asked for.
+    The loss is left to the host, which knows the task: for it, the function is observed.
     """
     seen = {"weights": list(weights)} if "weights" in names else {}
     if "function" in names or "loss" in names:
@@ -112,7 +113,10 @@ def observe(xp: Any, weights: Sequence[Any], names: Sequence[str]) -> dict[str, 
 
 
 def per_call(operations: float, numbers: int) -> tuple[int, int]:
-    """Steps and records of one call of a compiled loop: long enough to be fast, short enough to show progress and fit memory."""
+    """Steps and records of one call of a compiled loop, from the cost of a step and the size of a record.
+
+    Long enough to be fast, short enough to show progress and to fit in memory.
+    """
     steps = int(np.clip(_CALL_COST / (operations + _STEP_COST), 32, 100_000))
     return steps, int(np.clip(_CALL_MEMORY // numbers, 1, min(_CALL_RECORDS, steps // 8)))
 
@@ -138,6 +142,6 @@ class Recording:
         self.count += count
 
     def parts(self) -> dict[str, Any]:
-        """As a trajectory holds them: a list per layer for weights, an array for all else."""
+        """As a trajectory holds them: a list over layers for the weights, an array for all else."""
         kept = {name: [buffer[: self.count] for buffer in buffers] for name, buffers in self._buffers.items()}
         return {name: arrays if name == "weights" else arrays[0] for name, arrays in kept.items()}

@@ -64,9 +64,7 @@ def read_network_file(path: str | Path, layers: Sequence[str] | None = None) -> 
     return [tensors[name] for name in chosen]
 
 
-def read_data_file(
-    path: str | Path, d_in: int, d_out: int
-) -> tuple[Float[Array, "P in"], Float[Array, "P out"]]:
+def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array, "P in"], Float[Array, "P out"]]:
     """Inputs and targets, rows being samples, for a network with `d_in` inputs and `d_out` outputs.
 
     An .npz file holds them under inputs/targets, X/Y or x/y; a .csv file has `d_in` columns of inputs and
@@ -144,9 +142,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
 # one reader per format --------------------------------------------------------------------------------------
 
 
-def _read(
-    path: Path, readers: Mapping[str, Callable[[Path], dict[str, Array]]], what: str
-) -> dict[str, Array]:
+def _read(path: Path, readers: Mapping[str, Callable[[Path], dict[str, Array]]], what: str) -> dict[str, Array]:
     """The arrays of a file by name, read as its suffix says, after the checks that hold for all formats."""
     suffix = path.suffix.lower()
     with _faults_of(path, suffix):
@@ -165,9 +161,7 @@ def _read(
         if size == 0:
             raise InvalidInput(f"{path} is empty.")
         if size > bound:
-            raise InvalidInput(
-                f"{path} is too large: {size:,} bytes, and {bound:,} are the most that is read."
-            )
+            raise InvalidInput(f"{path} is too large: {size:,} bytes, and {bound:,} are the most that is read.")
         arrays = readers[suffix](path)
     if not arrays:
         raise InvalidInput(f"{path} holds no arrays.")
@@ -199,9 +193,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
         members = archive.infolist()
         total = sum(member.file_size for member in members)  # zipfile reads no more than a member declares
         if total > LARGEST:
-            raise InvalidInput(
-                f"{path} unpacks to {total:,} bytes, and {LARGEST:,} are the most that is read."
-            )
+            raise InvalidInput(f"{path} unpacks to {total:,} bytes, and {LARGEST:,} are the most that is read.")
         names = [member.filename.removesuffix(".npy") for member in members]
         if len(set(names)) != len(names):
             raise InvalidInput(f"{path} holds two arrays of the same name.")
@@ -220,16 +212,14 @@ def _array_of(stream: Any, size: int, name: str) -> Array:
         raise InvalidInput(f"{name} must hold real numbers, and it is a table of named fields.")
     shape, _, dtype = header[version](stream)
     if dtype.hasobject:
-        raise InvalidInput(
-            f"{name} holds pickled Python objects, which are never opened here: save plain numbers."
-        )
+        raise InvalidInput(f"{name} holds pickled Python objects, which are never opened here: save plain numbers.")
     if dtype.kind not in "fiub":
         raise InvalidInput(f"{name} must hold real numbers, and it has dtype {dtype}.")
     wanted, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
     if wanted != there:
         raise InvalidInput(f"{name} is torn: its header announces {wanted:,} bytes, and {there:,} follow.")
     stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
+    return _floating(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _read_safetensors(path: Path) -> dict[str, Array]:
@@ -245,7 +235,7 @@ def _read_safetensors(path: Path) -> dict[str, Array]:
                 raise InvalidInput(
                     f"{name} in {path} is stored as {kind}, which NumPy does not have: save it as float32."
                 )
-            arrays[name] = stored.get_tensor(name)
+            arrays[name] = _floating(stored.get_tensor(name))
     return arrays
 
 
@@ -263,8 +253,7 @@ def _read_csv(path: Path) -> dict[str, Array]:
                     continue
             if len(cells) != columns:
                 raise InvalidInput(
-                    f"{path} must have {columns} columns in every line, and line {reader.line_num} has "
-                    f"{len(cells)}."
+                    f"{path} must have {columns} columns in every line, and line {reader.line_num} has {len(cells)}."
                 )
             for position, cell in enumerate(cells, start=1):
                 if not _is_number(cell) or not math.isfinite(float(cell)):
@@ -284,9 +273,7 @@ def _read_csv(path: Path) -> dict[str, Array]:
 def _refuse_biases(path: Path, tensors: Mapping[str, Array], layers: Sequence[str] | None) -> None:
     """Vectors are biases, which these networks do not have. Those beside other layers may be."""
     ours = {name.rpartition(".")[0] for name in tensors if layers is None or name in layers}
-    biases = [
-        name for name, tensor in tensors.items() if tensor.ndim == 1 and name.rpartition(".")[0] in ours
-    ]
+    biases = [name for name, tensor in tensors.items() if tensor.ndim == 1 and name.rpartition(".")[0] in ours]
     if biases:
         raise InvalidInput(
             f"{path} holds biases ({_listed(biases)}), and the networks here have none: build its layers "
@@ -313,9 +300,7 @@ def _layers_in_order(path: Path, tensors: Mapping[str, Array]) -> list[str]:
     orders = _chains(tensors) if len(names) <= _NAMELESS_LAYERS else iter(())
     first, second = next(orders, None), next(orders, None)
     if first is None:
-        raise InvalidInput(
-            f"the names in {path} ({_listed(names)}) do not say the order of the layers: {ask}"
-        )
+        raise InvalidInput(f"the names in {path} ({_listed(names)}) do not say the order of the layers: {ask}")
     if second is not None:
         raise InvalidInput(f"the layers of {path} fit in more than one order ({_listed(names)}): {ask}")
     return first
@@ -356,6 +341,11 @@ def _samples(name: str, values: Array, columns: int, what: str) -> Float[Array, 
             f"{values.shape[0]} × {values.shape[1]}; rows are samples."
         )
     return values
+
+
+def _floating(values: Array) -> Array:
+    """Whole numbers, and those wider than the library's own, as float64; float32 and float16 stay what they are."""
+    return values if values.dtype.kind == "f" and values.dtype.itemsize <= 8 else values.astype(np.float64)
 
 
 def _is_number(cell: str) -> bool:

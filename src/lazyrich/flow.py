@@ -2,14 +2,15 @@
 
     Ẇ_ℓ = η_ℓ [W_{L:ℓ+1}ᵀ (Σyx − W Σxx) W_{ℓ−1:1}ᵀ − γ W_ℓ]
 
-The integration runs in the singular basis of the task, Σyx = U diag(s) Vᵀ, with W_1 V and Uᵀ W_L for W_1 and W_L. That is the same flow, but a
-mode that is not yet learned then has entries of its own, small ones, instead of a small part in every entry: errors are measured against it, and
-rounding does not reach it. (Modes 4, 1, 1/4, start 1e-8, rtol 1e-9: worst error 6e-9 in this basis, 2e-7 in the given one, and 2e-4 where the
-start lies on the separatrix.) For the same reason the absolute tolerance is 1e-3 of what rtol allows the smallest layer at the start.
+It is integrated in the singular basis of the task, Σyx = U diag(s) Vᵀ, with W_1 V and Uᵀ W_L for W_1 and W_L. The
+flow is the same there, but a mode that is not yet learned has entries of its own, small ones, instead of a small
+part in every entry: the step size is judged by it too, and rounding does not reach it. (Modes 4, 1, 1/4, start 1e-8,
+rtol 1e-9: worst error 6e-9 in this basis; in the given one 2e-7, and 2e-4 on the separatrix.) For the same reason
+the absolute tolerance is a thousandth of what rtol grants the smallest layer at the start.
 
-Tsit5 takes the steps, and its interpolant gives the recorded times, so that their number costs nothing: recorded values then are as accurate as
-the steps (5e-9 at rtol 1e-9). Dopri8 needs half as many gradients, but its interpolant is of lower order than its steps, and errors were
-2e-7; the same accuracy costs it as much.
+Tsit5 takes the steps and its interpolant gives the recorded times, whose number then costs next to nothing: records
+are as accurate as steps (5e-9 at rtol 1e-9). Dopri8 takes half as many gradients, but its interpolant is of lower
+order than its steps: records were off by 2e-7, and the same accuracy costs it as much.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from lazyrich.trajectory import Trajectory
 
 __all__ = ["flow"]
 
-_FINEST = 1e-14  # below this, rounding makes every step a failure
+_FINEST = 1e-14  # below this, rounding fails every step
 
 
 def flow(
@@ -41,11 +42,11 @@ def flow(
     atol: float | None = None,
     max_steps: int = 1_000_000,
 ) -> Trajectory:
-    """The gradient flow of a linear network from t = 0, integrated adaptively in double precision.
+    """The gradient flow of a linear network from t = 0 on, integrated adaptively in double precision.
 
-    `record` names what to keep at the given times, any of "weights", "function", "gram" (two layers) and "loss". `rtol` and `atol` bound the
-    error of each step, entry by entry in the basis of the task's modes. A run that cannot go on, or not within `max_steps`, keeps the
-    times it reached, and `traj.status` says what stopped it.
+    `record` names what to keep at the given times: any of "weights", "function", "gram" (two layers), "loss".
+    `rtol` and `atol` bound the error of each step, entry by entry in the basis of the task's modes. A run that
+    cannot go on, or not within `max_steps`, keeps the times it reached, and `traj.status` says what stopped it.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
@@ -57,8 +58,8 @@ def flow(
     network = problem.network
     if network.activation != "linear":
         raise InvalidInput(
-            f"flow integrates linear networks, and this one is {network.activation}: lr.descend(problem, rate=…, steps=…)"
-            " trains it step by step."
+            f"flow integrates linear networks, and this one is {network.activation}: "
+            "lr.descend(problem, rate=…, steps=…) trains it step by step."
         )
     checked = _check.as_times(times)
     names = _engines.as_record(record, network.depth, network.activation)
@@ -68,7 +69,17 @@ def flow(
     status = _integrate(problem, checked, names, tolerances, max_steps, recording)
     if recording.count == 0:
         raise RuntimeError(f"flow reached none of the times: {status}.")
-    return Trajectory(problem, checked[: recording.count], "flow", recording.parts(), status=status)
+    reached = checked[: recording.count]
+    return Trajectory(problem, reached, "flow", recording.parts(), status=status, notes=_notes(problem))
+
+
+def _notes(problem: Problem) -> tuple[str, ...]:
+    if not problem.facts.determinant_obstruction:
+        return ()
+    return (
+        "the signs of det W and det Σyx differ, so the flow ends in a saddle; rounding lets an integration leave it "
+        "in the end, where lr.solve(problem, times) stays",
+    )
 
 
 def _tolerances(problem: Problem, rtol: Any, atol: Any) -> tuple[float, float]:
@@ -77,36 +88,35 @@ def _tolerances(problem: Problem, rtol: Any, atol: Any) -> tuple[float, float]:
         raise InvalidInput(f"rtol must lie between {_FINEST:g} and 1, and it is {rtol:g}.")
     if atol is not None:
         return rtol, _check.positive("atol", atol)
-    scales = [float(np.sqrt(np.mean(W**2))) for W in problem.network.weights]
-    return rtol, 1e-3 * rtol * min((scale for scale in scales if scale), default=1.0)
+    sizes = [float(np.mean(np.abs(W))) for W in problem.network.weights]
+    return rtol, 1e-3 * rtol * min((size for size in sizes if size), default=1.0)
 
 
 class _Equation(NamedTuple):
     """The flow in the singular basis of the task; Σxx is a number where it is a multiple of the identity."""
 
-    U: Float[Array, "out out"]
-    V: Float[Array, "in in"]
-    sigma_yx: Float[Array, "out in"]
-    sigma_xx: Array
-    rates: Float[Array, " L"]
-    decay: float
+    U: Any
+    V: Any
+    sigma_yx: Any
+    sigma_xx: Any
+    rates: Any
+    decay: Any
 
 
 def _equation(problem: Problem) -> _Equation:
     task = problem.task
     U, _, Vt = np.linalg.svd(task.sigma_yx)
-    sigma_yx = np.zeros_like(task.sigma_yx)
-    np.fill_diagonal(sigma_yx, task.modes.s)  # exactly diagonal: modes that do not interact never do
-    white = task.whitening_error == 0
-    sigma_xx = task.sigma_xx[0, 0] if white else Vt @ task.sigma_xx @ Vt.T
-    return _Equation(U, Vt.T, sigma_yx, np.asarray(sigma_xx), np.array(problem.rates), problem.weight_decay)
+    S = np.zeros_like(task.sigma_yx)
+    np.fill_diagonal(S, task.modes.s)  # diagonal to the last bit: modes that do not interact never do
+    sigma_xx = Vt @ task.sigma_xx @ Vt.T if task.whitening_error else task.sigma_xx[0, 0]
+    return _Equation(U, Vt.T, S, np.asarray(sigma_xx), np.array(problem.rates), problem.weight_decay)
 
 
 def _turned(weights: Sequence[Any], U: Any, V: Any) -> tuple[Any, ...]:
-    """Uᵀ W_L, …, W_1 V: the network in the bases U of the outputs and V of the inputs."""
+    """The layers W_1 V, …, Uᵀ W_L: the network in the basis V of the inputs and U of the outputs."""
     first, *rest = weights
-    layers = [first @ V, *rest]
-    return (*layers[:-1], U.T @ layers[-1])
+    *lower, last = (first @ V, *rest)
+    return (*lower, U.T @ last)
 
 
 def _integrate(
@@ -117,34 +127,34 @@ def _integrate(
     max_steps: int,
     recording: _engines.Recording,
 ) -> str:
-    """Fills the recording call by call, and says how it ended."""
-    network, equation = problem.network, _equation(problem)
-    seen = _engines.observe(np, network.weights, names)
-    recording.add({name: [part[None] for part in parts] for name, parts in seen.items()}, 0)
-    for _ in range(int(np.count_nonzero(times == 0))):
-        recording.add({name: [part[None] for part in parts] for name, parts in seen.items()}, 1)
+    """Fills the recording, call by call, and says how it ended."""
+    start, equation = problem.network.weights, _equation(problem)
+    seen = _engines.observe(np, start, names)
+    zeros = int(np.count_nonzero(times == 0))
+    at_zero = {k: [np.broadcast_to(part, (zeros, *part.shape)) for part in parts] for k, parts in seen.items()}
+    recording.add(at_zero, zeros)
+    per_gradient = 6 * sum(W.size for W in start) * min(problem.task.sigma_yx.shape)
     numbers = sum(part.size for parts in seen.values() for part in parts)
-    operations = 6 * 6 * sum(W.size for W in network.weights) * min(problem.task.sigma_yx.shape)
-    steps_per_call, records_per_call = _engines.per_call(operations, numbers)
-    now, taken = 0.0, 0
-    with _engines.double_precision(), progress(float(times[-1]), "flow") as move_on:
-        weights: Any = _turned(network.weights, equation.U, equation.V)
+    steps_per_call, records_per_call = _engines.per_call(6 * per_gradient, numbers)
+    now, taken, end = 0.0, 0, float(times[-1])
+    with _engines.double_precision("flow"), progress(end, "flow") as move_on:
+        weights: Any = _turned(start, equation.U, equation.V)
         while recording.count < len(times):
             if taken == max_steps:
                 return (
-                    f"stopped at t = {now:.6g} of {times[-1]:.6g} after {taken} steps: a larger max_steps, a larger rtol or an earlier"
-                    " last time would do"
+                    f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps: a larger max_steps, a larger rtol "
+                    "or an earlier end would do"
                 )
             stops = times[recording.count : recording.count + records_per_call]
             stops = np.pad(stops, (0, records_per_call - len(stops)), mode="edge")
             advance = _compiled(names, min(steps_per_call, max_steps - taken))
-            before = now
-            weights, now, reached, steps, seen = advance(weights, now, stops, equation, *tolerances)
-            now, taken = float(now), taken + int(steps)
-            if not (now > before or stops[-1] == before) or not all(bool(np.isfinite(W).all()) for W in weights):
+            weights, reached_time, reached, steps, seen = advance(weights, now, stops, equation, *tolerances)
+            before, now, taken = now, float(reached_time), taken + int(steps)
+            moved = now > before or before == stops[-1]
+            if not moved or not all(np.isfinite(W).all() for W in weights):
                 return (
-                    f"stalled at t = {before:.6g} of {times[-1]:.6g} after {taken} steps, where no step is small enough or numbers"
-                    " overflow: smaller weights or targets, or an earlier last time would do"
+                    f"stalled at t = {before:.6g} of {end:.6g} after {taken} steps, where no step is small enough or "
+                    "numbers overflow: smaller weights or targets, or an earlier end would do"
                 )
             recording.add(seen, min(int(reached), len(times) - recording.count))
             move_on(now - before)
@@ -154,19 +164,20 @@ def _integrate(
 @cache
 def _compiled(names: tuple[str, ...], max_steps: int) -> Any:
     """One call: from a state through the times to record, or as far as `max_steps` go."""
-    diffrax = _engines.load("diffrax", "flow")
-    jax = _engines.load("jax", "flow")
+    jax, diffrax = _engines.load("jax", "flow"), _engines.load("diffrax", "flow")
 
     def velocity(_: Any, weights: Any, equation: _Equation) -> Any:
         slopes, _, _ = _engines.linear_slopes(weights, equation.sigma_yx, equation.sigma_xx)
         return tuple(
-            rate * (slope - equation.decay * W) for rate, slope, W in zip(equation.rates, slopes, weights, strict=True)
+            rate * (slope - equation.decay * W)
+            for rate, slope, W in zip(equation.rates, slopes, weights, strict=True)
         )
 
     def seen(_: Any, weights: Any, equation: _Equation) -> Any:
         return _engines.observe(jax.numpy, _turned(weights, equation.U.T, equation.V.T), names)
 
     def advance(weights: Any, now: Any, stops: Any, equation: _Equation, rtol: Any, atol: Any) -> Any:
+        records, end = diffrax.SubSaveAt(ts=stops, fn=seen), diffrax.SubSaveAt(t1=True)
         run = diffrax.diffeqsolve(
             diffrax.ODETerm(velocity),
             diffrax.Tsit5(),
@@ -175,15 +186,13 @@ def _compiled(names: tuple[str, ...], max_steps: int) -> Any:
             dt0=None,
             y0=weights,
             args=equation,
-            saveat=diffrax.SaveAt(
-                subs={"records": diffrax.SubSaveAt(ts=stops, fn=seen), "end": diffrax.SubSaveAt(t1=True)}
-            ),
+            saveat=diffrax.SaveAt(subs={"records": records, "end": end}),
             stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
             max_steps=max_steps,
             throw=False,
         )
-        end = tuple(W[0] for W in run.ys["end"])
         reached = jax.numpy.isfinite(run.ts["records"]).sum()
-        return end, run.ts["end"][0], reached, run.stats["num_steps"], run.ys["records"]
+        last = tuple(W[0] for W in run.ys["end"])
+        return last, run.ts["end"][0], reached, run.stats["num_steps"], run.ys["records"]
 
     return jax.jit(advance)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
+from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.exact.graded import Graded
 
@@ -74,20 +75,22 @@ class BlasEvaluation:
         F, m = self.F, len(self.F.s)
         a, b = F.a[:, None], F.b[:, None]
         alone_in, alone_out = F.unpaired()
-        for t in times:
-            J = int(np.count_nonzero(self.release <= t))
-            Z = self._factor(t, J)
-            plus, minus = Z[:m], Z[len(Z) - m :][::-1]
-            inputs = np.empty((len(F.V), Z.shape[1]), order="F")
-            outputs = np.empty((len(F.U), Z.shape[1]), order="F")
-            inputs[m:], outputs[m:] = Z[alone_in], Z[alone_out]
-            np.multiply(a, plus, out=inputs[:m])
-            inputs[:m] += b * minus
-            np.multiply(b, plus, out=outputs[:m])
-            outputs[:m] -= a * minus
-            limit = np.zeros(m)
-            limit[:J] = 2 * F.w[:J]
-            yield inputs, outputs, limit
+        with progress(len(times), "solve") as advance:
+            for t in times:
+                J = int(np.count_nonzero(self.release <= t))
+                Z = self._factor(t, J)
+                plus, minus = Z[:m], Z[len(Z) - m :][::-1]
+                inputs = np.empty((len(F.V), Z.shape[1]), order="F")
+                outputs = np.empty((len(F.U), Z.shape[1]), order="F")
+                inputs[m:], outputs[m:] = Z[alone_in], Z[alone_out]
+                np.multiply(a, plus, out=inputs[:m])
+                inputs[:m] += b * minus
+                np.multiply(b, plus, out=outputs[:m])
+                outputs[:m] -= a * minus
+                limit = np.zeros(m)
+                limit[:J] = 2 * F.w[:J]
+                yield inputs, outputs, limit
+                advance(1)
 
     def _factor(self, t: float, J: int) -> Float[Array, "n k"]:
         """Y R^{−T} without the first J columns; their rows are zero."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.exact.graded import Graded
 
@@ -26,38 +27,55 @@ _REACH = 5.0  # largest w⁺·H: S is conditioned by e^{2wH}
 
 def follow(graded: Graded, times: Float[Array, " T"]) -> Float[Array, "T n h"]:
     """Q(t) in the coordinates of the canonical problem, times not decreasing."""
-    F = graded.spectrum
-    P, w = graded.L.copy(), F.w.copy()
-    n, k = P.shape
-    still = np.zeros((n, k))  # rows set aside, in the full hidden basis
-    active, frame = np.arange(n), np.eye(k)  # remaining rows; remaining hidden directions as rows
-    Q = np.empty((len(times), n, graded.rows.shape[1]))
-    now, H = 0.0, np.inf
-    for i, t in enumerate(times):
-        while now < t and P.size:
-            fastest = max(float(np.max(w, initial=0.0)), 0.0)
-            longest = _REACH / fastest if fastest > 0 else np.inf
-            slowest = 1.0 / (np.linalg.norm(P, 2) ** 2 + np.abs(w).max(initial=0.0) + np.finfo(float).tiny)
-            H = min(H if np.isfinite(H) else slowest, longest)
-            length = min(H, t - now)
-            moved, error = _step(P, w, length)
-            factor = 0.9 * (_TOLERANCE / max(error, 1e-30)) ** (1 / (2 * _HALVINGS + 3))
-            if error > 4 * _TOLERANCE and length > 1e-6 * slowest:
-                H = length * max(0.2, factor)
-                continue
-            P, now = moved, now + length
-            if length == H or factor < 1:
-                H = length * min(4.0, max(0.2, factor))
-            settled = _settled(P, w)
-            if settled:
-                still[active[:settled]] = P[:settled] @ frame
-                P, kept = _set_aside(P, settled)
-                active, w, frame = active[settled:], w[settled:], kept @ frame
-        now = float(t)
-        full = still.copy()
-        full[active] = P @ frame
-        Q[i] = F.to_coordinates(full @ graded.rows)
+    state = _State(graded)
+    Q = np.empty((len(times), len(graded.L), graded.rows.shape[1]))
+    with progress(len(times), "weights") as advance:
+        for i, t in enumerate(times):
+            state.advance(float(t))
+            Q[i] = graded.spectrum.to_coordinates(state.rows() @ graded.rows)
+            advance(1)
     return Q
+
+
+class _State:
+    """P(t), without the rows that have settled and the hidden directions these have taken."""
+
+    def __init__(self, graded: Graded) -> None:
+        n, k = graded.L.shape
+        self.P, self.w, self.now, self.H = graded.L.copy(), graded.spectrum.w.copy(), 0.0, np.inf
+        self.settled = np.zeros((n, k))  # rows set aside, in the full hidden basis
+        self.active, self.frame = np.arange(n), np.eye(k)  # remaining rows, and hidden directions as rows
+
+    def rows(self) -> Float[Array, "n k"]:
+        full = self.settled.copy()
+        full[self.active] = self.P @ self.frame
+        return full
+
+    def advance(self, t: float) -> None:
+        """Steps to time t, each as long as its last correction to Ω allows."""
+        while self.now < t and self.P.size:
+            fastest = float(np.max(self.w, initial=0.0))
+            typical = 1.0 / (np.linalg.norm(self.P, 2) ** 2 + np.abs(self.w).max() + np.finfo(float).tiny)
+            self.H = min(self.H if np.isfinite(self.H) else typical, _REACH / fastest if fastest > 0 else np.inf)
+            length = min(self.H, t - self.now)
+            moved, error = _step(self.P, self.w, length)
+            factor = 0.9 * (_TOLERANCE / max(error, 1e-30)) ** (1 / (2 * _HALVINGS + 3))
+            if error > 4 * _TOLERANCE and length > 1e-6 * typical:
+                self.H = length * max(0.2, factor)
+                continue
+            self.P, self.now = moved, self.now + length
+            if length == self.H or factor < 1:
+                self.H = length * min(4.0, max(0.2, factor))
+            self._set_aside(_settled(self.P, self.w))
+        self.now = t
+
+    def _set_aside(self, rows: int) -> None:
+        if rows == 0:
+            return
+        self.settled[self.active[:rows]] = self.P[:rows] @ self.frame
+        free = np.linalg.qr(self.P[:rows].T, mode="complete")[0][:, rows:].T  # what the settled rows leave free
+        self.P, self.active, self.w = self.P[rows:] @ free.T, self.active[rows:], self.w[rows:]
+        self.frame = free @ self.frame
 
 
 def _step(P: Float[Array, "n k"], w: Float[Array, " n"], H: float) -> tuple[Float[Array, "n k"], float]:
@@ -108,9 +126,3 @@ def _settled(P: Float[Array, "n k"], w: Float[Array, " n"]) -> int:
         if coupling[rows:, :rows].max(initial=0.0) <= 1e-14 and lead.max(initial=0.0) <= 1e-13:
             return rows
     return 0
-
-
-def _set_aside(P: Float[Array, "n k"], rows: int) -> tuple[Float[Array, "n2 k2"], Float[Array, "k2 k"]]:
-    """The remaining rows, in the hidden directions that the settled ones leave free; and those directions."""
-    free = np.linalg.qr(P[:rows].T, mode="complete")[0][:, rows:].T
-    return P[rows:] @ free.T, free

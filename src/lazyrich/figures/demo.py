@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazyrich import inits
+from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.descend import descend
 from lazyrich.figures import style
@@ -114,13 +115,17 @@ def compute() -> Demo:
     The seeds are such that det W2W1 of the zero-balanced starts has the sign of the task's: half of all such starts
     have the other, and end in a saddle.
     """
-    return Demo(
-        (
-            _run("small", "zero-balanced", 1e-4, inits.zero_balanced(1, sizes=SIZES, scale=1e-4)),
-            _run("large", "Gaussian", 0.42, inits.gaussian(3, sizes=SIZES, scale=0.42)),
-            _run("large zero-balanced", "zero-balanced", 0.44, inits.zero_balanced(3, sizes=SIZES, scale=0.44)),
-        )
+    starts = (
+        ("small", "zero-balanced", 1e-4, inits.zero_balanced(1, sizes=SIZES, scale=1e-4)),
+        ("large", "Gaussian", 0.42, inits.gaussian(3, sizes=SIZES, scale=0.42)),
+        ("large zero-balanced", "zero-balanced", 0.44, inits.zero_balanced(3, sizes=SIZES, scale=0.44)),
     )
+    runs = []
+    with progress(len(starts), "three starts") as move_on:
+        for start in starts:
+            runs.append(_run(*start))
+            move_on(1)
+    return Demo(tuple(runs))
 
 
 def _run(name: str, weights: str, scale: float, network: Network) -> Run:

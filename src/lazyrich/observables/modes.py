@@ -44,9 +44,7 @@ def half_times(times: Any, strengths: Any, limit: Any = None) -> Float[Array, " 
         raise InvalidInput(f"strengths must have one row per time ({len(t)}), and it has {len(a)}.")
     end = a[-1] if limit is None else _check.as_array("limit", limit, ndim=1)
     if end.shape != a.shape[1:]:
-        raise InvalidInput(
-            f"limit must hold one number per mode ({a.shape[1]}), and it has shape {end.shape}."
-        )
+        raise InvalidInput(f"limit must hold one number per mode ({a.shape[1]}), and it has shape {end.shape}.")
     way = end - a[0]
     still = np.abs(way) <= 64 * np.finfo(np.float64).eps * max(np.abs(a).max(), np.abs(end).max())
     done = (a - a[0]) / np.where(still, np.inf, way)  # from 0 to 1; 0 throughout for a mode that rests

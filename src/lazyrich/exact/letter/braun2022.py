@@ -1,13 +1,13 @@
-"""Braun, Dominé, Fitzgerald, Saxe 2022, "Exact learning dynamics of deep linear networks with prior knowledge".
+"""Braun et al. 2022, "Exact learning dynamics of deep linear networks with prior knowledge".
 
-Two layers W2W1, gradient flow with time in units of τ, whitened inputs (assumption 2.2: Σxx = I), zero-balanced
-start (assumption 2.3: W1W1ᵀ = W2ᵀW2). The paper's Σ̃yx, Ũ, S̃, Ṽ are `sigma_yx`, `U_tilde`, `S_tilde`, `V_tilde`.
-QQᵀ collects W1ᵀW1, W2W1 and W2W2ᵀ (eq. 6).
+Two layers W2W1, gradient flow with time in units of τ, whitened inputs (assumption 2.2: Σxx = I),
+zero-balanced start (assumption 2.3: W1W1ᵀ = W2ᵀW2). The paper's Σ̃yx, Ũ, S̃, Ṽ are `sigma_yx`, `U_tilde`,
+`S_tilde`, `V_tilde`. QQᵀ collects W1ᵀW1, W2W1 and W2W2ᵀ (eq. 6).
 
 Corrections to the paper. Ũ⊥ belongs to N_o > N_i (N_i > N_o is printed for both Ũ⊥ and Ṽ⊥). Assumption 3.1, B
-non-singular, fails for half of all square starts, namely where det W2W1 and det Σ̃yx differ in sign; so Theorem
-3.2 does not promise the global minimum from every zero-balanced start. The remark UV = ŨṼ under Theorem 5.1
-reads UVᵀ = ŨṼᵀ. t_peak as printed and eq. 15 are approximations: see `t_peak` and `equation_15`.
+non-singular, fails for half of all square starts, namely where det W2W1 and det Σ̃yx differ in sign; so
+Theorem 3.2 does not promise the global minimum from every zero-balanced start. The remark UV = ŨṼ under
+Theorem 5.1 reads UVᵀ = ŨṼᵀ. t_peak as printed and eq. 15 are approximations: see `t_peak` and `equation_15`.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ class TwoModes(NamedTuple):
 
 
 def alignment_matrices(W1: Any, W2: Any, sigma_yx: Any) -> AlignmentMatrices:
-    """B = UᵀŨ + VᵀṼ and C = UᵀŨ − VᵀṼ (assumption 3.1), from the compact SVDs W2W1 = USVᵀ, Σ̃yx = ŨS̃Ṽᵀ (eq. 10).
+    """B = UᵀŨ + VᵀṼ and C = UᵀŨ − VᵀṼ (assumption 3.1), from the compact SVDs of eq. 10.
 
-    Both must have full rank N_m = min(N_i, N_o) (assumption 2.4). Ũ⊥ completes Ũ where N_o > N_i, and Ṽ⊥ completes
-    Ṽ where N_i > N_o; otherwise they have no columns. The free choice in an SVD (signs; rotations among equal singular
-    values) turns B and C together, and changes no result.
+    W2W1 = USVᵀ and Σ̃yx = ŨS̃Ṽᵀ must have full rank N_m = min(N_i, N_o) (assumption 2.4). Ũ⊥ completes Ũ where
+    N_o > N_i, and Ṽ⊥ completes Ṽ where N_i > N_o; otherwise they have no columns. The free choice in an SVD
+    (signs; rotations among equal singular values) turns B and C together, and changes no result.
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     facts, m = _facts(W1, W2, sigma_yx), min(sigma_yx.shape)
     for name, rank in (("sigma_yx", facts.rank_target), ("W2 W1", facts.rank_start)):
         if rank < m:
             raise InvalidInput(
-                f"{name} must have full rank {m} (assumption 2.4), and it has {rank}: lr.solve takes any rank."
+                f"{name} must have full rank {m} (assumption 2.4), and it has {rank}: lr.solve takes any."
             )
     U, S, Vt = np.linalg.svd(W2 @ W1, full_matrices=False)
     U_full, S_tilde, Vt_full = np.linalg.svd(sigma_yx)
@@ -94,9 +94,10 @@ def theorem_3_1(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T 
                  + 4t e B⁻¹(VᵀṼ⊥Ṽ⊥ᵀV + UᵀŨ⊥Ũ⊥ᵀU)B⁻ᵀ e]⁻¹ Zᵀ
         Z = [Ṽ(I − e CᵀB⁻ᵀe) + 2Ṽ⊥Ṽ⊥ᵀV B⁻ᵀe;  Ũ(I + e CᵀB⁻ᵀe) + 2Ũ⊥Ũ⊥ᵀU B⁻ᵀe]
 
-    Conditions: whitened inputs, zero-balanced, W2W1 and Σ̃yx of full rank, B non-singular. Only falling exponentials
-    occur: any time and any scale are safe. Digits are lost near the separatrix, with the square of the condition
-    number of B: relative errors to 2e-7 among 1400 random starts. `lr.solve` loses none there, and has a value on it.
+    Conditions: whitened inputs, zero-balanced, W2W1 and Σ̃yx of full rank, B non-singular. Only falling
+    exponentials occur: any time and any scale are safe. Digits are lost near the separatrix, with the square
+    of the condition number of B: relative errors to 2e-7 among 1400 random starts. `lr.solve` loses none
+    there, and has a value on it.
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     t = _check.as_times(times)[:, None, None]
@@ -130,9 +131,10 @@ def fukumizu(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n
 
         QQᵀ = e^{Ft}Q0 [I + ½Q0ᵀ(e^{Ft}F⁻¹e^{Ft} − F⁻¹)Q0]⁻¹ Q0ᵀe^{Ft},     F = [[0, Σ̃yxᵀ], [Σ̃yx, 0]]
 
-    Conditions: whitened inputs, zero-balanced, F invertible, that is N_i = N_o and Σ̃yx of full rank. The start may
-    have any rank, and lie on the separatrix. The bracket grows as e^{2Ft} while the answer does not: no digits are
-    left where s̃_max·t ≈ 17, and from 350 on the exponentials overflow. `lr.solve` has no such limit.
+    Conditions: whitened inputs, zero-balanced, F invertible, that is N_i = N_o and Σ̃yx of full rank. The
+    start may have any rank, and lie on the separatrix. The bracket grows as e^{2Ft} while the answer does
+    not: no digits are left where s̃_max·t ≈ 17, and from 350 on the exponentials overflow. `lr.solve` has no
+    such limit.
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     t = _check.as_times(times)
@@ -162,9 +164,10 @@ def theorem_5_1(A0: Any, s: Any, times: Any) -> Float[Array, "T m m"]:
 
         AᵀA(t) = [e^{−S̃t}(A0ᵀA0)⁻¹e^{−S̃t} + (I − e^{−2S̃t})S̃⁻¹]⁻¹
 
-    QQᵀ(t) is [Ṽ; Ũ] AᵀA(t) [Ṽ; Ũ]ᵀ. Conditions: N_i = N_o, whitened inputs, Σ̃yx of full rank with singular values
-    `s`, and A0 (N_h × N_i) with independent columns. Such a start is zero-balanced as it stands, and has UVᵀ = ŨṼᵀ, so
-    that B is never singular. (A0ᵀA0)⁻¹ costs twice the digits of the condition number of A0.
+    QQᵀ(t) is [Ṽ; Ũ] AᵀA(t) [Ṽ; Ũ]ᵀ. Conditions: N_i = N_o, whitened inputs, Σ̃yx of full rank with singular
+    values `s`, and A0 (N_h × N_i) with independent columns. Such a start is zero-balanced as it stands, and
+    has UVᵀ = ŨṼᵀ, so that B is never singular. (A0ᵀA0)⁻¹ costs twice the digits of the condition number of
+    A0.
     """
     s, t = _singular_values("s", s), _check.as_times(times)[:, None]
     A0 = _check.as_matrix("A0", A0, (None, len(s)))
@@ -185,7 +188,8 @@ def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: 
         N = s1s2q1q2 + s1a2q1(1−q2) + s2a1q2(1−q1) + (1−q1)(1−q2)Δ,   q_i = e^{−2s_i t},  Δ = a1a2 − b²
         a1(t) = s1(s2q2a1 + (1−q2)Δ)/N,   a2(t) = s2(s1q1a2 + (1−q1)Δ)/N,   b(t) = s1s2√(q1q2) b/N
 
-    Conditions as for Theorem 5.1, but A0ᵀA0 may be singular. All terms are positive: only Δ itself can lose digits.
+    Conditions as for Theorem 5.1, but A0ᵀA0 may be singular. All terms are positive: only Δ itself can lose
+    digits.
     """
     a1, a2, b, determinant = _gram_2x2(a1, a2, b)
     s1, s2, t = _check.positive("s1", s1), _check.positive("s2", s2), _check.as_times(times)
@@ -202,7 +206,8 @@ def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: 
 def t_peak(a1: float, a2: float, b: float, s: float) -> float:
     """When |b(t)| is largest, for s1 = s2 = s: (1/4s) ln[(s² − s(a1 + a2) + Δ)/Δ], exact, Δ = a1a2 − b².
 
-    There is a peak after t = 0 if and only if s > a1 + a2, otherwise the answer is NaN. As Δ → 0 it moves to infinity.
+    There is a peak after t = 0 if and only if s > a1 + a2, otherwise the answer is NaN. As Δ → 0 it moves to
+    infinity.
     """
     a1, a2, b, determinant = _gram_2x2(a1, a2, b)
     s = _check.positive("s", s)
@@ -212,7 +217,7 @@ def t_peak(a1: float, a2: float, b: float, s: float) -> float:
 
 
 def t_peak_as_printed(a1: float, a2: float, b: float, s: float) -> float:
-    """Section 5 has (1/4s) ln[s(s − a1 − a2)/Δ], which is `t_peak` for small starts; for others it comes too early."""
+    """Section 5: (1/4s) ln[s(s − a1 − a2)/Δ], which is `t_peak` for small starts and too early for others."""
     a1, a2, b, determinant = _gram_2x2(a1, a2, b)
     s = _check.positive("s", s)
     if s <= a1 + a2:
@@ -223,8 +228,8 @@ def t_peak_as_printed(a1: float, a2: float, b: float, s: float) -> float:
 def equation_15(a1: float, a2: float, s: float, times: Any) -> Float[Array, " T"]:
     """Eq. 15: the sigmoid s·a1/(q(s − a1 − a2) + a1 + a2), q = e^{−2st}, for small starts and s1 = s2 = s.
 
-    It drops the terms with Δ in a1(t), and they are what saturates the mode: the sigmoid ends at s·a1/(a1 + a2), the
-    truth at s. Before that it is right to the order of the start. `decoupling_2x2` is exact.
+    It drops the terms with Δ in a1(t), and they are what saturates the mode: the sigmoid ends at s·a1/(a1 +
+    a2), the truth at s. Before that it is right to the order of the start. `decoupling_2x2` is exact.
     """
     a1, a2, s = _check.positive("a1", a1), _check.positive("a2", a2), _check.positive("s", s)
     return s * a1 / (np.exp(-2 * s * _check.as_times(times)) * (s - a1 - a2) + a1 + a2)
@@ -235,10 +240,11 @@ def reversal(b: Any, c: Any, s: Any, s_tilde: Any, times: Any) -> Float[Array, "
 
         w = s s̃(b² − c²q²) / [4s̃q + s b²(1−q) + s c²q(1−q)],     q = e^{−2s̃t}
 
-    s are the singular values of W2W1(0), s̃ those of Σ̃yx. Conditions: square, and start and task share their singular
-    vectors up to sign. A mode of the right sign has (b, c) = (±2, 0) and follows the logistic curve. One that has to be
-    reversed has (0, ±2), starts at −s and decays to 0: it lies on the separatrix, and Theorem 3.1 has no value.
-    The factor q that both parts then share is cancelled here, so that any time is safe.
+    s are the singular values of W2W1(0), s̃ those of Σ̃yx. Conditions: square, and start and task share their
+    singular vectors up to sign. A mode of the right sign has (b, c) = (±2, 0) and follows the logistic curve.
+    One that has to be reversed has (0, ±2), starts at −s and decays to 0: it lies on the separatrix, and
+    Theorem 3.1 has no value. The factor q that both parts then share is cancelled here, so that any time is
+    safe.
     """
     given = {"b": b, "c": c, "s": s, "s_tilde": s_tilde}
     b, c, s, s_tilde = np.broadcast_arrays(
@@ -248,8 +254,8 @@ def reversal(b: Any, c: Any, s: Any, s_tilde: Any, times: Any) -> Float[Array, "
     kept = np.abs(b) > np.abs(c)
     if np.abs(np.where(kept, c, b)).max() > 1e-9 or np.abs(np.hypot(b, c) - 2).max() > 1e-9:
         raise InvalidInput(
-            "b and c must be ±2 and 0, or 0 and ±2, in every mode: UᵀŨ and VᵀṼ have no other diagonals where all"
-            " four are orthogonal."
+            "b and c must be ±2 and 0, or 0 and ±2, in every mode: UᵀŨ and VᵀṼ have no other diagonals where"
+            " all four are orthogonal."
         )
     t = _check.as_times(times)[:, None]
     q, r = np.exp(-2 * s_tilde * t), -np.expm1(-2 * s_tilde * t)
@@ -270,8 +276,8 @@ def _require_zero_balanced(W1: Array, W2: Array, sigma_yx: Array) -> None:
     if not _facts(W1, W2, sigma_yx).zero_balanced:
         off = np.linalg.norm(W1 @ W1.T - W2.T @ W2) / (np.linalg.norm(W1) ** 2 + np.linalg.norm(W2) ** 2)
         raise InvalidInput(
-            f"W1 and W2 must be zero-balanced, W1W1ᵀ = W2ᵀW2 (assumption 2.3), and they are off by {off:.2g} of their"
-            " size: lr.inits.zero_balanced makes such a start."
+            f"W1 and W2 must be zero-balanced, W1W1ᵀ = W2ᵀW2 (assumption 2.3), and they are off by {off:.2g}"
+            " of their size: lr.inits.zero_balanced makes such a start."
         )
 
 
@@ -280,8 +286,8 @@ def _require_nonsingular(B: Array, S: Array, S_tilde: Array) -> None:
     smallest = float(np.linalg.svd(B, compute_uv=False)[-1])
     if smallest <= 64 * _EPS * (S[0] / S[-1] + S_tilde[0] / S_tilde[-1]):
         raise InvalidInput(
-            f"W1 and W2 make B singular (smallest singular value {smallest:.1g}): the start lies on the separatrix,"
-            " as half of all square starts do, and Theorem 3.1 has no value there; lr.solve handles it."
+            f"W1 and W2 make B singular (smallest singular value {smallest:.1g}): the start lies on the"
+            " separatrix, as half of all square starts do, where Theorem 3.1 has no value; lr.solve handles it."
         )
 
 
@@ -298,6 +304,6 @@ def _gram_2x2(a1: float, a2: float, b: float) -> tuple[float, float, float, floa
     determinant = a1 * a2 - b**2
     if determinant < -4 * _EPS * a1 * a2:
         raise InvalidInput(
-            f"b must lie within ±√(a1·a2) = ±{math.sqrt(a1 * a2):.3g}, since AᵀA is a Gram matrix, and it is {b:g}."
+            f"b must lie within ±√(a1·a2) = ±{math.sqrt(a1 * a2):.3g} (AᵀA is positive), and it is {b:g}."
         )
     return a1, a2, b, max(determinant, 0.0)

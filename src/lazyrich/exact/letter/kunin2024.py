@@ -1,16 +1,17 @@
-"""Kunin, Raventós, Dominé, Chen, Klindt, Saxe, Ganguli 2024, "Get rich quick": one hidden neuron, f(x) = a wᵀx.
+"""Kunin et al. 2024, "Get rich quick": one hidden neuron, f(x) = a wᵀx, solved in three cases of δ.
 
 Whitened inputs (XᵀX = I), target β* ≠ 0, β = aw, layer rates with η_aη_w = 1, gradient flow
 
     ȧ = η_a(wᵀβ* − a‖w‖²),     ẇ = η_w(aβ* − a²w),     δ = η_w a² − η_a‖w‖² conserved;
 
-δ > 0 is upstream, δ = 0 balanced, δ < 0 downstream. μ = a‖w‖, φ = wᵀβ*/(‖w‖‖β*‖), ν = wᵀβ*/a. The paper does not
-number these equations: see its appendix "Single-neuron linear network", sections "Exact solutions" and after.
+δ > 0 is upstream, δ = 0 balanced, δ < 0 downstream. μ = a‖w‖, φ = wᵀβ*/(‖w‖‖β*‖), ν = wᵀβ*/a. The equations
+are those of the appendix "Single-neuron linear network", sections "Exact solutions" and after.
 
-Corrections to the paper. The balanced μ(t) and c_μ need the factor ‖β*‖. ν, a and ‖w‖ are those of √η_w a and √η_a w:
-with η ≠ 1, the equation of ν holds for η_a wᵀβ*/a, and a and ‖w‖ as recovered from μ are to be divided by √η_w and
-√η_a. The equation of ω has ‖β*‖² where ‖β‖² is printed. The basin a0 > 0 for δ ≥ 0 lacks the line δ = 0, φ0 = −1,
-which ends in the saddle. The upstream a(t) is right as printed, but passes through complex numbers.
+Corrections to the paper. The balanced μ(t) and c_μ need the factor ‖β*‖. ν, a and ‖w‖ are those of √η_w a and
+√η_a w: with η ≠ 1, the equation of ν holds for η_a wᵀβ*/a, and a and ‖w‖ as recovered from μ are to be
+divided by √η_w and √η_a. The equation of ω has ‖β*‖² where ‖β‖² is printed. The basin a0 > 0 for δ ≥ 0 lacks
+the line δ = 0, φ0 = −1, which ends in the saddle. The upstream a(t) is right as printed, but passes through
+complex numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class SingleNeuron(NamedTuple):
-    """The trajectory in the paper's variables, ν being η_a wᵀβ*/a: infinite where a = 0. φ is NaN where w = 0."""
+    """The trajectory in the paper's letters; ν = η_a wᵀβ*/a is infinite where a = 0, φ is NaN where w = 0."""
 
     a: Float[Array, " T"]
     w: Float[Array, "T d"]
@@ -60,12 +61,12 @@ def single_neuron(
 
     δ = 0: μ and φ of `balanced`.
     δ ≠ 0, a keeps its sign: ν from `nu`, a from its Bernoulli equation ȧ = a(ν + δ − a²), and wᵀβ* = νa.
-    δ < 0, a crosses zero, where ν is infinite: υ = 1/ν from `upsilon`, ω = wᵀβ* from ω̇ = ω(υ‖β*‖² − υ²ω²), and a = υω.
+    δ < 0, a crosses zero: υ = 1/ν from `upsilon`, ω = wᵀβ* from ω̇ = ω(υ‖β*‖² − υ²ω²), and a = υω.
 
-    Both Bernoulli solutions have the same denominator √N, and 1/√N is also what is left of the part of w orthogonal to
-    β* (ẇ⊥ = −a²w⊥). It stands in for the paper's c_2 = √(‖w‖² − c_1²), which cancels as w aligns. Any time is safe.
-    An a0 far below wᵀβ*/R keeps fewer digits (1e-13 seen where `lr.solve` has 1e-15). On the separatrix, judged to
-    rounding, the flow ends in the saddle.
+    Both Bernoulli solutions have the same denominator √N, and 1/√N is also what is left of the part of w
+    orthogonal to β* (ẇ⊥ = −a²w⊥). It stands in for the paper's c_2 = √(‖w‖² − c_1²), which cancels as w
+    aligns. Any time is safe. An a0 far below wᵀβ*/R keeps fewer digits (1e-13 seen where `lr.solve` has
+    1e-15). On the separatrix, judged to rounding, the flow ends in the saddle.
 
     >>> import numpy as np
     >>> path = single_neuron(0.5, [0.3, 0.4], [0.0, 2.0], [0.0, 100.0])
@@ -84,15 +85,15 @@ def single_neuron(
     return SingleNeuron(a / np.sqrt(eta_w), w / np.sqrt(eta_a), mu, phi, beta, ratio)
 
 
-def balanced(times: Any, mu0: float, c_phi: float, norm: float) -> tuple[Float[Array, " T"], Float[Array, " T"]]:
+def balanced(times: Any, mu0: float, c_phi: float, norm: float) -> tuple[Array, Array]:
     """μ(t) and φ(t) for δ = 0, a0 > 0 and −1 < φ0 < 1, with c_φ = atanh φ0 and norm = ‖β*‖.
 
         φ = tanh x,     μ = 2‖β*‖cosh²x / (2x + sinh 2x + c_μ),     x = c_φ + ‖β*‖t
         c_μ = 2‖β*‖cosh²(c_φ)/μ0 − (2c_φ + sinh 2c_φ)
 
-    The paper lacks ‖β*‖ in μ and c_μ, and is right for ‖β*‖ = 1. Both parts of the fraction are divided by 2cosh²x
-    here, so that any time is safe. c_μ cancels where μ0 ≫ ‖β*‖, and c_φ overflows it beyond ±350.
-    For a0 < 0, change the signs of μ and φ. At φ0 = ±1, φ stays and μ is a logistic curve (`single_neuron` has it).
+    The paper lacks ‖β*‖ in μ and c_μ, and is right for ‖β*‖ = 1. Both parts of the fraction are divided by
+    2cosh²x here, so that any time is safe. c_μ cancels where μ0 ≫ ‖β*‖. For a0 < 0, change the signs of μ and
+    φ. At φ0 = ±1, φ stays and μ is a logistic curve: `single_neuron` has it.
     """
     x = c_phi + norm * _check.as_times(times)
     c_mu = 2 * norm * np.cosh(c_phi) ** 2 / mu0 - (2 * c_phi + np.sinh(2 * c_phi))
@@ -104,7 +105,7 @@ def nu(times: Any, nu0: float, delta: float, norm: float) -> Float[Array, " T"]:
 
         ν = [2Rν0 cosh Rt + (2‖β*‖² − δν0) sinh Rt] / [2R cosh Rt + (2ν0 + δ) sinh Rt]
 
-    It is infinite where a crosses zero. From the unstable fixed point, 2ν0 + δ = −2R, rounding drives it away.
+    It is infinite where a crosses zero. Rounding drives it off the unstable fixed point 2ν0 + δ = −2R.
     """
     R = 0.5 * np.hypot(delta, 2 * norm)
     tanh = np.tanh(R * _check.as_times(times))
@@ -122,17 +123,19 @@ def upsilon(times: Any, upsilon0: float, delta: float, norm: float) -> Float[Arr
     R = 0.5 * np.hypot(delta, 2 * norm)
     tanh = np.tanh(R * _check.as_times(times))
     with np.errstate(divide="ignore"):
-        return (2 * R * upsilon0 + (2 + delta * upsilon0) * tanh) / (2 * R + (2 * norm**2 * upsilon0 - delta) * tanh)
+        above = 2 * R * upsilon0 + (2 + delta * upsilon0) * tanh
+        return above / (2 * R + (2 * norm**2 * upsilon0 - delta) * tanh)
 
 
 def a_as_printed(times: Any, a0: float, b0: float, delta: float, norm: float) -> Float[Array, " T"]:
     """The upstream a(t) as the paper prints it, for δ > 0 and a0 > 0, with b0 = w0ᵀβ* and norm = ‖β*‖.
 
         a = 2e^{δt/2}‖β*‖√δ (sech²Y [4e^{δt}‖β*‖² − 4R²(‖β*‖²(δ − a0²) + b0²)/(b0² − a0²‖β*‖² + a0b0δ)
-                                    − δe^{δt}(δ cosh 2Y − 2R sinh 2Y)])^{−1/2},   Y = Rt + atanh((2b0/a0 + δ)/2R)
+                                    − δe^{δt}(δ cosh 2Y − 2R sinh 2Y)])^{−1/2}
+        Y = Rt + atanh((2b0/a0 + δ)/2R)
 
-    Y is complex where |2b0/a0 + δ| > 2R, though a is not. There is no value where ν0 is a fixed point (β0 = β* is one),
-    digits are lost near it, and from Rt ≈ 350 on it overflows. `single_neuron` has none of these limits.
+    Y is complex where |2b0/a0 + δ| > 2R, though a is not. There is no value where ν0 is a fixed point
+    (β0 = β* is one), digits are lost near it, and from Rt ≈ 350 on it overflows; not so `single_neuron`.
     """
     delta, a0, t = _check.positive("delta", delta), _check.positive("a0", a0), _check.as_times(times)
     K = np.hypot(delta, 2 * norm)  # 2R
@@ -146,8 +149,8 @@ def a_as_printed(times: Any, a0: float, b0: float, delta: float, norm: float) ->
 def basin(a0: float, w0: Any, beta_star: Any, eta_a: float = 1.0, eta_w: float = 1.0) -> int:
     """+1: the flow ends with a > 0, −1: with a < 0, 0: in the saddle a = wᵀβ* = 0 ("Basins of attraction").
 
-    The sign of w0ᵀβ* + ½a0(δ + √(δ² + 4‖β*‖²)), where the rates are 1. For δ > 0 it is the sign of a0, as the paper has
-    it. For δ = 0 it is that too, except on the line w0 = −a0β*/‖β*‖, which belongs to the saddle. 0 is to rounding.
+    The sign of w0ᵀβ* + ½a0(δ + √(δ² + 4‖β*‖²)), where the rates are 1. For δ > 0 it is the sign of a0, as the
+    paper has it. For δ = 0 it is that too, except on the line w0 = −a0β*/‖β*‖, which belongs to the saddle.
     """
     return int(np.sign(_start(a0, w0, beta_star, eta_a, eta_w)[0].reach))
 
@@ -163,16 +166,16 @@ def kappa(beta: Any, delta: float) -> float:
 
 
 def preconditioner(beta: Any, delta: float) -> Float[Array, "d d"]:
-    """M = (κ+δ)/2 I + (κ−δ)/2 β̂β̂ᵀ: the flow in function space is β̇ = −M∇L, for any inputs ("Function space dynamics").
+    """M = (κ+δ)/2 I + (κ−δ)/2 β̂β̂ᵀ: in function space the flow is β̇ = −M∇L, for any inputs.
 
-    M stands for η_w a²I + η_a wwᵀ. δ ≫ 0: δI, lazy. δ = 0: ‖β‖(I + β̂β̂ᵀ), rich. δ ≪ 0: |δ|β̂β̂ᵀ, lazy until β turns.
-    At β = 0 with δ < 0 the direction of w is not known, and M with it.
+    M stands for η_w a²I + η_a wwᵀ. δ ≫ 0: δI, lazy. δ = 0: ‖β‖(I + β̂β̂ᵀ), rich. δ ≪ 0: |δ|β̂β̂ᵀ, lazy until β
+    turns. At β = 0 with δ < 0 the direction of w is not known, and M with it.
     """
     beta, delta = _check.as_array("beta", beta, ndim=1), _check.number("delta", delta)
     size = float(np.linalg.norm(beta))
     if size == 0:
         if delta < 0:
-            raise InvalidInput("beta must not be zero where delta is negative: M depends on the direction of w.")
+            raise InvalidInput("beta must not be zero where delta is negative: M needs the direction of w.")
         return delta * np.eye(len(beta))
     larger = (kappa(beta, delta) + abs(delta)) / 2
     smaller = size**2 / larger  # (κ − |δ|)/2, without cancellation
@@ -194,12 +197,12 @@ def upstream_limit(beta0: Any, beta_star: Any, delta: float, times: Any) -> Floa
 
 
 def downstream_limit(beta0: Any, beta_star: Any, delta: float, times: Any) -> Float[Array, "T d"]:
-    """δ → −∞: β fits along its own direction at rate |δ|, then turns to β* at rate ‖β*‖²/|δ|: lazy first, rich later.
+    """δ → −∞: β fits along its own direction at rate |δ|, then turns to β* at rate ‖β*‖²/|δ|.
 
         φ = φ0/√(φ0² + (1 − φ0²)e^{−2rt}),   r = ‖β*‖²/|δ|,     μ = φ‖β*‖ + (μ0 − φ0‖β*‖)e^{−|δ|t}
 
-    from φ̇ = rφ(1 − φ²) and μ̇ = |δ|(φ‖β*‖ − μ). The error is of order 1/δ² at all times, except where φ0 is near 0: there
-    the saddle is close. The sign of a0 does not matter; that of φ0 says whether a will change it.
+    from φ̇ = rφ(1 − φ²) and μ̇ = |δ|(φ‖β*‖ − μ). The error is of order 1/δ² at all times, but large where
+    φ0 is near 0, since the saddle is close. The sign of φ0 says whether a will change its own.
     """
     beta0, beta_star, norm = _pair("beta0", beta0, beta_star)
     size, t = -_check.number("delta", delta), _check.as_times(times)
@@ -255,14 +258,14 @@ def _start(a0: Any, w0: Any, beta_star: Any, eta_a: Any, eta_w: Any) -> tuple[_S
     if abs(eta_a * eta_w - 1) > 1e-12:
         rate = np.sqrt(eta_a * eta_w)
         raise InvalidInput(
-            f"eta_a·eta_w must be 1, and it is {rate**2:g}: both divided by {rate:g}, with times multiplied by it, is the"
-            " same flow."
+            f"eta_a·eta_w must be 1, and it is {rate**2:g}: both divided by {rate:g}, with times multiplied"
+            " by it, is the same flow."
         )
     a0, w0 = np.sqrt(eta_w) * a0, np.sqrt(eta_a) * w0
     along, aside, n = _split(w0, beta_star / norm)
     norm_w0 = float(np.hypot(along, aside))
     if a0 == 0 and abs(along) <= 4 * _EPS * norm_w0:
-        raise InvalidInput("a0 and w0ᵀbeta_star are both zero: the start is a saddle point, and nothing moves.")
+        raise InvalidInput("a0 and w0·beta_star must not both be zero: that is a saddle, and nothing moves.")
     delta = a0**2 - norm_w0**2
     if abs(delta) <= 64 * _EPS * (a0**2 + norm_w0**2):  # what lr.Problem calls balanced
         delta = 0.0
@@ -273,15 +276,15 @@ def _pair(name: str, value: Any, beta_star: Any) -> tuple[Array, Array, float]:
     """A vector, β* and ‖β*‖."""
     vector, target = _check.as_array(name, value, ndim=1), _check.as_array("beta_star", beta_star, ndim=1)
     if len(vector) != len(target):
-        raise InvalidInput(f"beta_star must have {len(vector)} entries, as {name} has, and it has {len(target)}.")
+        raise InvalidInput(f"beta_star must have {len(vector)} entries, as {name}, and it has {len(target)}.")
     norm = float(np.linalg.norm(target))
     if norm == 0:
-        raise InvalidInput("beta_star must not be zero: the formulas divide by its length; lr.solve takes it.")
+        raise InvalidInput("beta_star must not be zero, for the formulas divide by it: lr.solve does not.")
     return vector, target, norm
 
 
 def _split(vector: Array, unit: Array) -> tuple[float, float, Array]:
-    """Its component along a unit vector, the length of the rest (0 where that is rounding), and the rest's direction."""
+    """Component along a unit vector, length of the rest (0 where that is rounding), direction of the rest."""
     along = float(vector @ unit)
     rest = vector - along * unit
     rest = rest - (rest @ unit) * unit  # once more: a small rest is not orthogonal otherwise
@@ -308,19 +311,21 @@ def _balanced_parts(start: _Start, t: Array) -> tuple[Array, Array, Array]:
 def _unbalanced_parts(start: _Start, t: Array) -> tuple[Array, Array, Array]:
     """The same for δ ≠ 0, by ν where a keeps its sign and by υ where it does not."""
     a0, omega0, delta, R, g, h = start.a0, start.omega0, start.delta, start.R, start.g, start.h
-    # The Bernoulli equations give a√N = e^{δt/2}(a0 cosh Rt + (2ω0 + δa0)/2R sinh Rt) = ½(plus e^{gt} + minus e^{−ht}),
-    # and ω√N = e^{δt/2}(ω0 cosh Rt + (2‖β*‖²a0 − δω0)/2R sinh Rt) = ½(h·plus e^{gt} − g·minus e^{−ht}).
+    # The Bernoulli equations, with the exponentials e^{δt/2}e^{±Rt} of ν and υ, are solved by
+    # a√N = e^{δt/2}(a0 cosh Rt + (2ω0 + δa0)/2R sinh Rt) = ½(plus e^{gt} + minus e^{−ht})
+    # ω√N = e^{δt/2}(ω0 cosh Rt + (2‖β*‖²a0 − δω0)/2R sinh Rt) = ½(h·plus e^{gt} − g·minus e^{−ht})
     plus, minus = start.reach / R, (a0 * h - omega0) / R
     if plus == 0:  # on the separatrix ν stays, and a fades
         root_N = np.sqrt(1 - minus**2 * np.expm1(-2 * h * t) / (4 * h))
         a = a0 * np.exp(-h * t) / root_N
         return a, -g * a, start.aside0 / root_N
-    root_N, faded = _scaled_root_N(start, plus, minus, t), np.exp(-2 * R * t)  # both divided by e^{gt}
+    # All divided by e^{gt}; plus + minus = 2a0 and h·plus − g·minus = 2ω0 leave terms of one sign.
+    root_N, faded, risen = _scaled_root_N(start, plus, minus, t), np.exp(-2 * R * t), -np.expm1(-2 * R * t)
     if a0 * plus > 0:
-        a = 0.5 * (plus + minus * faded) / root_N
+        a = (a0 * faded + plus / 2 * risen) / root_N
         omega = nu(t, omega0 / a0, delta, start.norm) * a
     else:
-        omega = 0.5 * (h * plus - g * minus * faded) / root_N
+        omega = (omega0 * faded + h * plus / 2 * risen) / root_N
         a = upsilon(t, a0 / omega0, delta, start.norm) * omega
     return a, omega, start.aside0 * np.exp(-g * t) / root_N
 

@@ -1,14 +1,14 @@
-"""Saxe, McClelland, Ganguli 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks".
+"""Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks".
 
-One mode of strength s, decoupled from the others; u is the product of its strengths in the L layers of weights (the
-paper counts layers of neurons, N_l = L + 1); whitened inputs; time in units of τ.
+One mode of strength s, decoupled from the others; u is the product of its strengths in the L layers of
+weights (the paper counts layers of neurons, N_l = L + 1); whitened inputs; time in units of τ.
 
     two equal layers    u̇ = 2u(s − u)
     L equal layers      u̇ = L u^{2−2/L}(s − u)
     L → ∞               u̇ = L u²(s − u)
 
-Correction to the paper: in its eqs 25 and 26, on two unequal layers, s is to be replaced by 2s (`theta`). Arrays
-broadcast. For the modes of a given network use `lr.solve`, which also knows u(t) at any depth.
+Correction to the paper: in its eqs 25 and 26, on two unequal layers, s is to be replaced by 2s (`theta`).
+Arrays broadcast. For the modes of a given network use `lr.solve`, which also knows u(t) at any depth.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def logistic(u0: Any, s: Any, times: Any) -> Any:
 
 
 def Phi(u: Any, s: Any, L: int) -> Any:
-    """Φ(u) = u^{2/L−1}/(s(2/L − 1)) · ₂F₁(1, 2/L − 1; 2/L; u/s), so that Φ'(u) = 1/(u^{2−2/L}(s − u)), for L ≠ 2.
+    """Φ(u) = u^{2/L−1}/(s(2/L − 1)) · ₂F₁(1, 2/L − 1; 2/L; u/s), for L ≠ 2.
 
-    For u > s its real part is meant, which has the same derivative; at u = s it is infinite. SciPy's complex ₂F₁ is
-    used: the real one has no value beyond 1.
+    Φ'(u) = 1/(u^{2−2/L}(s − u)), the inverse of u̇/L. For u > s its real part is meant, which has the same
+    derivative; at u = s it is infinite. SciPy's complex ₂F₁ is used: the real one has no value beyond 1.
     """
     L, u, s = _check.count("L", L), _above_zero("u", u), _above_zero("s", s)
     if L == 2:
@@ -62,8 +62,8 @@ def Phi(u: Any, s: Any, L: int) -> Any:
 def time_to_learn(u0: Any, uf: Any, s: Any, L: int = 2) -> Any:
     """Time from u0 to uf: (1/L)[Φ(uf) − Φ(u0)], for two layers (1/2s) ln[uf(s − u0)/(u0(s − uf))].
 
-    uf must lie between u0 and s, on either side of it. L = 1 is the shallow network. As a difference it keeps an absolute
-    accuracy of about 1e-15 of the two Φ, which are large for a small start and L ≥ 3.
+    uf must lie between u0 and s, on either side of it. L = 1 is the shallow network. As a difference it keeps
+    an absolute accuracy of about 1e-15 of the two Φ, which are large for a small start and L ≥ 3.
     """
     L, (u0, uf, s) = _check.count("L", L), _on_the_way(u0, uf, s)
     if L == 2:
@@ -81,7 +81,7 @@ def time_infinite_depth(u0: Any, uf: Any, s: Any) -> Any:
 
 
 def width(s: Any, L: int) -> Any:
-    """Time from 0.1s to 0.9s: c_L s^{−(2−2/L)} with c_L = (1/L)∫_{.1}^{.9} dx/(x^{2−2/L}(1−x)); c_L is width(1, L)."""
+    """Time from 0.1s to 0.9s: c_L s^{−(2−2/L)}, c_L = (1/L)∫_{.1}^{.9} dx/(x^{2−2/L}(1−x)) = width(1, L)."""
     return time_to_learn(0.1, 0.9, 1.0, L) * _above_zero("s", s) ** (2 / L - 2)
 
 
@@ -93,20 +93,22 @@ def half_time(u0: Any, s: Any, L: int = 2) -> Any:
 def half_time_small_start(u0: Any, s: Any, L: int = 2) -> Any:
     """`half_time` to leading order in u0: (1/2s) ln(s/u0) for L = 2, u0^{−(1−2/L)}/((L−2)s) for L ≥ 3.
 
-    Two layers see the logarithm of the start, more layers a power of it. The relative error falls as 1/ln(s/u0) × (u0/s)
-    for L = 2, but only as (u0/s)^{1−2/L} for L ≥ 3.
+    Two layers see the logarithm of the start, more layers a power of it. The relative error is
+    below u0/s for L = 2, and of order (u0/s)^{1−2/L} for L ≥ 3.
     """
     L, u0, s = _check.count("L", L, least=2), _above_zero("u0", u0), _above_zero("s", s)
     return np.log(s / u0) / (2 * s) if L == 2 else u0 ** (2 / L - 1) / ((L - 2) * s)
 
 
 def theta(theta0: Any, c0: Any, s: Any, times: Any) -> Any:
-    """θ(t) of two unequal layers a = √c0 cosh(θ/2), b = √c0 sinh(θ/2): u = ½c0 sinh θ, c0 = a² − b² > 0 (eqs 25, 26).
+    """θ(t) of two unequal layers: a = √c0 cosh(θ/2), b = √c0 sinh(θ/2), u = ab = ½c0 sinh θ (eqs 25, 26).
 
-        θ̇ = 2s − c0 sinh θ,   t = (1/K) ln (K + c0 + 2sX)/(K − c0 − 2sX) |_{θ0}^{θ},   X = tanh(θ/2),  K = √(c0² + 4s²)
+        θ̇ = 2s − c0 sinh θ,     t = (1/K) [ln (K + c0 + 2sX)/(K − c0 − 2sX)] from θ0 to θ
+        X = tanh(θ/2),     K = √(c0² + 4s²)
 
-    solved for θ. The paper has s in place of 2s throughout, which is not the flow of its eq. for a and b. Digits are
-    lost where c0 ≪ u, since X is then near 1, and where c0 ≫ s, since K − c0 cancels; `lr.solve` loses none.
+    solved for θ; c0 = a² − b² > 0 is conserved. The paper has s in place of 2s throughout, which does not
+    follow from its equations for a and b. Digits are lost where c0 ≪ u, since X is then near 1, and where c0 ≫ s, since
+    K − c0 cancels; `lr.solve` loses none.
     """
     theta0, c0 = _check.as_array("theta0", theta0), _above_zero("c0", c0)
     s, t = _above_zero("s", s), _check.as_array("times", times)
@@ -119,9 +121,7 @@ def theta(theta0: Any, c0: Any, s: Any, times: Any) -> Any:
 def _on_the_way(u0: Any, uf: Any, s: Any) -> tuple[Array, Array, Array]:
     u0, uf, s = _above_zero("u0", u0), _above_zero("uf", uf), _above_zero("s", s)
     if np.any((uf - u0) * (s - uf) < 0) or np.any(uf == s):
-        raise InvalidInput(
-            "uf must lie between u0 and s, and not be s: the flow goes nowhere else, and s takes for ever."
-        )
+        raise InvalidInput("uf must lie between u0 and s, and not be s, which takes for ever.")
     return u0, uf, s
 
 
