@@ -56,13 +56,13 @@ class Evaluation:
     def factors(self, t: Any) -> tuple[Any, Any]:
         """Y (T, n, k) and A (T, k, k) at the times `t` (T,)."""
         xp, t = self.xp, t[:, None]
-        faded = xp.exp(-2 * self.w_column * t)
+        faded = self._exp(-2 * self.w_column * t)
         g = self.resting * t - (1 - self.resting) * xp.expm1(-2 * self.w_abs * t) / (2 * self.w_safe)
         m = (faded + xp.take(g, self.pivots, axis=1) * self.l2) ** -0.5
-        E = self.L * xp.exp(self.exponent * t[:, :, None]) * m[:, None, :]
+        E = self.L * self._exp(self.exponent * t[:, :, None]) * m[:, None, :]
         X = xp.sqrt(g)[:, :, None] * E
         A = xp.matrix_transpose(X) @ X + self.identity * (faded * m**2)[:, None, :]
-        return xp.exp(self.w_below * t)[:, :, None] * E, A
+        return self._exp(self.w_below * t)[:, :, None] * E, A
 
     def __call__(self, t: Any, block: str) -> Any:
         """ "gram" (T, n, n), or "function" (T, d_out, d_in): its lower left block alone."""
@@ -75,6 +75,10 @@ class Evaluation:
             right = self.xp.matrix_transpose(Y[:, columns, :])
             pieces.append(Y[:, rows, :] @ self._solve(A, right))
         return self.xp.concat(pieces, axis=0)
+
+    def _exp(self, x: Any) -> Any:
+        """e^x for x ≤ 0, not below 1e-40: nothing smaller shows, and its products would be slow subnormal numbers."""
+        return self.xp.exp(x if self.xp.isdtype(x.dtype, "complex floating") else self.xp.clip(x, min=-92.0))
 
     def _solve(self, A: Any, right: Any) -> Any:
         """A⁻¹·right. On the CPU, JAX deadlocks when two LAPACK calls meet: one at a time, and finished

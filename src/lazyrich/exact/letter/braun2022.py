@@ -287,7 +287,7 @@ def _require_nonsingular(B: Array, S: Array, S_tilde: Array) -> None:
     if smallest <= 64 * _EPS * (S[0] / S[-1] + S_tilde[0] / S_tilde[-1]):
         raise InvalidInput(
             f"W1 and W2 make B singular (smallest singular value {smallest:.1g}): the start lies on the"
-            " separatrix, as half of all square starts do, where Theorem 3.1 has no value; lr.solve handles it."
+            " separatrix, as half of all square starts do, and the theorem has no value; lr.solve handles it."
         )
 
 

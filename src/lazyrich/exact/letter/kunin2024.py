@@ -65,8 +65,8 @@ def single_neuron(
 
     Both Bernoulli solutions have the same denominator √N, and 1/√N is also what is left of the part of w
     orthogonal to β* (ẇ⊥ = −a²w⊥). It stands in for the paper's c_2 = √(‖w‖² − c_1²), which cancels as w
-    aligns. Any time is safe. An a0 far below wᵀβ*/R keeps fewer digits (1e-13 seen where `lr.solve` has
-    1e-15). On the separatrix, judged to rounding, the flow ends in the saddle.
+    aligns. Any time is safe; digits are lost near the separatrix only. On it, judged to rounding, the flow
+    ends in the saddle.
 
     >>> import numpy as np
     >>> path = single_neuron(0.5, [0.3, 0.4], [0.0, 2.0], [0.0, 100.0])

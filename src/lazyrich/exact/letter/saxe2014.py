@@ -107,8 +107,8 @@ def theta(theta0: Any, c0: Any, s: Any, times: Any) -> Any:
         X = tanh(θ/2),     K = √(c0² + 4s²)
 
     solved for θ; c0 = a² − b² > 0 is conserved. The paper has s in place of 2s throughout, which does not
-    follow from its equations for a and b. Digits are lost where c0 ≪ u, since X is then near 1, and where c0 ≫ s, since
-    K − c0 cancels; `lr.solve` loses none.
+    follow from its equations for a and b. Digits are lost where c0 ≪ u, since X is then near 1, and where c0
+    ≫ s, since K − c0 cancels; `lr.solve` loses none.
     """
     theta0, c0 = _check.as_array("theta0", theta0), _above_zero("c0", c0)
     s, t = _above_zero("s", s), _check.as_array("times", times)
