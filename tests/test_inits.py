@@ -154,8 +154,8 @@ class TestAligned:
         U, _, V = task.modes
         size = max(np.sum(W**2) for W in network.weights)
         strengths, lam = np.broadcast_to(strengths, 4), np.broadcast_to(lam, 4)
-        np.testing.assert_allclose(U.T @ network.function @ V, np.diag(strengths), rtol=0, atol=1e-15 * size)
-        np.testing.assert_allclose(network.function, U * strengths @ V.T, rtol=0, atol=1e-15 * size)
+        np.testing.assert_allclose(U.T @ network.function @ V, np.diag(strengths), rtol=0, atol=4e-15 * size)
+        np.testing.assert_allclose(network.function, U * strengths @ V.T, rtol=0, atol=4e-15 * size)
         p, q = network.weights[0] @ V, network.weights[1].T @ U
         np.testing.assert_allclose(q.T @ q - p.T @ p, np.diag(lam), rtol=0, atol=4e-15 * size)
 

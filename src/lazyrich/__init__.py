@@ -4,10 +4,12 @@ A task and a network make a problem; a problem and a method make a trajectory; e
 trajectories.
 """
 
-from lazyrich import exact, inits, tasks
+from lazyrich import exact, inits, observables, tasks
 from lazyrich._check import InvalidInput
 from lazyrich.certificate import Certificate
-from lazyrich.landscape import Fate, fate
+from lazyrich.descend import descend
+from lazyrich.flow import flow
+from lazyrich.landscape import Fate, Regime, fate
 from lazyrich.networks import Network
 from lazyrich.problem import Facts, Problem
 from lazyrich.solve import NoExactSolution, solve
@@ -24,12 +26,16 @@ __all__ = [
     "Network",
     "NoExactSolution",
     "Problem",
+    "Regime",
     "Task",
     "Trajectory",
     "__version__",
+    "descend",
     "exact",
     "fate",
+    "flow",
     "inits",
+    "observables",
     "solve",
     "tasks",
 ]

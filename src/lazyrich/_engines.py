@@ -38,7 +38,7 @@ LAPACK_LOCK = threading.Lock()
 
 _RECORDS = ("weights", "function", "gram", "loss")
 _CALL_COST = 1e9  # floating-point operations in one call of a compiled loop: some tenths of a second
-_STEP_COST = 1e4  # what a step costs besides its arithmetic, in the same unit
+_GRADIENT_COST = 1e4  # what a gradient costs besides its arithmetic, in the same unit
 _CALL_RECORDS = 64  # records in one call, fewer where they are large:
 _CALL_MEMORY = 2**24  # numbers
 
@@ -112,13 +112,17 @@ def observe(xp: Any, weights: Sequence[Any], names: Sequence[str]) -> dict[str, 
     return seen
 
 
-def per_call(operations: float, numbers: int) -> tuple[int, int]:
-    """Steps and records of one call of a compiled loop, from the cost of a step and the size of a record.
+def per_call(sizes: tuple[int, ...], columns: int, gradients: int, names: Sequence[str]) -> tuple[int, int]:
+    """Steps and records of one call of a compiled loop: many enough to be fast, few enough to show progress and to fit.
 
-    Long enough to be fast, short enough to show progress and to fit in memory.
+    A step takes so many gradients, and a gradient carries so many columns through the layers.
     """
-    steps = int(np.clip(_CALL_COST / (operations + _STEP_COST), 32, 100_000))
-    return steps, int(np.clip(_CALL_MEMORY // numbers, 1, min(_CALL_RECORDS, steps // 8)))
+    operations = 6 * columns * int(np.dot(sizes[1:], sizes[:-1]))
+    steps = int(np.clip(_CALL_COST / gradients / (operations + _GRADIENT_COST), 32, 100_000))
+    function = sizes[0] * sizes[-1]
+    numbers = {"weights": int(np.dot(sizes[1:], sizes[:-1])), "gram": (sizes[0] + sizes[-1]) ** 2}
+    record = sum(numbers.get(name, function) for name in names)
+    return steps, int(np.clip(_CALL_MEMORY // record, 1, min(_CALL_RECORDS, steps // 8)))
 
 
 class Recording:

@@ -24,9 +24,7 @@ from lazyrich.trajectory import Trajectory
 __all__ = ["descend"]
 
 
-def descend(
-    problem: Problem, rate: float, steps: int, *, record: Any = ("weights",), at: Any = None
-) -> Trajectory:
+def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weights",), at: Any = None) -> Trajectory:
     """Gradient descent from the network's weights, in double precision; the times are rate × step.
 
     Layer rates multiply `rate`. `record` names what to keep beside the loss, which always is: any of "weights",
@@ -43,13 +41,14 @@ def descend(
     rate, steps = _check.positive("rate", rate), _check.count("steps", steps)
     network, task = problem.network, problem.task
     names = _engines.as_record(record, network.depth, network.activation)
+    names = tuple(dict.fromkeys((*names, "loss")))
     stops = _stops(at, steps)
     if network.activation != "linear" and (task.inputs is None or task.targets is None):
         raise InvalidInput(
             f"descend needs the samples of the task where the network is {network.activation}, and this task holds "
             "correlations only: Task.from_data(inputs, targets) would do."
         )
-    recording = _engines.Recording(tuple(dict.fromkeys((*names, "loss"))), len(stops), task.loss)
+    recording = _engines.Recording(names, len(stops), task.loss)
     diverged = _run(problem, rate, stops, names, recording)
     status = "complete"
     if diverged is not None:
@@ -81,19 +80,17 @@ def _stops(at: Any, steps: int) -> Array:
 def _run(
     problem: Problem, rate: float, stops: Array, names: tuple[str, ...], recording: _engines.Recording
 ) -> int | None:
-    """Fills the recording, call by call; returns the step at which the loss was not finite, if any."""
+    """Fills the recording, call by call; returns the step at which the loss is not finite, if there is one."""
     network, data = problem.network, _data(problem)
-    weights: Any = network.weights
-    parameters = sum(W.size for W in weights)
-    columns = min(problem.task.sigma_yx.shape) if network.activation == "linear" else len(problem.task.inputs)
-    steps_per_call, records_per_call = _engines.per_call(6 * parameters * columns, _numbers(problem, names))
-    paces, now, finite = rate * np.array(problem.rates), 0, True
+    columns = min(data[0].shape) if network.activation == "linear" else data[0].shape[1]
+    steps_per_call, records_per_call = _engines.per_call(network.sizes, columns, 1, names)
+    run = _compiled(network.activation, names)
+    paces, weights, now, finite = rate * np.array(problem.rates), network.weights, 0, True
     with (
         _engines.double_precision("descend"),
-        np.errstate(over="ignore", invalid="ignore"),  # a diverging loss overflows, and is reported
+        np.errstate(over="ignore", invalid="ignore"),  # a loss that overflows is reported
         progress(int(stops[-1]), "descend") as move_on,
     ):
-        run = _compiled(network.activation, names)
         while finite and recording.count < len(stops):
             due = stops[recording.count : recording.count + records_per_call]
             due = due[due <= now + steps_per_call]
@@ -101,10 +98,83 @@ def _run(
             gaps = np.pad(np.diff(ends, prepend=now), (0, records_per_call - len(ends)))
             weights, taken, finite, seen = run(weights, gaps, paces, problem.weight_decay, data)
             now += int(taken)
-            recording.add(seen, int(np.sum(due < now) if not finite else len(due)))
+            recording.add(seen, len(due) if finite else int(np.sum(due < now)))
             move_on(int(taken))
     overflown = np.flatnonzero(~np.isfinite(recording.parts()["loss"]))
     if len(overflown):
         recording.count = int(overflown[0])
-        return int(stops[overflown[0]])
+        return int(stops[recording.count])
     return None if finite else now
+
+
+def _data(problem: Problem) -> tuple[Any, ...]:
+    """What the loop sees of the task: correlations and the best map, or samples (as columns) and their weight."""
+    task = problem.task
+    if task.inputs is None or task.targets is None or problem.network.activation == "linear":
+        sigma_xx = task.sigma_xx if task.whitening_error else task.sigma_xx[0, 0]
+        return task.sigma_yx, np.asarray(sigma_xx), task.target
+    return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
+
+
+@cache
+def _compiled(activation: str | float, names: tuple[str, ...]) -> Any:
+    """One call: stretches of steps, with a record after each."""
+    jax = _engines.load("jax", "descend")
+    slopes_and_loss, seen = _linear(jax, names) if activation == "linear" else _nonlinear(jax, activation, names)
+
+    def run(weights: Any, gaps: Any, paces: Any, decay: Any, data: Any) -> Any:
+        def step(state: Any) -> Any:
+            done, weights, _ = state
+            slopes, loss = slopes_and_loss(weights, data)
+            finite = jax.numpy.isfinite(loss)
+            layers = zip(weights, paces, slopes, strict=True)
+            return done + finite, tuple(W + pace * (slope - decay * W) for W, pace, slope in layers), finite
+
+        def stretch(state: Any, gap: Any) -> Any:
+            weights, taken, finite = state
+            goes_on = lambda state: (state[0] < gap) & state[2]  # noqa: E731
+            done, weights, finite = jax.lax.while_loop(goes_on, step, (0 * gap, weights, finite))
+            return (weights, taken + done, finite), seen(weights, data)
+
+        start = (weights, 0 * gaps[0], jax.numpy.array(True))
+        (weights, taken, finite), records = jax.lax.scan(stretch, start, gaps)
+        return weights, taken, finite, records
+
+    return jax.jit(run)
+
+
+def _linear(jax: Any, names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Slopes with the loss above its floor, ½ tr E(T − W)ᵀ, and the record of a state."""
+
+    def slopes_and_loss(weights: Any, data: Any) -> Any:
+        sigma_yx, sigma_xx, target = data
+        slopes, E, W = _engines.linear_slopes(weights, sigma_yx, sigma_xx)
+        return slopes, (E * (target - W)).sum() / 2
+
+    return slopes_and_loss, lambda weights, _: _engines.observe(jax.numpy, weights, names)
+
+
+def _nonlinear(
+    jax: Any, activation: str | float, names: tuple[str, ...]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The same by backpropagation through all samples."""
+    slope = 0.0 if activation == "relu" else activation
+
+    def bend(z: Any) -> Any:
+        return jax.numpy.tanh(z) if activation == "tanh" else jax.numpy.where(z > 0, z, slope * z)
+
+    def loss(weights: Any, data: Any) -> Any:
+        signal, targets, weight = data
+        for W in weights[:-1]:
+            signal = bend(W @ signal)
+        return weight * ((targets - weights[-1] @ signal) ** 2).sum() / 2
+
+    def slopes_and_loss(weights: Any, data: Any) -> Any:
+        value, gradient = jax.value_and_grad(loss)(weights, data)
+        return [-dW for dW in gradient], value
+
+    def seen(weights: Any, data: Any) -> Any:
+        kept = {"weights": list(weights)} if "weights" in names else {}
+        return kept | {"loss": [loss(weights, data)]}
+
+    return slopes_and_loss, seen

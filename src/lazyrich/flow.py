@@ -31,6 +31,7 @@ from lazyrich.trajectory import Trajectory
 __all__ = ["flow"]
 
 _FINEST = 1e-14  # below this, rounding fails every step
+_GRADIENTS = 6  # in one step of Tsit5
 
 
 def flow(
@@ -69,12 +70,12 @@ def flow(
     status = _integrate(problem, checked, names, tolerances, max_steps, recording)
     if recording.count == 0:
         raise RuntimeError(f"flow reached none of the times: {status}.")
-    reached = checked[: recording.count]
-    return Trajectory(problem, reached, "flow", recording.parts(), status=status, notes=_notes(problem))
+    reached, notes = checked[: recording.count], _notes(problem, status)
+    return Trajectory(problem, reached, "flow", recording.parts(), status=status, notes=notes)
 
 
-def _notes(problem: Problem) -> tuple[str, ...]:
-    if not problem.facts.determinant_obstruction:
+def _notes(problem: Problem, status: str) -> tuple[str, ...]:
+    if status != "complete" or not problem.facts.determinant_obstruction:
         return ()
     return (
         "the signs of det W and det Σyx differ, so the flow ends in a saddle; rounding lets an integration leave it "
@@ -133,9 +134,8 @@ def _integrate(
     zeros = int(np.count_nonzero(times == 0))
     at_zero = {k: [np.broadcast_to(part, (zeros, *part.shape)) for part in parts] for k, parts in seen.items()}
     recording.add(at_zero, zeros)
-    per_gradient = 6 * sum(W.size for W in start) * min(problem.task.sigma_yx.shape)
-    numbers = sum(part.size for parts in seen.values() for part in parts)
-    steps_per_call, records_per_call = _engines.per_call(6 * per_gradient, numbers)
+    narrow = min(problem.task.sigma_yx.shape)
+    steps_per_call, records_per_call = _engines.per_call(problem.network.sizes, narrow, _GRADIENTS, names)
     now, taken, end = 0.0, 0, float(times[-1])
     with _engines.double_precision("flow"), progress(end, "flow") as move_on:
         weights: Any = _turned(start, equation.U, equation.V)
@@ -169,8 +169,7 @@ def _compiled(names: tuple[str, ...], max_steps: int) -> Any:
     def velocity(_: Any, weights: Any, equation: _Equation) -> Any:
         slopes, _, _ = _engines.linear_slopes(weights, equation.sigma_yx, equation.sigma_xx)
         return tuple(
-            rate * (slope - equation.decay * W)
-            for rate, slope, W in zip(equation.rates, slopes, weights, strict=True)
+            rate * (slope - equation.decay * W) for rate, slope, W in zip(equation.rates, slopes, weights, strict=True)
         )
 
     def seen(_: Any, weights: Any, equation: _Equation) -> Any:

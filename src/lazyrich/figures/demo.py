@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -130,7 +130,7 @@ def compute() -> Demo:
 
 def _run(name: str, weights: str, scale: float, network: Network) -> Run:
     problem = Problem(semantic_hierarchy(), network)
-    descent = descend(problem, rate=RATE, steps=STEPS)
+    descent = descend(problem, rate=RATE, steps=STEPS, at=np.arange(STEPS + 1))
     if problem.facts.method is None:
         return Run(name, weights, scale, descent, flow(problem, descent.times), None)
     return Run(name, weights, scale, descent, solve(problem, descent.times), fate(problem))
@@ -140,7 +140,8 @@ def draw(demo: Demo) -> Figure:
     """Loss curves, modes of the small start with their predicted times, and what the hidden layers end with."""
     with style.styled():
         figure = style.new_figure(12.0, 7.6)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1.2, 1.0))
+        halves: Any = figure.subfigures(2, 1, height_ratios=(1.2, 1.0))
+        top, bottom = halves
         losses, modes = top.subplots(1, 2)
         _draw_losses(losses, demo)
         _draw_modes(modes, demo)

@@ -156,7 +156,13 @@ def fukumizu(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n
     F_inverse, growth = np.linalg.inv(F), expm(F * t[:, None, None])
     bracket = np.eye(Q0.shape[1]) + 0.5 * Q0.T @ (growth @ F_inverse @ growth - F_inverse) @ Q0
     Q = growth @ Q0
-    return Q @ np.linalg.solve(bracket, np.swapaxes(Q, 1, 2))
+    try:
+        return Q @ np.linalg.solve(bracket, np.swapaxes(Q, 1, 2))
+    except np.linalg.LinAlgError:
+        raise InvalidInput(
+            f"times must end earlier than {t[-1]:g}, where rounding has made the bracket of eq. 5 singular:"
+            " lr.solve goes on for ever."
+        ) from None
 
 
 def theorem_5_1(A0: Any, s: Any, times: Any) -> Float[Array, "T m m"]:

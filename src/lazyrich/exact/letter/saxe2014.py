@@ -107,15 +107,14 @@ def theta(theta0: Any, c0: Any, s: Any, times: Any) -> Any:
         X = tanh(θ/2),     K = √(c0² + 4s²)
 
     solved for θ; c0 = a² − b² > 0 is conserved. The paper has s in place of 2s throughout, which does not
-    follow from its equations for a and b. Digits are lost where c0 ≪ u, since X is then near 1, and where c0
-    ≫ s, since K − c0 cancels; `lr.solve` loses none.
+    follow from its equations for a and b. Digits are lost where c0 ≪ u, since X is then near 1: `lr.solve`
+    loses none.
     """
     theta0, c0 = _check.as_array("theta0", theta0), _above_zero("c0", c0)
     s, t = _above_zero("s", s), _check.as_array("times", times)
     K, X0 = np.hypot(c0, 2 * s), np.tanh(theta0 / 2)
-    grown, fading = K + c0 + 2 * s * X0, (K - c0 - 2 * s * X0) * np.exp(-K * t)
-    X = (K * (grown - fading) / (grown + fading) - c0) / (2 * s)
-    return 2 * np.arctanh(X)
+    sum_, risen = K * (1 + np.exp(-K * t)), -np.expm1(-K * t)
+    return 2 * np.arctanh((2 * s * risen + X0 * (sum_ - c0 * risen)) / (sum_ + (c0 + 2 * s * X0) * risen))
 
 
 def _on_the_way(u0: Any, uf: Any, s: Any) -> tuple[Array, Array, Array]:

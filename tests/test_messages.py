@@ -1,0 +1,503 @@
+"""Bad input, over the whole public API: one sentence that names the argument, what came and what would do.
+
+The run-time shape checks of the test suite are switched off here, so that the messages are those that users see.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import lazyrich as lr
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+NAN, INF = np.nan, np.inf
+X, Y = np.eye(4, 2), np.ones((4, 3))
+OBJECTS = np.full((4, 2), 1.0, dtype=object)
+MASKED = np.ma.masked_array(np.ones((4, 2)), mask=np.eye(4, 2))
+W1, W2 = np.ones((2, 3)), np.ones((1, 2))
+TASK = lr.tasks.semantic_hierarchy()
+START = lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01)
+PROBLEM = lr.Problem(TASK, START)
+
+
+def from_data(inputs=X, targets=Y, **options):
+    return lr.Task.from_data(inputs, targets, **options)
+
+
+def from_correlations(sigma_yx=np.ones((2, 3)), sigma_xx=None, sigma_yy=None):
+    return lr.Task.from_correlations(sigma_yx, sigma_xx, sigma_yy)
+
+
+def network(last=W2, **options):
+    return lr.Network([W1, last], **options)
+
+
+def zero_balanced(rng=0, sizes=(2, 3, 2), scale=1.0):
+    return lr.inits.zero_balanced(rng, sizes=sizes, scale=scale)
+
+
+def lambda_balanced(rng=0, sizes=(2, 2, 2), lam=1.0, scale=1.0):
+    return lr.inits.lambda_balanced(rng, sizes=sizes, lam=lam, scale=scale)
+
+
+def aligned(rng=0, task=TASK, hidden=14, strengths=1.0, lam=0.0):
+    return lr.inits.aligned(rng, task, hidden=hidden, strengths=strengths, lam=lam)
+
+
+def neuron(beta=(1.0, 2.0), delta=1.0, sign=1):
+    return lr.inits.single_neuron(beta, delta=delta, sign=sign)
+
+
+def problem(task=TASK, start=START, **options):
+    return lr.Problem(task, start, **options)
+
+
+def solve(times=(0.0, 1.0), of=PROBLEM, **options):
+    return lr.solve(of, times, **options)
+
+
+def tree(rng=0, **options):
+    return lr.tasks.binary_tree(rng, **options)
+
+
+def regression(rng=0, d_in=2, d_out=2, samples=5):
+    return lr.tasks.random_regression(rng, d_in=d_in, d_out=d_out, samples=samples)
+
+
+def teacher(rng=0, matrix=((1.0, 2.0),), samples=5, noise=0.0):
+    return lr.tasks.linear_teacher(rng, matrix, samples=samples, noise=noise)
+
+
+# What came, and the sentence after the argument's name.
+NO_REAL_NUMBERS = {
+    "None": (None, r"must hold real numbers, and it is None"),
+    "a file name": ("data.csv", r"must hold real numbers, and it is 'data\.csv'"),
+    "strings": ([["a", "b"]], r"must hold real numbers, and it has dtype <U1"),
+    "None inside": ([[1.0, None]], r"must hold real numbers, and it has dtype object"),
+    "objects": (OBJECTS, r"must hold real numbers, and it has dtype object"),
+    "a dictionary": ({"a": 1}, r"must hold real numbers, and it has dtype object"),
+    "a generator": ((x for x in X), r"must hold real numbers, and it has dtype object"),
+    "dates": (np.zeros((2, 2), dtype="M8[D]"), r"must hold real numbers, and it has dtype datetime64\[D\]"),
+    "complex": (X + 1j, r"must hold real numbers, and it has dtype complex128"),
+    "ragged": ([[1.0, 2.0], [3.0]], r"must be an array of numbers with rows of equal length, and this list could not"),
+    "masked": (MASKED, r"must have no masked entries, and 2 of its 8 are masked"),
+}
+NO_FINITE_MATRICES = {
+    "NaN": (np.where(X, X, NAN), r"must be finite, and 6 of its 8 entries are NaN or infinite"),
+    "infinity": (np.where(X, INF, X), r"must be finite, and 2 of its 8 entries are NaN or infinite"),
+    "no rows": (np.ones((0, 2)), r"is empty \(shape \(0, 2\)\), and at least one entry is needed"),
+    "no columns": (np.ones((4, 0)), r"is empty \(shape \(4, 0\)\), and at least one entry is needed"),
+}
+NO_FINITE_VECTORS = {
+    "NaN": ([0.0, NAN], r"must be finite, and 1 of its 2 entries are NaN or infinite"),
+    "infinity": ([0.0, -INF], r"must be finite, and 1 of its 2 entries are NaN or infinite"),
+    "empty": ([], r"is empty \(shape \(0,\)\), and at least one entry is needed"),
+}
+NO_MATRICES = {
+    "a number": (3.0, r"must be a matrix, and it has shape \(\)"),
+    "a vector": ([1.0, 2.0], r"must be a matrix, and it has shape \(2,\)"),
+    "three axes": (np.ones((1, 4, 2)), r"must be a matrix, and it has shape \(1, 4, 2\)"),
+}
+NO_NUMBERS = {
+    "None": (None, r"must be a number, and it is None"),
+    "a string": ("big", r"must be a number, and it is 'big'"),
+    "a list": ([1.0, 2.0], r"must be a number, and it has shape \(2,\)"),
+    "complex": (1j, r"must hold real numbers, and it has dtype complex128"),
+    "NaN": (NAN, r"must be finite"),
+    "infinity": (INF, r"must be finite"),
+}
+NO_COUNTS = {
+    "None": (None, r"must be a whole number, and it is None"),
+    "a float": (2.5, r"must be a whole number, and it is 2\.5"),
+    "a string": ("2", r"must be a whole number, and it is '2'"),
+    "zero": (0, r"must be at least 1, and it is 0"),
+    "negative": (-3, r"must be at least 1, and it is -3"),
+}
+NO_SEEDS = {
+    "None": (None, r"None"),
+    "a string": ("x", r"'x'"),
+    "negative": (-1, r"-1"),
+    "a float": (1.5, r"1\.5"),
+    "a list": ([1, 2], r"\[1, 2\]"),
+    "the old kind": (np.random.RandomState(0), r"RandomState"),
+}
+
+# Name of the argument in the message → who takes it.
+TAKES_A_MATRIX = {
+    "inputs": from_data,
+    "targets": lambda bad: from_data(targets=bad),
+    "sigma_yx": from_correlations,
+    "sigma_xx": lambda bad: from_correlations(sigma_xx=bad),
+    "sigma_yy": lambda bad: from_correlations(sigma_yy=bad),
+    "weights[1]": network,
+    "teacher": lambda bad: teacher(matrix=bad),
+}
+TAKES_A_VECTOR = {
+    "beta": neuron,
+    "strengths": lambda bad: aligned(strengths=bad),
+    "lam": lambda bad: aligned(lam=bad),
+    "rates": lambda bad: problem(rates=bad),
+    "times": solve,
+}
+TAKES_A_NUMBER = {
+    "scale": lambda bad: zero_balanced(scale=bad),
+    "lam": lambda bad: lambda_balanced(lam=bad),
+    "delta": lambda bad: neuron(delta=bad),
+    "weight_decay": lambda bad: problem(weight_decay=bad),
+    "perturbation": lambda bad: solve(on_separatrix="perturb", perturbation=bad),
+    "split": lambda bad: lr.tasks.semantic_hierarchy(split=bad),
+    "flip": lambda bad: tree(flip=bad),
+    "noise": lambda bad: teacher(noise=bad),
+}
+TAKES_A_COUNT = {
+    "each of sizes": lambda bad: zero_balanced(sizes=(2, bad, 2)),
+    "hidden": lambda bad: aligned(hidden=bad),
+    "features": lambda bad: tree(features=bad),
+    "d_in": lambda bad: regression(d_in=bad),
+    "d_out": lambda bad: regression(d_out=bad),
+    "samples": lambda bad: regression(samples=bad),
+}
+TAKES_A_SEED = {
+    "zero_balanced": zero_balanced,
+    "lambda_balanced": lambda_balanced,
+    "gaussian": lambda bad: lr.inits.gaussian(bad, sizes=(2, 2), scale=1.0),
+    "orthogonal": lambda bad: lr.inits.orthogonal(bad, sizes=(2, 2), scale=1.0),
+    "aligned": aligned,
+    "prior_knowledge": lambda bad: lr.inits.prior_knowledge(bad, TASK, hidden=3),
+    "binary_tree": tree,
+    "random_regression": regression,
+    "linear_teacher": teacher,
+}
+TAKES_A_TASK = {
+    "aligned": lambda bad: aligned(task=bad),
+    "prior_knowledge": lambda bad: lr.inits.prior_knowledge(0, bad, hidden=3),
+    "reversal": lr.tasks.reversal,
+    "Problem": problem,
+}
+
+
+NONE_IS_THE_DEFAULT = ("sigma_xx", "sigma_yy", "rates")
+
+
+def crossed(takers, bad):
+    return [
+        pytest.param(f"^{re.escape(name)} {sentence}", take, value, id=f"{name}, {kind}")
+        for name, take in takers.items()
+        for kind, (value, sentence) in bad.items()
+        if not (value is None and name in NONE_IS_THE_DEFAULT)
+    ]
+
+
+def check(sentence, call, *arguments):
+    with pytest.raises(lr.InvalidInput) as raised:
+        call(*arguments)
+    message = str(raised.value)
+    assert re.search(sentence, message), message
+    assert re.fullmatch(r"(?:[^.\n]|\.(?=[\w]))+\.", message), f"not one sentence: {message}"
+
+
+@pytest.mark.parametrize(
+    "sentence, call, value",
+    crossed(TAKES_A_MATRIX, NO_REAL_NUMBERS | NO_FINITE_MATRICES | NO_MATRICES)
+    + crossed(TAKES_A_VECTOR, NO_REAL_NUMBERS | NO_FINITE_VECTORS),
+)
+def test_what_is_no_array_of_real_numbers(sentence, call, value):
+    check(sentence, call, value)
+
+
+@pytest.mark.parametrize("sentence, call, value", crossed(TAKES_A_NUMBER, NO_NUMBERS))
+def test_what_is_no_number(sentence, call, value):
+    check(sentence, call, value)
+
+
+@pytest.mark.parametrize("sentence, call, value", crossed(TAKES_A_COUNT, NO_COUNTS))
+def test_what_is_no_count(sentence, call, value):
+    check(sentence, call, value)
+
+
+@pytest.mark.parametrize("taker", TAKES_A_SEED)
+@pytest.mark.parametrize("kind", NO_SEEDS)
+def test_what_is_no_seed(taker, kind):
+    value, came = NO_SEEDS[kind]
+    sentence = rf"^rng must be a seed \(a whole number, not negative\) or a numpy Generator, and it is {came}"
+    check(sentence, TAKES_A_SEED[taker], value)
+
+
+@pytest.mark.parametrize("taker", TAKES_A_TASK)
+@pytest.mark.parametrize("value", [None, np.eye(8), "kingdom"], ids=["None", "a matrix", "a name"])
+def test_what_is_no_task(taker, value):
+    check(rf"^task must be a lazyrich Task, and it is a {type(value).__name__}", TAKES_A_TASK[taker], value)
+
+
+# id: (call, the sentence)
+SENTENCES = {
+    # Task
+    "rows differ": (lambda: from_data(targets=Y[:3]), r"^targets must have one row per row of inputs \(4\), .* 3;"),
+    "all inputs zero": (lambda: from_data(np.zeros((4, 2))), r"^inputs must not all be zero"),
+    "sigma_xx zero": (lambda: from_correlations(np.zeros((2, 3)), np.zeros((3, 3))), r"^sigma_xx must not be zero"),
+    "inputs too large": (lambda: from_data(1e200 * X), r"^inputs .*(large|overflow)"),
+    "reduction": (lambda: from_data(reduction="max"), r"^reduction must be one of 'mean', 'sum', and it is 'max'"),
+    "reduction misspelt": (lambda: from_data(reduction="means"), r"and it is 'means' \(did you mean 'mean'\?\)"),
+    "reduction None": (lambda: from_data(reduction=None), r"^reduction must be one of 'mean', 'sum', and it is None"),
+    "sigma_xx shape": (lambda: from_correlations(sigma_xx=np.eye(2)), r"^sigma_xx must have shape 3 × 3, .* 2 × 2"),
+    "sigma_xx oblong": (lambda: from_correlations(sigma_xx=np.ones((3, 2))), r"^sigma_xx must have shape 3 × 3, .* 3 × 2"),
+    "sigma_xx not symmetric": (
+        lambda: from_correlations(sigma_xx=np.eye(3) + np.eye(3, k=1)),
+        r"^sigma_xx must be symmetric, and it differs from its transpose by 1",
+    ),
+    "sigma_xx negative": (
+        lambda: from_correlations(sigma_xx=np.diag([1.0, 1.0, -0.5])),
+        r"^sigma_xx must have no negative eigenvalue, and its least is -0\.5",
+    ),
+    "sigma_yx where no input varies": (
+        lambda: from_correlations(sigma_xx=np.diag([1.0, 1.0, 0.0])),
+        r"^sigma_yx must vanish on the directions where sigma_xx does",
+    ),
+    "sigma_yy shape": (lambda: from_correlations(sigma_yy=np.eye(3)), r"^sigma_yy must have shape 2 × 2, .* 3 × 3"),
+    "sigma_yy too small": (
+        lambda: from_correlations(sigma_yy=0.1 * np.eye(2)),
+        r"^sigma_yy must be at least Σyx Σxx⁻¹ Σyxᵀ, and .* too small",
+    ),
+    "sigma_yy too small in one direction": (
+        lambda: from_correlations(sigma_yy=np.diag([0.0, 100.0])),
+        r"^sigma_yy must be at least Σyx Σxx⁻¹ Σyxᵀ, and .* too small",
+    ),
+    "dependent inputs": (
+        lambda: from_data(np.ones((4, 2))).whitened(),
+        r"^inputs cannot be whitened: Σxx has rank 1 and 2 would be needed; drop dependent inputs",
+    ),
+    "loss of another shape": (lambda: TASK.loss(np.ones((3, 8))), r"^function must .*8 × 8.* 3 × 8|^function must .*\(3, 8\)"),
+    "loss of a vector": (lambda: TASK.loss(np.ones(8)), r"^function must .*8 × 8|^function must .*\(8,\)"),
+    # named tasks
+    "levels": (lambda: tree(levels=2.5), r"^levels must be a whole number, and it is 2\.5"),
+    "levels negative": (lambda: tree(levels=-1), r"^levels must be at least 0, and it is -1"),
+    "levels too many": (lambda: tree(levels=15), r"^levels must be at most 14 \(16,384 items\), and it is 15"),
+    "flip": (lambda: tree(flip=1.5), r"^flip must be a probability between 0 and 1, and it is 1\.5"),
+    "too few samples": (
+        lambda: regression(d_in=4, samples=3),
+        r"^samples must be at least d_in \(4\) for whitened inputs, and it is 3",
+    ),
+    "too few for the teacher": (lambda: teacher(samples=1), r"^samples must be at least d_in \(2\) .* it is 1"),
+    "noise": (lambda: teacher(noise=-1), r"^noise must be at least 0, and it is -1"),
+    # Network
+    "no layers": (lambda: lr.Network([]), r"^weights must be a list of matrices, one per layer, .*(empty|\[\])"),
+    "layers None": (lambda: lr.Network(None), r"^weights must be a list of matrices, one per layer, .*None"),
+    "layers named": (lambda: lr.Network({"a": W1}), r"^weights must be a list of matrices, one per layer, .*dict"),
+    "layers from a file": (lambda: lr.Network("W.npz"), r"^weights must be a list of matrices, one per layer, .*(str|'W)"),
+    "one matrix": (lambda: lr.Network(W1), r"^weights must be a list of matrices, one per layer, .*: \[W\] would do"),
+    "layers do not fit": (
+        lambda: lr.Network([W1, W1]),
+        r"^weights\[1\] must take the 2 outputs of weights\[0\], and it has shape 2 × 3; layers go from input to output",
+    ),
+    "activation": (
+        lambda: network(activation="sigmoid"),
+        r"^activation must be one of 'linear', 'relu', 'tanh', and it is 'sigmoid'",
+    ),
+    "activation misspelt": (lambda: network(activation="rleu"), r"it is 'rleu' \(did you mean 'relu'\?\)"),
+    "activation in capitals": (lambda: network(activation="ReLU"), r"it is 'ReLU' \(did you mean 'relu'\?\)"),
+    "slope": (lambda: network(activation=2), r"^activation, as the slope .*, must lie between 0 and 1, and it is 2"),
+    "slope negative": (lambda: network(activation=-0.1), r"must lie between 0 and 1, and it is -0\.1"),
+    "activation None": (lambda: network(activation=None), r"^activation must be .*'linear', 'relu', 'tanh'.* it is None"),
+    "activation a function": (lambda: network(activation=np.tanh), r"^activation must be .*'tanh'.* it is <ufunc 'tanh'>"),
+    "matrix of a nonlinear network": (
+        lambda: network(activation=0.1).function,
+        r"^function is the matrix of a linear network, and this one is .*0\.1",
+    ),
+    # starts
+    "sizes None": (lambda: zero_balanced(sizes=None), r"^sizes must list the layer widths, such as .* it is None"),
+    "sizes a number": (lambda: zero_balanced(sizes=3), r"^sizes must list the layer widths, such as .* it is 3"),
+    "sizes a string": (lambda: zero_balanced(sizes="232"), r"^sizes must list the layer widths, such as .* it is '232'"),
+    "sizes bytes": (lambda: zero_balanced(sizes=b"232"), r"^sizes must list the layer widths, such as .* it is b'232'"),
+    "sizes empty": (lambda: zero_balanced(sizes=()), r"^sizes must name input and output at least, .* it is \(\)"),
+    "sizes too short": (lambda: zero_balanced(sizes=(2,)), r"^sizes must name input and output at least, .* it is \(2,\)"),
+    "sizes too long": (
+        lambda: lambda_balanced(sizes=(2, 2, 2, 2)),
+        r"^sizes must name 3 widths \(input, hidden, output\), and it is \(2, 2, 2, 2\)",
+    ),
+    "scale zero": (lambda: zero_balanced(scale=0), r"^scale must be above 0, and it is 0"),
+    "scale negative": (lambda: lr.inits.orthogonal(0, sizes=(2, 2), scale=-1), r"^scale must be above 0, and it is -1"),
+    "lam and outputs": (
+        lambda: lambda_balanced(sizes=(5, 3, 2)),
+        r"^lam = 1 needs a hidden layer no wider than the outputs \(2\), and it has 3 units: .* hidden ≤ 2 would do",
+    ),
+    "lam and inputs": (
+        lambda: lambda_balanced(sizes=(2, 3, 5), lam=-1.0),
+        r"^lam = -1 needs a hidden layer no wider than the inputs \(2\), and it has 3 units: .* hidden ≤ 2 would do",
+    ),
+    "strengths": (
+        lambda: aligned(strengths=[1.0, 2.0]),
+        r"^strengths must be one number or one per mode \(8\), and it has shape \(2,\)",
+    ),
+    "lam per mode": (lambda: aligned(lam=[1.0, 2.0]), r"^lam must be one number or one per mode \(8\), .* shape \(2,\)"),
+    "lam of deep networks": (
+        lambda: aligned(hidden=(9, 9), lam=1.0),
+        r"^lam belongs to two layers, and this network has 3: lam = 0 would do",
+    ),
+    "hidden widths": (lambda: aligned(hidden=(9, 0)), r"^hidden must be at least 1, and it is 0"),
+    "beta a matrix": (lambda: neuron([[1.0, 2.0]]), r"^beta must be a vector, and it has shape \(1, 2\)"),
+    "beta a number": (lambda: neuron(1.0), r"^beta must be a vector, and it has shape \(\)"),
+    "beta zero": (lambda: neuron([0.0], delta=-1), r"^beta must not be zero when delta is negative"),
+    "sign zero": (lambda: neuron(sign=0), r"^sign must be 1 or -1, .* and it is 0"),
+    "sign in words": (lambda: neuron(sign="+"), r"^sign must be 1 or -1, .* and it is '\+'"),
+    "sign an array": (lambda: neuron(sign=np.array([1, -1])), r"^sign must be 1 or -1, .* and it is array\(\[ 1, -1\]\)"),
+    # Problem
+    "no network": (
+        lambda: problem(start=[W1, W2]),
+        r"^network must be a lazyrich Network, and it is a list: Network\(\[W1, W2\]\) would do",
+    ),
+    "in the other order": (lambda: lr.Problem(START, TASK), r"^task must be a lazyrich Task, and it is a Network"),
+    "other inputs": (
+        lambda: problem(start=lr.inits.gaussian(0, sizes=(4, 3, 8), scale=1.0)),
+        r"^network must map the task's 8 inputs to its 8 outputs, and it maps 4 to 8",
+    ),
+    "other outputs": (
+        lambda: problem(start=lr.inits.gaussian(0, sizes=(8, 4), scale=1.0)),
+        r"^network must map the task's 8 inputs to its 8 outputs, and it maps 8 to 4",
+    ),
+    "rates": (lambda: problem(rates=[1, 2, 3]), r"^rates must hold one number per layer \(2\), and it has shape \(3,\)"),
+    "rates 2-D": (lambda: problem(rates=np.ones((2, 1))), r"^rates must hold one number per layer \(2\), .* \(2, 1\)"),
+    "rates zero": (lambda: problem(rates=[1, 0]), r"^rates must be above 0, and the least is 0"),
+    "rates negative": (lambda: problem(rates=-0.1), r"^rates must be above 0, and the least is -0\.1"),
+    "weight decay": (lambda: problem(weight_decay=-1), r"^weight_decay must be at least 0, and it is -1"),
+    # solve
+    "no problem": (lambda: solve(of=TASK), r"^problem must be a lazyrich Problem, and it is a Task"),
+    "times unsorted": (
+        lambda: solve([0.0, 3.0, 2.0]),
+        r"^times must be sorted, and entry 2 \(2\) is below entry 1 \(3\): np\.sort\(times\) would do",
+    ),
+    "times negative": (lambda: solve([-1.0, 0.0]), r"^times must not be negative, and the least is -1"),
+    "times 2-D": (lambda: solve(np.ones((2, 2))), r"^times must be a vector, and it has shape \(2, 2\)"),
+    "method": (
+        lambda: solve(method="xyz"),
+        r"^method must be one of 'shallow', 'modes', 'riccati', 'deep_modes', and it is 'xyz'",
+    ),
+    "method misspelt": (lambda: solve(method="ricatti"), r"and it is 'ricatti' \(did you mean 'riccati'\?\)"),
+    "method a number": (lambda: solve(method=2), r"^method must be one of .*, and it is 2"),
+    "on_separatrix": (
+        lambda: solve(on_separatrix="pertrub"),
+        r"^on_separatrix must be one of 'stay', 'perturb', and it is 'pertrub' \(did you mean 'perturb'\?\)",
+    ),
+    "perturbation": (
+        lambda: solve(on_separatrix="perturb", perturbation=-1),
+        r"^perturbation must be above 0, and it is -1",
+    ),
+    "perturbation too large": (
+        lambda: solve(on_separatrix="perturb", perturbation=1),
+        r"^perturbation must be below 1, a fraction of the weights, and it is 1",
+    ),
+    "perturbation of modes": (
+        lambda: solve(of=problem(start=aligned()), on_separatrix="perturb"),
+        r"^on_separatrix='perturb' works with the method riccati, and this problem is solved by modes",
+    ),
+    "device arrays of modes": (
+        lambda: solve(np.ones(2), of=problem(start=aligned()), device_arrays=True),
+        r"^device_arrays works with the method riccati, and this problem is solved by modes",
+    ),
+    # Trajectory.network
+    "index too large": (lambda: solve().network(2), r"^index must lie between -2 and 1, and it is 2"),
+    "index too small": (lambda: solve().network(-3), r"^index must lie between -2 and 1, and it is -3"),
+    "index a float": (lambda: solve().network(1.0), r"^index must be a whole number, and it is 1\.0"),
+    "index a string": (lambda: solve().network("last"), r"^index must be a whole number, and it is 'last'"),
+    "index None": (lambda: solve().network(None), r"^index must be a whole number, and it is None"),
+    "index a list": (lambda: solve().network([0]), r"^index must be a whole number, and it is \[0\]"),
+    "index NaN": (lambda: solve().network(NAN), r"^index must be a whole number, and it is nan"),
+}
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+@pytest.mark.filterwarnings("error")
+def test_one_sentence_says_what_would_do(case):
+    call, sentence = SENTENCES[case]
+    check(sentence, call)
+
+
+def start(kind, sizes=(8, 14, 8), **options):
+    return getattr(lr.inits, kind)(0, sizes=sizes, scale=0.3, **options)
+
+
+# id: (problem, method asked for, what the message must say)
+NO_EXACT_SOLUTION = {
+    "unbalanced": (
+        lambda: problem(start=start("gaussian")),
+        None,
+        [r"riccati: it needs layers with W2ᵀW2 − W1W1ᵀ = λI, .* off by 0\.\d+", r"lr\.flow\(problem, times\)"],
+    ),
+    "relu": (
+        lambda: problem(start=start("gaussian", activation="relu")),
+        None,
+        [r"linear networks, and this one is relu", r"lr\.descend\(problem, "],
+    ),
+    "leaky": (
+        lambda: problem(start=start("gaussian", activation=0.1)),
+        None,
+        [r"linear networks, and this one is leaky ReLU 0\.1", r"lr\.descend\(problem, "],
+    ),
+    "tanh": (
+        lambda: problem(start=start("gaussian", activation="tanh")),
+        "riccati",
+        [r"linear networks, and this one is tanh", r"lr\.descend\(problem, "],
+    ),
+    "deep": (
+        lambda: problem(start=start("zero_balanced", sizes=(8, 9, 9, 8))),
+        None,
+        [r"deep_modes: it needs a start aligned with the task, .* coupled by 0\.\d+", r"lr\.flow\(problem, times\)"],
+    ),
+    "correlated inputs": (
+        lambda: problem(lr.Task.from_correlations(np.ones((1, 2)), np.diag([1.0, 3.0])), start("zero_balanced", (2, 3, 1))),
+        None,
+        [r"riccati: it needs whitened inputs \(Σxx = c·I\), and these are off by 0\.5", r"task\.whitened\(\)"],
+    ),
+    "weight decay": (
+        lambda: problem(start=start("lambda_balanced", (8, 3, 8), lam=2.0), weight_decay=0.1),
+        None,
+        [r"riccati: with weight decay it needs λ = 0, and λ is 2", r"lr\.flow\(problem, times\)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_EXACT_SOLUTION)
+def test_no_exact_solution_names_the_condition_the_amount_and_the_way_out(case):
+    make, method, parts = NO_EXACT_SOLUTION[case]
+    with pytest.raises(lr.NoExactSolution) as raised:
+        lr.solve(make(), [0.0, 1.0], method=method)
+    message = str(raised.value)
+    assert all(re.search(part, message) for part in parts), message
+    assert "\n" not in message and re.search(r"[^.]\.$", message), message
+
+
+def test_the_methods_for_this_depth_come_first():
+    with pytest.raises(lr.NoExactSolution) as raised:
+        lr.solve(problem(start=start("gaussian")), [1.0])
+    order = re.findall(r"(shallow|deep_modes|modes|riccati): it", str(raised.value))
+    assert sorted(order[:2]) == ["modes", "riccati"]
+
+
+def test_a_method_that_was_asked_for_and_does_not_apply_does_not_hide_the_one_that_does():
+    with pytest.raises(lr.NoExactSolution) as raised:
+        lr.solve(PROBLEM, [1.0], method="shallow")
+    message = str(raised.value)
+    assert re.search(r"shallow.* it solves one layer, and this network has 2", message), message
+    assert "no exact solution applies" not in message and "riccati" in message, message
+
+
+def test_bad_input_is_a_value_error():
+    """So that code which knows nothing of lazyrich catches it as what it is."""
+    assert issubclass(lr.InvalidInput, ValueError) and issubclass(lr.NoExactSolution, ValueError)
+
+
+def test_arrays_that_cannot_be_read_keep_their_name():
+    class Torn:
+        """A tensor that its library cannot hand over."""
+
+        dtype, shape = "float64", (2, 2)
+        detach = cpu = lambda self: self
+
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("lost the device. Sorry.")
+
+    check(r"^inputs must be an array of numbers .* this Torn could not be read as one", from_data, Torn())
+    check(r"^weights\[1\] must be an array of numbers .* this Torn could not be read as one", network, Torn())
