@@ -69,7 +69,7 @@ wheel: $(VENV)/.wheel ## build the wheel and try it, without extras, on every Py
 	done
 
 clean: ## remove all that make and the tests have made, .venv included
-	rm -rf $(VENV) build dist lazyrich-out lazyrich-demo.png
+	rm -rf $(VENV) build dist lazyrich-out lazyrich-demo.png lazyrich-predict.png
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -15,9 +15,7 @@ import pytest
 from hypothesis import settings
 
 if os.environ.get("LAZYRICH_SHAPES"):  # TEMPORARY until the annotations in src are right; see the report
-    jaxtyping.install_import_hook(
-        "lazyrich", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-    )
+    jaxtyping.install_import_hook("lazyrich", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)

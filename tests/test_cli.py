@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from lazyrich.descend import descend
 from lazyrich.observables import half_times, mode_strengths
 
 PNG = b"\x89PNG\r\n\x1a\n"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(lr.__file__).parents[1])}  # the library under test, from any folder
 
 
 @pytest.fixture
@@ -362,6 +364,7 @@ def test_demo_as_a_program(tmp_path):
         capture_output=True,
         text=True,
         cwd=tmp_path,
+        env=ENVIRONMENT,
         timeout=170,
     )
     assert (run.returncode, run.stderr) == (0, "")
@@ -377,12 +380,14 @@ def test_demo_as_a_program(tmp_path):
 def test_a_reader_that_leaves_and_a_terminal_without_greek(folder):
     command = [sys.executable, "-m", "lazyrich.cli", "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy"]
     plain = subprocess.run(
-        [*command, "--no-figure"], capture_output=True, timeout=60, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+        [*command, "--no-figure"], capture_output=True, timeout=60, env=ENVIRONMENT | {"PYTHONIOENCODING": "ascii"}
     )
     assert (plain.returncode, plain.stderr) == (0, b"") and b"(?xx = 1?I within" in plain.stdout
     read, write = os.pipe()
     os.close(read)
-    broken = subprocess.run([*command, "--no-figure"], stdout=write, stderr=subprocess.PIPE, timeout=60)
+    broken = subprocess.run(
+        [*command, "--no-figure"], stdout=write, stderr=subprocess.PIPE, timeout=60, env=ENVIRONMENT
+    )
     os.close(write)
     assert (broken.returncode, broken.stderr) == (141, b"")
 
@@ -396,5 +401,5 @@ from lazyrich.observables import half_times, mode_strengths
 assert main("predict --network balanced.npz --sigma-yx sigma.npy --no-figure --json".split()) == 0
 assert not {"jax", "diffrax", "torch", "matplotlib", "safetensors"} & set(sys.modules)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
     assert (run.returncode, run.stderr) == (0, "")

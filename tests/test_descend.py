@@ -29,7 +29,7 @@ def make(rng, sizes, activation="linear", reduction="mean", scale=0.5, **options
 
 
 def numpy_descent(problem, rate, steps):
-    """The oracle: backpropagation through the samples, written out, one step after the other; weights and loss of each."""
+    """The oracle: backpropagation through the samples, written out; weights and loss after each number of steps."""
     X, Y, kind = problem.task.inputs.T, problem.task.targets.T, problem.network.activation
     weight = 1 / X.shape[1] if problem.task.reduction == "mean" else 1.0
     bend, slope = {
@@ -38,7 +38,7 @@ def numpy_descent(problem, rate, steps):
         "tanh": (np.tanh, lambda z: 1 / np.cosh(z) ** 2),
     }.get(kind, (lambda z: np.maximum(z, kind * z), lambda z: (z > 0) + (z <= 0) * kind))
     W, states, losses = [V.copy() for V in problem.network.weights], [], []
-    for step in range(steps + 1):
+    for _ in range(steps + 1):
         z, out = [X], [X]
         for i, V in enumerate(W):
             z.append(V @ out[-1])
@@ -137,7 +137,7 @@ class TestWhatIsKept:
         np.testing.assert_allclose(traj.gram, derived.gram, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(traj.function, derived.function, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(traj.loss, derived.loss, rtol=1e-12)
-        with pytest.raises(AttributeError, match=r"weights was not recorded \(only gram, function, loss\)"):
+        with pytest.raises(AttributeError, match=r"weights was not recorded \(only function, gram, loss\)"):
             _ = traj.weights
         curve = descend(lr.Problem(problem.task, lr.Network(problem.network.weights, "tanh")), 0.05, 50, record="loss")
         assert curve.knows("loss") and not curve.knows("weights")
@@ -180,12 +180,12 @@ class TestWhatIsKept:
 
 @pytest.mark.filterwarnings("error")
 class TestDivergence:
-    @pytest.mark.parametrize("activation", ["linear", "relu", 0.1])
+    @pytest.mark.parametrize("activation", ["linear", 0.1])
     def test_ends_at_the_step_where_the_loss_overflows(self, rng, activation):
         problem = make(rng, SIZES[3], activation, scale=2.0)
         with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            weights, loss = numpy_descent(problem, 0.5, 60)
+            _, loss = numpy_descent(problem, 0.5, 60)
         first = int(np.argmax(~np.isfinite(loss)))
         assert 2 < first < 60
         traj = descend(problem, 0.5, 60)
@@ -211,7 +211,7 @@ class TestDivergence:
 
     def test_a_start_that_overflows(self):
         problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([1e160 * np.eye(2)] * 2))
-        with pytest.raises(RuntimeError, match="descend reached none of the steps to record: diverged: .* at step 0 "):
+        with pytest.raises(RuntimeError, match=r"descend reached none of the steps to record: diverged: .* at step 0 "):
             descend(problem, 0.1, 10)
 
 

@@ -1,8 +1,9 @@
-"""Networks: arrays of any library and precision become read-only float64 copies; sizes, activations and the function."""
+"""Networks: arrays of any library become read-only float64 copies; sizes, activations and the function."""
 
 from __future__ import annotations
 
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ class TestWeights:
 
 @pytest.mark.parametrize("sizes", [(3, 2), (1, 1), (2, 5, 3), (4, 1, 2, 6), (2, 3, 4, 5, 6)])
 def test_sizes_depth_and_function(rng, sizes):
-    layers = [rng.normal(size=(b, a)) for a, b in zip(sizes, sizes[1:], strict=False)]
+    layers = [rng.normal(size=(b, a)) for a, b in pairwise(sizes)]
     network = lr.Network(layers)
     assert (network.sizes, network.depth) == (sizes, len(sizes) - 1)
     np.testing.assert_allclose(network.function, reduce(lambda W, layer: layer @ W, layers), rtol=1e-13, atol=1e-15)

@@ -1,4 +1,4 @@
-"""Facts of a problem: judged right on cases built for it, with the numbers behind each, and the reasons methods give."""
+"""Facts of a problem: judged right on cases built for it, with their numbers, and the reasons methods give."""
 
 from __future__ import annotations
 
@@ -327,7 +327,9 @@ class TestReasons:
         aligned = lr.inits.aligned(rng, task, hidden=4, strengths=0.1, lam=2.0)
         assert_reason(facts_of(task, aligned, weight_decay=0.1), "modes", r"needs λ = 0, and the layers are off by 2$")
         deep = lr.inits.aligned(rng, task, hidden=(4, 4), strengths=0.1)
-        assert_reason(facts_of(task, deep, weight_decay=0.1), "deep_modes", r"no weight decay, and this problem has 0\.1")
+        assert_reason(
+            facts_of(task, deep, weight_decay=0.1), "deep_modes", r"no weight decay, and this problem has 0\.1"
+        )
         W1, W2 = lr.inits.aligned(rng, task, hidden=4, strengths=0.1).weights
         facts = facts_of(task, [W1, W2 * np.sqrt(2)], weight_decay=0.1, rates=(1.0, 2.0))
         for method in ("modes", "riccati"):

@@ -19,7 +19,37 @@ import lazyrich as lr
 
 SOURCE = Path(lr.__file__).parents[1]
 ENGINES = ("jax", "jaxlib", "diffrax", "equinox", "optax", "torch", "cupy", "tqdm")
-OTHERS = ("matplotlib", "xarray", "pandas", "zarr", "dask", "sklearn", "plotly", "starlette", "safetensors", "jaxtyping")
+OTHERS = (
+    "matplotlib",
+    "xarray",
+    "pandas",
+    "zarr",
+    "dask",
+    "sklearn",
+    "plotly",
+    "starlette",
+    "safetensors",
+    "jaxtyping",
+)
+
+WORDS = [
+    "Task",
+    "tasks",
+    "Network",
+    "inits",
+    "Problem",
+    "solve",
+    "flow",
+    "descend",
+    "fate",
+    "Trajectory",
+    "InvalidInput",
+]
+CALLED = {
+    lr: ["Task", "Network", "Problem", "Trajectory", "solve", "flow", "descend", "fate"],
+    lr.tasks: ["semantic_hierarchy", "binary_tree", "random_regression", "linear_teacher", "reversal"],
+    lr.inits: [*lr.inits.__all__],
+}
 
 
 def run(code: str) -> str:
@@ -43,11 +73,7 @@ class TestNames:
         assert [name for name in package.__all__ if not hasattr(package, name)] == []
         assert len(set(package.__all__)) == len(package.__all__)
 
-    @pytest.mark.parametrize(
-        "name",
-        ["Task", "tasks", "Network", "inits", "Problem", "solve", "flow", "descend", "fate", "Trajectory"]
-        + ["InvalidInput", "NoExactSolution", "Certificate", "Facts", "exact"],
-    )
+    @pytest.mark.parametrize("name", WORDS)
     def test_the_words_users_type(self, name):
         assert name in lr.__all__ and hasattr(lr, name)
 
@@ -91,13 +117,14 @@ def examples(module) -> list[doctest.DocTest]:
 
     Found by `__module__`: the run-time shape checks wrap every function, and doctest's own search passes those over.
     """
-    own = [thing for thing in vars(module).values() if getattr(thing, "__module__", None) == module.__name__]
-    things = {id(thing): thing for thing in own if inspect.isroutine(thing) or inspect.isclass(thing)}
-    finder = doctest.DocTestFinder(recurse=True)
-    globs = vars(module) | {"np": np, "lr": lr}
-    tests = [finder.find(thing, f"{module.__name__}.{thing.__name__}", module=False, globs=globs) for thing in things.values()]
-    top = doctest.DocTestParser().get_doctest(module.__doc__ or "", globs, module.__name__, module.__file__, 0)
-    return [test for test in [top, *sum(tests, [])] if test.examples]
+    globs, finder = vars(module) | {"np": np, "lr": lr}, doctest.DocTestFinder()
+    tests = [doctest.DocTestParser().get_doctest(module.__doc__ or "", globs, module.__name__, module.__file__, 0)]
+    for name, thing in vars(module).items():
+        if getattr(thing, "__module__", None) == module.__name__ and (
+            inspect.isroutine(thing) or inspect.isclass(thing)
+        ):
+            tests += finder.find(thing, f"{module.__name__}.{name}", module=False, globs=globs)
+    return [test for test in tests if test.examples]
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
@@ -110,16 +137,8 @@ def test_docstring_examples_run(name):
     assert runner.failures == 0, "".join(report)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["tasks.semantic_hierarchy", "tasks.binary_tree", "tasks.random_regression", "tasks.linear_teacher", "tasks.reversal"]
-    + ["inits.zero_balanced", "inits.lambda_balanced", "inits.gaussian", "inits.orthogonal", "inits.aligned"]
-    + ["inits.single_neuron", "inits.prior_knowledge", "Task", "Network", "Problem", "Trajectory", "solve"],
-)
-def test_what_users_call_has_an_example(name):
-    thing = lr
-    for part in name.split("."):
-        thing = getattr(thing, part)
-    assert ">>> " in thing.__doc__
+@pytest.mark.parametrize("package, name", [(package, name) for package in CALLED for name in CALLED[package]])
+def test_what_users_call_has_an_example(package, name):
+    thing = getattr(package, name)
     owner = importlib.import_module(thing.__module__)
-    assert any(test.name.endswith(f".{thing.__name__}") for test in examples(owner))
+    assert any(test.name == f"{thing.__module__}.{name}" for test in examples(owner))

@@ -69,7 +69,9 @@ class TestFromData:
         task = lr.Task.from_data(X, Y, reduction=reduction)
         white = task.whitened()
         np.testing.assert_array_equal(white.sigma_xx, np.eye(4))
-        np.testing.assert_allclose(correlation_by_loops(white.inputs, white.inputs, reduction), np.eye(4), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(
+            correlation_by_loops(white.inputs, white.inputs, reduction), np.eye(4), rtol=0, atol=1e-14
+        )
         np.testing.assert_allclose(white.inputs, X @ white.input_map.T, rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(white.sigma_yx, correlation_by_loops(Y, white.inputs, reduction), rtol=0, atol=1e-14)
         W = rng.normal(size=(3, 4))
@@ -286,7 +288,9 @@ class TestRegression:
         assert (task.inputs.shape, task.targets.shape) == ((2000, 7), (2000, 5))
         np.testing.assert_allclose(task.inputs.T @ task.inputs / 2000, np.eye(7), rtol=0, atol=1e-14)
         np.testing.assert_array_equal(task.sigma_xx, np.eye(7))
-        np.testing.assert_allclose(task.sigma_yx, correlation_by_loops(task.targets, task.inputs, "mean"), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(
+            task.sigma_yx, correlation_by_loops(task.targets, task.inputs, "mean"), rtol=0, atol=1e-14
+        )
         assert np.mean(task.targets**2) * 5 == pytest.approx(1, abs=4.5 * np.sqrt(2 / 10_000))
 
     def test_as_many_samples_as_inputs_will_do(self):

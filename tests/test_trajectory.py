@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ class TestParts:
         sizes = traj.problem.network.sizes
         assert traj.method == kind.split(",")[0]
         assert traj.function.shape == (4, 4, 5) and traj.loss.shape == traj.times.shape == (4,)
-        assert [W.shape for W in traj.weights] == [(4, b, a) for a, b in zip(sizes, sizes[1:], strict=False)]
+        assert [W.shape for W in traj.weights] == [(4, b, a) for a, b in pairwise(sizes)]
         assert all(part.dtype == np.float64 for part in (traj.times, traj.function, traj.loss, *traj.weights))
 
     def test_agree_with_each_other(self, rng, kind):
@@ -88,7 +89,9 @@ def test_blocks_of_the_gram_matrix(rng, kind):
 def test_other_depths_have_no_gram_matrix(rng, kind):
     traj = solved(rng, kind)
     assert not traj.knows("gram")
-    with pytest.raises(AttributeError, match=r"gram belongs to two-layer linear networks, and this one is <Network: 5-"):
+    with pytest.raises(
+        AttributeError, match=r"gram belongs to two-layer linear networks, and this one is <Network: 5-"
+    ):
         _ = traj.gram
 
 
@@ -136,7 +139,9 @@ class TestLaziness:
     def test_what_was_not_recorded_says_how_to_get_it(self):
         traj = self.trajectory(loss=np.ones(2))
         assert traj.knows("loss") and not traj.knows("function")
-        with pytest.raises(AttributeError, match=r"function was not recorded \(only loss\): .* record=\('function', …\)"):
+        with pytest.raises(
+            AttributeError, match=r"function was not recorded \(only loss\): .* record=\('function', …\)"
+        ):
             _ = traj.function
         assert not hasattr(traj, "weights")
 
@@ -146,7 +151,9 @@ class TestLaziness:
         layers = [np.stack([W, W]) for W in start.weights]
         traj = lr.Trajectory(problem, np.array([0.0, 1.0]), "recorded", {"weights": layers, "loss": np.ones(2)})
         for name in ("function", "gram"):
-            with pytest.raises(AttributeError, match=rf"{name} .* linear network.*, and this one is <Network: 8-3-8, relu>"):
+            with pytest.raises(
+                AttributeError, match=rf"{name} .* linear network.*, and this one is <Network: 8-3-8, relu>"
+            ):
                 getattr(traj, name)
         assert traj.network(0).activation == "relu"
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from lazyrich._typing import Array
 
 __all__ = [
     "LAPACK_LOCK",
+    "Fit",
     "Recording",
     "as_record",
     "double_precision",
@@ -98,14 +99,29 @@ def linear_slopes(weights: Sequence[Any], sigma_yx: Any, sigma_xx: Any) -> tuple
     return ([S.T for S in slopes] if d_out < d_in else slopes[::-1]), E, W
 
 
-def observe(xp: Any, weights: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
-    """What is asked for of one state of a linear network, in NumPy or JAX.
+class Fit(NamedTuple):
+    """The loss of a linear map W, ½ tr (W − T) Σxx (W − T)ᵀ + floor: accurate near the minimum too."""
 
-    The loss is left to the host, which knows the task: for it, the function is observed.
-    """
+    target: Any
+    sigma_xx: Any  # a number c where Σxx = c·I
+    floor: Any
+
+    @classmethod
+    def of(cls, task: Any) -> Fit:
+        return cls(task.target, task.sigma_xx if task.whitening_error else task.sigma_xx[0, 0], task.loss_floor)
+
+    def loss(self, W: Any) -> Any:
+        error = self.target - W
+        return (error * (error @ self.sigma_xx if self.sigma_xx.ndim else self.sigma_xx * error)).sum() / 2 + self.floor
+
+
+def observe(xp: Any, weights: Sequence[Any], names: Sequence[str], fit: Fit) -> dict[str, list[Any]]:
+    """What is asked for of one state of a linear network, in NumPy or JAX; a list over layers for the weights."""
     seen = {"weights": list(weights)} if "weights" in names else {}
     if "function" in names or "loss" in names:
-        seen["function"] = [reduce(lambda product, W: W @ product, weights)]
+        W = reduce(lambda product, W: W @ product, weights)
+        seen |= {"function": [W]} if "function" in names else {}
+        seen |= {"loss": [fit.loss(W)]} if "loss" in names else {}
     if "gram" in names:
         Q = xp.concatenate([weights[0].T, weights[1]])
         seen["gram"] = [Q @ Q.T]
@@ -119,30 +135,27 @@ def per_call(sizes: tuple[int, ...], columns: int, gradients: int, names: Sequen
     """
     operations = 6 * columns * int(np.dot(sizes[1:], sizes[:-1]))
     steps = int(np.clip(_CALL_COST / gradients / (operations + _GRADIENT_COST), 32, 100_000))
-    function = sizes[0] * sizes[-1]
-    numbers = {"weights": int(np.dot(sizes[1:], sizes[:-1])), "gram": (sizes[0] + sizes[-1]) ** 2}
-    record = sum(numbers.get(name, function) for name in names)
+    weights, ends = int(np.dot(sizes[1:], sizes[:-1])), (sizes[0], sizes[-1])
+    numbers = {"weights": weights, "function": ends[0] * ends[1], "gram": sum(ends) ** 2, "loss": 1}
+    record = sum(numbers[name] for name in names)
     return steps, int(np.clip(_CALL_MEMORY // record, 1, min(_CALL_RECORDS, steps // 8)))
 
 
 class Recording:
-    """What was asked for, filled while a run goes on, and nothing else."""
+    """What was asked for, filled while a run goes on."""
 
-    def __init__(self, names: Sequence[str], length: int, loss_of: Callable[[Any], Any]) -> None:
+    def __init__(self, length: int) -> None:
         self.count = 0
-        self._names, self._length, self._loss_of = names, length, loss_of
+        self._length = length
         self._buffers: dict[str, list[Array]] = {}
 
     def add(self, seen: Mapping[str, list[Any]], count: int) -> None:
         """Appends the first `count` entries of each array."""
-        parts = {name: [np.asarray(part)[:count] for part in arrays] for name, arrays in seen.items()}
-        if "loss" in self._names and "loss" not in parts:
-            parts["loss"] = [self._loss_of(parts["function"][0])]
-        for name in self._names:
+        for name, parts in seen.items():
             if name not in self._buffers:
-                self._buffers[name] = [np.empty((self._length, *part.shape[1:])) for part in parts[name]]
-            for buffer, part in zip(self._buffers[name], parts[name], strict=True):
-                buffer[self.count : self.count + count] = part
+                self._buffers[name] = [np.empty((self._length, *part.shape[1:])) for part in parts]
+            for buffer, part in zip(self._buffers[name], parts, strict=True):
+                buffer[self.count : self.count + count] = np.asarray(part)[:count]
         self.count += count
 
     def parts(self) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
@@ -214,6 +213,8 @@ def _of_samples(trajectory: Trajectory) -> _Figures:
 
 def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> float | None:
     """Largest departure from the flow over one recording interval, relative to the movement in it."""
+    from scipy.integrate import solve_ivp  # here, to keep `import lazyrich` quick
+
     flat = np.concatenate([W.reshape(len(times), -1) for W in layers], axis=1)
     shapes, cuts = [W.shape[1:] for W in layers], np.cumsum([W[0].size for W in layers])[:-1]
     movement = np.linalg.norm(np.diff(flat, axis=0), axis=1)

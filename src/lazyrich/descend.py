@@ -48,7 +48,7 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
             f"descend needs the samples of the task where the network is {network.activation}, and this task holds "
             "correlations only: Task.from_data(inputs, targets) would do."
         )
-    recording = _engines.Recording(names, len(stops), task.loss)
+    recording = _engines.Recording(len(stops))
     diverged = _run(problem, rate, stops, names, recording)
     status = "complete"
     if diverged is not None:
@@ -108,11 +108,10 @@ def _run(
 
 
 def _data(problem: Problem) -> tuple[Any, ...]:
-    """What the loop sees of the task: correlations and the best map, or samples (as columns) and their weight."""
+    """What the loop sees of the task: correlations and fit, or samples (as columns) and the weight of each."""
     task = problem.task
     if task.inputs is None or task.targets is None or problem.network.activation == "linear":
-        sigma_xx = task.sigma_xx if task.whitening_error else task.sigma_xx[0, 0]
-        return task.sigma_yx, np.asarray(sigma_xx), task.target
+        return task.sigma_yx, _engines.Fit.of(task)
     return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
 
 
@@ -147,11 +146,11 @@ def _linear(jax: Any, names: tuple[str, ...]) -> tuple[Callable[..., Any], Calla
     """Slopes with the loss above its floor, ½ tr E(T − W)ᵀ, and the record of a state."""
 
     def slopes_and_loss(weights: Any, data: Any) -> Any:
-        sigma_yx, sigma_xx, target = data
-        slopes, E, W = _engines.linear_slopes(weights, sigma_yx, sigma_xx)
-        return slopes, (E * (target - W)).sum() / 2
+        sigma_yx, fit = data
+        slopes, E, W = _engines.linear_slopes(weights, sigma_yx, fit.sigma_xx)
+        return slopes, (E * (fit.target - W)).sum() / 2
 
-    return slopes_and_loss, lambda weights, _: _engines.observe(jax.numpy, weights, names)
+    return slopes_and_loss, lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
 
 
 def _nonlinear(

@@ -7,7 +7,7 @@ Exact trajectories hold their solution and compute a quantity when it is first a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Solution", "Trajectory"]
 
 
+@runtime_checkable
 class Solution(Protocol):
     """What a file of `exact/` hands over: a problem solved once, to be evaluated at any times."""
 

@@ -37,19 +37,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # a terminal without Greek letters gets question marks, not a traceback
             stream.reconfigure(errors="replace")
     try:
-        parsed = _parser().parse_args(arguments)
-        parsed.run(parsed)
-        sys.stdout.flush()
-    except SystemExit as stop:  # argparse, after --help, --version or a mistake
-        return int(stop.code or 0)
+        status = _run(arguments)
+        sys.stdout.flush()  # here, where a reader that has left can still be dealt with
+        return status
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:  # the reader has left, as in `lazyrich demo | head`: nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except (InvalidInput, NoExactSolution, ImportError, OSError) as error:
-        print(f"lazyrich: {' '.join(str(error).split())}", file=sys.stderr)
+        sentence = " ".join(str(error).split()).rstrip(".")
+        print(f"lazyrich: {sentence}.", file=sys.stderr)
         return _BAD_INPUT
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        parsed = _parser().parse_args(arguments)
+    except SystemExit as stop:  # argparse, after --help, --version or a mistake
+        return int(stop.code or 0)
+    parsed.run(parsed)
     return 0
 
 

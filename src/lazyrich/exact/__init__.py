@@ -1,6 +1,7 @@
 """Closed forms, one per file. Each has NAME, CITATION, `refuses(facts)` and `solution(problem)`.
 
-To add one, write such a file and enter it below, cheapest first: `problem.facts` and `solve` then know it.
+To add one, write such a file and enter it below, cheapest first: `problem.facts` and `solve` then know it. The
+theorems as the papers print them are functions of `exact.letter`, which is loaded when it is imported.
 """
 
 from types import ModuleType

@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import hyp2f1
 
 from lazyrich._typing import Array, Float
 from lazyrich.problem import Facts, Problem
@@ -145,6 +144,8 @@ def _time(L: int, x: Any, course: Any) -> Any:
 def _two_f_one(b: float, z: Any) -> Any:
     """₂F₁(1, b; 1 + b; z) for z < 1. SciPy's real routine loses all digits near z = 1 (for b = 4/3, 1.8,
     …); its complex one does not."""
+    from scipy.special import hyp2f1  # here, to keep `import lazyrich` quick
+
     if np.iscomplexobj(z):
         return hyp2f1(1, b, 1 + b, z)
     return np.where(z > 0, hyp2f1(1, b, 1 + b, np.maximum(z, 0.0) + 0j).real, hyp2f1(1, b, 1 + b, np.minimum(z, 0.0)))

@@ -28,6 +28,8 @@ from lazyrich.exact.graded import Graded
 __all__ = ["Evaluation", "blocks"]
 
 _ONE_AT_A_TIME = Lock()
+FLOOR = -92.0
+TINY = float(np.exp(FLOOR))
 _CHUNK = 4_000_000  # numbers per temporary array: bounds memory, whatever the number of times
 
 
@@ -77,8 +79,10 @@ class Evaluation:
         return self.xp.concat(pieces, axis=0)
 
     def _exp(self, x: Any) -> Any:
-        """e^x for x ≤ 0, not below 1e-40: nothing smaller shows, and its products would be slow subnormal numbers."""
-        return self.xp.exp(x if self.xp.isdtype(x.dtype, "complex floating") else self.xp.clip(x, min=-92.0))
+        """e^x for x ≤ 0, and 0 below 1e-40: nothing smaller shows, and its products would be slow subnormal numbers."""
+        if self.xp.isdtype(x.dtype, "complex floating"):
+            return self.xp.exp(x)
+        return self.xp.exp(self.xp.clip(x, min=FLOOR)) - TINY
 
     def _solve(self, A: Any, right: Any) -> Any:
         """A⁻¹·right. On the CPU, JAX deadlocks when two LAPACK calls meet: one at a time, and finished

@@ -16,12 +16,12 @@ from scipy.linalg.lapack import dpotrf
 
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
+from lazyrich.exact.evaluate import FLOOR, TINY
 from lazyrich.exact.graded import Graded
 
 __all__ = ["BlasEvaluation"]
 
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
-_FLOOR = -92.0  # e^{−92} ≈ 1e-40: below it nothing shows, and products would fall among the slow subnormal numbers
 
 
 class BlasEvaluation:
@@ -96,7 +96,7 @@ class BlasEvaluation:
         """Y R^{−T} without the first J columns; their rows are zero."""
         w, top = self.F.w, max(self.growing, J)
         piv, w_column = self.piv[J:], self.w_column[J:]
-        faded = np.exp(np.maximum(-2 * t * w_column, 2 * _FLOOR))
+        faded = np.exp(np.maximum(-2 * t * w_column, 2 * FLOOR)) - TINY**2
         g = np.full(len(w), t)
         np.divide(-np.expm1(-2 * t * self.w_abs), 2 * self.w_abs, out=g, where=self.w_abs > 0)
         m = (faded + g[piv] * self.l2[J:]) ** -0.5
@@ -104,13 +104,14 @@ class BlasEvaluation:
         X = np.empty((len(w) - J, len(piv)), order="F")
         grow, rest = Y[J:top], Y[top:]
         np.multiply(self.exponent[J:, J:], t, out=grow)
-        np.maximum(grow, _FLOOR, out=grow)
+        np.maximum(grow, FLOOR, out=grow)  # as in `evaluate`
         np.exp(grow, out=grow)
+        grow -= TINY
         grow *= self.L[J:top, J:]
         grow *= m
         np.multiply(self.L[top:, J:], np.sqrt(faded) * m, out=rest)
         np.multiply(Y[J:], np.sqrt(g[J:, None]), out=X)
-        rest *= np.exp(np.maximum(w[top:, None] * t, _FLOOR))
+        rest *= np.exp(np.maximum(w[top:, None] * t, FLOOR)) - TINY
         if not len(piv):
             return Y
         A = dsyrk(1.0, X, trans=1, lower=1)

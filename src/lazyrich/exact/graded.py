@@ -138,19 +138,29 @@ def grade(
         Q0, back = R.T, back.T
     P = F.from_coordinates(Q0)
     size = float(np.linalg.norm(P, 2)) if P.any() else 0.0
-    cutoff = 16 * np.sqrt(len(P)) * eps * size
-    L, rows, pivots, missed, novelty = _echelon(P, F.w, cutoff, push * size)
+    L, rows, pivots, missed, novelty = _echelon(P, F.w, _rounding(P, F.w, size, eps), push * size)
     return Graded(F, L, pivots, rows @ back, missed, novelty, lam, decay)
 
 
 def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     """The same problem from another state, given in the eigenbasis of F."""
-    L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, 0.0, 0.0)
+    L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, np.zeros(len(P)), 0.0)
     return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, graded.balance, graded.decay)
 
 
+def _rounding(P: Float[Array, "n h"], w: Float[Array, " n"], size: float, eps: float) -> Float[Array, " n"]:
+    """What rounding can add to each row: its own, and that of eigenvectors turned by eps·‖F‖/(w_i − w_j) into others.
+
+    Values closer than 1e-9 of ‖F‖ count as one group here: only its span is certain, and that does not turn.
+    """
+    lengths, largest = np.linalg.norm(P, axis=1), np.abs(w).max(initial=0.0)
+    gap = np.abs(w[:, None] - w)
+    turned = np.where(gap > 1e-9 * largest, lengths / np.where(gap > 0, gap, 1.0), 0.0).max(axis=1, initial=0.0)
+    return 16 * np.sqrt(len(P)) * eps * (size + largest * turned)
+
+
 def _echelon(
-    P: Float[Array, "n h"], w: Float[Array, " n"], cutoff: float, push: float
+    P: Float[Array, "n h"], w: Float[Array, " n"], cutoff: Float[Array, " n"], push: float
 ) -> tuple[Float[Array, "n k"], Float[Array, "k h"], Array, Array, Float[Array, " r"]]:
     """Gram–Schmidt with re-orthogonalisation, row by row; Householder where no row is dependent."""
     n, h = P.shape
@@ -158,7 +168,7 @@ def _echelon(
     if h <= n:
         basis, R = np.linalg.qr(P.T)
         new = np.abs(np.diag(R))
-        if np.all(new > 8 * cutoff) and np.all(new > 1e-6 * lengths[:h]):
+        if np.all(new > 8 * cutoff[:h]) and np.all(new > 1e-6 * lengths[:h]):
             L = np.tril(R.T)
             return L, basis.T, np.arange(h), np.empty(0, dtype=int), (new / lengths[:h])[w[:h] > 0]
     basis, L = np.zeros((h, h)), np.zeros((n, h))
@@ -176,14 +186,15 @@ def _echelon(
         if k == h:
             continue
         if w[i] > 0 and lengths[i] > 0:
-            novelty.append(length / lengths[i])
-        if length <= cutoff:
+            # a row that is no more than rounding is measured by a full one
+            novelty.append(length / float(lengths.max() if length <= cutoff[i] else lengths[i]))
+        if length <= cutoff[i]:
             if w[i] <= 0:
                 continue
             missed.append(i)
             if push == 0.0:
                 continue
-            rest, length = _fresh_direction(P[i + 1 :], basis[:k], cutoff), push
+            rest, length = _fresh_direction(P[i + 1 :], basis[:k], float(cutoff.max())), push
             rest = rest * push
         basis[k], L[i, k] = rest / length, length
         pivots.append(i)

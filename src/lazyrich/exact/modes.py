@@ -164,20 +164,22 @@ def _evolve(s: Any, a0: Any, l: Any, t: Any) -> ModeState:
     major = np.where(mirrored, fall(2 * s, l), rise(2 * s)) * n + l * sinh_over_K * n_other
     minor = np.where(mirrored, rise(2 * s), fall(2 * s, l)) * over_n + sinh_over_K * n  # z = major / minor
 
-    # |a| = (major − l·minor)(major + l·minor) / (4 major·minor). The difference would cancel where l ≫ |a|.
+    # |a| = (major − l·minor)(1 + l/z) / (4 minor). The difference is written so that it does not cancel where l ≫ |a|;
+    # a mirrored mode with small l, which may fade to nothing, is better off with (z − l²/z)/4.
     total = n + n_other
     apart = np.divide(4 * np.abs(a0), total, out=np.zeros_like(n), where=total > 0)  # n − n_other
     moved = 2 * s * sinh_over_K * total
     difference = apart * fall(l, 2 * s) + np.where(mirrored, -moved, moved)
-    difference = np.where(mirrored & (n_other < n / 2), major - l * minor, difference)
-    present = n > 0
-    safe_major, safe_minor = np.where(present, major, 1.0), np.where(present, minor, 1.0)
-    a = difference * (major + l * minor) / (4 * safe_major * safe_minor)
-    growth = np.where(present, np.sqrt(safe_major / safe_minor) * over_n, 1.0)
+    present, coupled = n > 0, (n > 0) & (l > 0)
+    safe_minor = np.where(present, minor, 1.0)
+    z = major / safe_minor
+    l_over_z = np.where(coupled, l / np.where(coupled, z, 1.0), 0.0)
+    a = np.where(mirrored & (n_other < n / 2), (z - l * l_over_z) / 4, difference * (1 + l_over_z) / (4 * safe_minor))
+    growth = np.where(present, np.sqrt(z) * over_n, 1.0)
+    # with l = 0 one of p ± q is zero, and its rounding must not grow
+    inverse = np.where(coupled, 1 / np.where(coupled, growth, 1.0), np.where(present, 0.0, 1.0))
     return ModeState(
-        np.where(mirrored, -a, a),
-        np.where(mirrored, 1 / growth, growth),
-        np.where(mirrored, growth, 1 / growth),
+        np.where(mirrored, -a, a), np.where(mirrored, inverse, growth), np.where(mirrored, growth, inverse)
     )
 
 

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.exact.evaluate import Evaluation
-from lazyrich.exact.evaluate_blas import BlasEvaluation
 from lazyrich.exact.graded import Graded, grade, resume
 from lazyrich.exact.hidden_basis import follow
 from lazyrich.problem import Facts, Problem
+
+if TYPE_CHECKING:
+    from lazyrich.exact.evaluate_blas import BlasEvaluation
 
 __all__ = ["CITATION", "NAME", "Riccati", "refuses", "solution"]
 
@@ -84,6 +86,8 @@ class Riccati:
 
     @cached_property
     def _looped(self) -> BlasEvaluation:
+        from lazyrich.exact.evaluate_blas import BlasEvaluation  # here, to keep `import lazyrich` quick
+
         return BlasEvaluation(self.graded)
 
     def function(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:

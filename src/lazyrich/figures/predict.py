@@ -140,7 +140,7 @@ def _draw_modes(axes: Axes, prediction: Prediction) -> None:
     way = np.abs(limit - strengths[0])
     seen = way > 0.02 * way.max()  # a mode that hardly moves has no half way to look at
     axes.plot(prediction.half_times[:count][seen], (strengths[0] + limit)[seen] / 2, **style.MARK, label="half way")
-    axes.legend(loc="upper right", ncols=3, handlelength=1.2, columnspacing=1.2)
+    axes.legend(loc="upper right", ncols=4, handlelength=1.2, columnspacing=1.2)
     axes.set_ylim(top=axes.get_ylim()[1] + 0.25 * np.ptp(axes.get_ylim()))  # room for the legend
     shown = "Modes" if count == prediction.strengths.shape[1] else f"The {count} strongest modes"
     axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title=shown)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
@@ -172,6 +171,8 @@ def _half_times(
 ) -> Float[Array, " m"]:
     """When each mode is first half way from its start to its limit, between the nearest times by a monotone
     cubic."""
+    from scipy.interpolate import PchipInterpolator  # here, to keep `import lazyrich` quick
+
     start = strengths[0]
     result = np.full(len(limit), np.nan)
     for i in np.flatnonzero(np.abs(limit - start) > 1e-9 * scale):

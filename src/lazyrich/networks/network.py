@@ -68,7 +68,7 @@ class Network:
         return f"<Network: {'-'.join(map(str, self.sizes))}, {kind}>"
 
 
-def product(weights: Sequence[Float[Array, "*T out in"]]) -> Float[Array, "*T out in"]:
+def product(weights: Sequence[Array]) -> Array:
     """W_L … W_1, of one set of weights or of many at once."""
     result = weights[0]
     for W in weights[1:]:
