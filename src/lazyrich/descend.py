@@ -34,7 +34,7 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.descend(problem, rate=0.1, steps=100, at=[0, 1, 100]).function.ravel().round(6)
-    array([0.01    , 0.014392, 2.      ])
+    array([0.01    , 0.014376, 2.      ])
     """
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")

@@ -52,7 +52,7 @@ def flow(
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.flow(problem, [0.0, 1.0, 10.0], record="function").function.ravel().round(6)
-    array([0.01    , 0.430763, 2.      ])
+    array([0.01    , 0.430588, 2.      ])
     """
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")

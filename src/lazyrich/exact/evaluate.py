@@ -16,18 +16,17 @@ and CuPy arrays on any device; they are analytic in t, so a complex t gives the 
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_jax_namespace
 
+from lazyrich._engines import LAPACK_LOCK
 from lazyrich._typing import Array
 from lazyrich.exact.graded import Graded
 
 __all__ = ["Evaluation", "blocks"]
 
-_ONE_AT_A_TIME = Lock()
 FLOOR = -92.0
 TINY = float(np.exp(FLOOR))
 _CHUNK = 4_000_000  # numbers per temporary array: bounds memory, whatever the number of times
@@ -89,7 +88,7 @@ class Evaluation:
         before the next."""
         if not is_jax_namespace(self.xp):
             return self.xp.linalg.solve(A, right)
-        with _ONE_AT_A_TIME:
+        with LAPACK_LOCK:
             return self.xp.linalg.solve(A, right).block_until_ready()
 
     def rows(self, t: float) -> Array:
