@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
 
 import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import settings
 
-if os.environ.get("LAZYRICH_SHAPES"):  # TEMPORARY until the annotations in src are right; see the report
-    jaxtyping.install_import_hook("lazyrich", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+jaxtyping.install_import_hook("lazyrich", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -29,7 +29,7 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 @pytest.fixture
-def unchecked_shapes():
+def unchecked_shapes() -> Iterator[None]:
     """Without the run-time checks: what a user sees who passes something wrong."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield

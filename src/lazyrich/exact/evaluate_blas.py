@@ -96,7 +96,7 @@ class BlasEvaluation:
         """Y R^{−T} without the first J columns; their rows are zero."""
         w, top = self.F.w, max(self.growing, J)
         piv, w_column = self.piv[J:], self.w_column[J:]
-        faded = np.exp(np.maximum(-2 * t * w_column, 2 * FLOOR)) - TINY**2
+        faded = np.maximum(np.exp(np.maximum(-2 * t * w_column, 2 * FLOOR)) - TINY**2, 0.0)
         g = np.full(len(w), t)
         np.divide(-np.expm1(-2 * t * self.w_abs), 2 * self.w_abs, out=g, where=self.w_abs > 0)
         m = (faded + g[piv] * self.l2[J:]) ** -0.5
