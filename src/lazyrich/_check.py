@@ -38,23 +38,30 @@ class InvalidInput(ValueError):
 
 def from_any_library(name: str, value: Any) -> Array:
     """NumPy view or copy of an array of any library (PyTorch, JAX, CuPy, lists), with its own dtype."""
+    if isinstance(value, np.ma.MaskedArray) and (hidden := int(np.ma.count_masked(value))):
+        raise InvalidInput(f"{name} must have no masked entries, and {hidden} of its {value.size} are masked.")
     if isinstance(value, np.ndarray):
-        return value
+        return np.asarray(value)  # np.matrix and other subclasses multiply in their own way
     if hasattr(value, "detach"):  # PyTorch: leave the graph and the device first
         value = value.detach().cpu()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value  # a type that NumPy does not have
     elif hasattr(value, "get") and hasattr(value, "device") and not isinstance(value, np.generic):  # CuPy
         value = value.get()
     try:
         return np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInput(f"{name} must be an array of numbers, and this could not be read as one: {error}.") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidInput(
+            f"{name} must be an array of numbers with rows of equal length,"
+            f" and this {type(value).__name__} could not be read as one."
+        ) from None
 
 
 def as_array(name: str, value: Any, ndim: int | None = None) -> Array:
     """Finite float64 array, optionally with a given number of axes."""
     array = from_any_library(name, value)
     if array.dtype.kind not in "fiub" and str(array.dtype) != "bfloat16":
-        raise InvalidInput(f"{name} must hold real numbers, and it has dtype {array.dtype}.")
+        came = f"is {value!r}" if value is None or isinstance(value, str) else f"has dtype {array.dtype}"
+        raise InvalidInput(f"{name} must hold real numbers, and it {came}.")
     array = array.astype(np.float64)
     if ndim is not None and array.ndim != ndim:
         what = {0: "a number", 1: "a vector", 2: "a matrix"}[ndim]
@@ -104,7 +111,7 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
 
 def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
     """Layer widths (d_in, hidden…, d_out); `depth` counts the weight matrices where it is fixed."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InvalidInput(f"sizes must list the layer widths, such as (8, 14, 8), and it is {value!r}.")
     widths = tuple(count("each of sizes", n) for n in value)
     if len(widths) < 2:
@@ -160,7 +167,7 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """One of the named options; a near miss is suggested."""
     if value in options:
         return str(value)
-    close = difflib.get_close_matches(str(value), options, n=1)
+    close = difflib.get_close_matches(str(value).lower(), options, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise InvalidInput(f"{name} must be one of {', '.join(map(repr, options))}, and it is {value!r}{hint}.")
 

@@ -81,7 +81,7 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
     return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
 
 
-def _off_diagonal(M: Float[Array, "n n2"], inert: Float[Array, " m"]) -> float:
+def _off_diagonal(M: Float[Array, "n n2"], inert: Array) -> float:
     """Largest coupling between two modes of which one at least moves, relative to the size of M."""
     size = np.linalg.norm(M)
     if size == 0:

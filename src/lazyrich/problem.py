@@ -21,8 +21,9 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.networks import Network
-from lazyrich.networks.network import product
+from lazyrich.networks.network import in_words, product
 from lazyrich.tasks import Task
+from lazyrich.tasks.task import as_task
 
 __all__ = ["METHODS", "Canonical", "Facts", "Problem"]
 
@@ -50,6 +51,11 @@ class Facts:
     rank_target: int
     rank_start: int
     determinant_obstruction: bool
+
+    @property
+    def kind(self) -> str:
+        """The activation in words."""
+        return in_words(self.activation)
 
     @property
     def depth(self) -> int:
@@ -97,7 +103,7 @@ class Facts:
         yes = {True: "yes", False: "no"}
         lam = ", ".join(f"{value:.6g}" for value in self.balance) or "one layer"
         rows = {
-            "network": f"{'-'.join(map(str, self.sizes))}, {self.activation}",
+            "network": f"{'-'.join(map(str, self.sizes))}, {self.kind}",
             "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
             f" within {self.whitening_error:.1e})",
             "balanced": f"{yes[self.balanced]} (λ = {lam} within {self.balance_error:.1e})",
@@ -150,10 +156,7 @@ class Problem:
     """
 
     def __init__(self, task: Task, network: Network, rates: Any = None, weight_decay: float = 0.0) -> None:
-        if not isinstance(task, Task):
-            raise InvalidInput(
-                f"task must be a lazyrich Task, and it is a {type(task).__name__}: Task.from_data would do."
-            )
+        task = as_task(task)
         if not isinstance(network, Network):
             raise InvalidInput(
                 f"network must be a lazyrich Network, and it is a {type(network).__name__}: Network([W1, W2]) would do."
@@ -175,8 +178,8 @@ class Problem:
         task, network = self.task, self.network
         eps = max(task.eps, network.eps)
         balance, balance_error = self._balance()
-        rank_start, sign_start = _rank_and_sign(network.weights)
-        rank_target, sign_target = _rank_and_sign([task.sigma_yx])
+        rank_start, sign_start = _rank_and_sign(network.weights, network.eps)
+        rank_target, sign_target = _rank_and_sign([task.sigma_yx], task.eps)
         full = task.d_in == task.d_out == rank_start == rank_target
         return Facts(
             sizes=network.sizes,
@@ -234,9 +237,9 @@ class Problem:
         return f"<Problem: {self.network!r} on {self.task!r}>"
 
 
-def _rank_and_sign(weights: Any) -> tuple[int, float]:
+def _rank_and_sign(weights: Any, eps: float) -> tuple[int, float]:
     """Numerical rank of a product, and the sign of its determinant where it is square."""
     W = product(weights)
     s = np.linalg.svd(W, compute_uv=False)
-    rank = int(np.sum(s > max(W.shape) * _EPS * s[0])) if s[0] else 0
+    rank = int(np.sum(s > max(W.shape) * eps * s[0])) if s[0] else 0
     return rank, float(np.linalg.slogdet(W)[0]) if W.shape[0] == W.shape[1] else 0.0

@@ -76,9 +76,11 @@ def _choose(problem: Problem, method: str | None) -> str:
         if reason is None:
             return name
     # the methods for this number of layers say most: they come first
-    told = sorted(reasons.items(), key=lambda item: "layer" in str(item[1]).split(",")[0])
+    told = sorted(reasons.items(), key=lambda item: "and this network has" in str(item[1]))
     listed = "; ".join(f"{name}: {reason}" for name, reason in told)
-    raise NoExactSolution(f"no exact solution applies. {listed}. {_advice(problem)}")
+    if method is not None and (other := problem.facts.method):
+        raise NoExactSolution(f"the method asked for does not apply, {listed}: {other} would do.")
+    raise NoExactSolution(f"no exact solution applies, {listed}: {_advice(problem)}")
 
 
 def _advice(problem: Problem) -> str:

@@ -6,12 +6,13 @@ Exact trajectories hold their solution and compute a quantity when it is first a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from lazyrich._check import InvalidInput, count
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
@@ -95,11 +96,15 @@ class Trajectory:
     def network(self, index: int = -1) -> Network:
         """The network as it is at one of the times, to start another problem from."""
         steps = len(self.times)
+        try:
+            index = operator.index(index)
+        except TypeError:
+            raise InvalidInput(f"index must be a whole number, and it is {index!r}.") from None
         if not -steps <= index < steps:
-            raise InvalidInput(
-                f"index must lie between {-steps} and {steps - 1}, and it is {count('index', index, least=index)}."
-            )
-        return Network([np.asarray(W[index]) for W in self.weights], self.problem.network.activation)
+            raise InvalidInput(f"index must lie between {-steps} and {steps - 1}, and it is {index}.")
+        network = Network([np.asarray(W[index]) for W in self.weights], self.problem.network.activation)
+        network.eps = max(network.eps, self.problem.network.eps)  # no more precise than it started
+        return network
 
     def certificate(self) -> Certificate:
         """Evidence for this trajectory that is independent of how it was made."""

@@ -180,6 +180,8 @@ def test_all_is_finite_for_ever(rng):
     for values in (traj.function, traj.loss, *traj.weights):
         assert np.all(np.isfinite(values))
     U, s, Vt = np.linalg.svd(task.sigma_yx)
-    np.testing.assert_allclose(traj.function[2:], np.broadcast_to(s[0] * np.outer(U[:, 0], Vt[0]), (2, 3, 3)), atol=1e-12)
+    np.testing.assert_allclose(
+        traj.function[2:], np.broadcast_to(s[0] * np.outer(U[:, 0], Vt[0]), (2, 3, 3)), atol=1e-12
+    )
     fate = lr.fate(problem)
     assert (fate.kind, fate.missed) == ("saddle", (1, 2))

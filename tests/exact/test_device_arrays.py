@@ -1,4 +1,4 @@
-"""`solve(..., device_arrays=True)`: the arrays of another library in, the same out, in float64, equal to NumPy's."""
+"""`solve(..., device_arrays=True)`: arrays of another library in, the same out, in float64 and equal to NumPy's."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_what_is_refused(rng):
     with pytest.raises(lr.InvalidInput, match="times must be sorted"):
         lr.solve(problem, array_api_strict.asarray([1.0, 0.0]), device_arrays=True)
     aligned = lr.Problem(problem.task, lr.inits.aligned(rng, problem.task, hidden=4, strengths=0.1))
-    with pytest.raises(lr.InvalidInput, match="device_arrays works with the method riccati, .* solved by modes"):
+    with pytest.raises(lr.InvalidInput, match=r"device_arrays works with the method riccati, .* solved by modes"):
         lr.solve(aligned, np.array([0.0, 1.0]), device_arrays=True)
 
 

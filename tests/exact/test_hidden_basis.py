@@ -1,4 +1,4 @@
-"""The weights themselves, in the hidden basis they were given in: against scipy, and consistent with the Gram matrix."""
+"""The weights themselves, in the hidden basis they were given in: against scipy, and against the Gram matrix."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from oracles.taylor_mp import weights as taylor_weights
 
 import lazyrich as lr
 
-from .families import generic, relative_errors, target
 from .families import Case as Start
+from .families import generic, relative_errors, target
 
 REQUIRED = 1e-9
 TIMES = np.array([0.0, 0.3, 2.0, 9.0, 25.0, 50.0])

@@ -29,7 +29,9 @@ def assert_follows_scipy(problem: lr.Problem, times: np.ndarray = TIMES) -> lr.T
     traj, task = lr.solve(problem, times), problem.task
     assert traj.method == "modes"
     start, rest = problem.network.weights, (problem.rates, problem.weight_decay)
-    for layer, W in zip(traj.weights, integrate.weights(start, task.sigma_yx, task.sigma_xx, times, *rest), strict=True):
+    for layer, W in zip(
+        traj.weights, integrate.weights(start, task.sigma_yx, task.sigma_xx, times, *rest), strict=True
+    ):
         np.testing.assert_allclose(layer, W, atol=FLOW)
     np.testing.assert_allclose(traj.function, traj.weights[1] @ traj.weights[0], atol=1e-13)
     Q = np.concatenate([traj.weights[0].transpose(0, 2, 1), traj.weights[1]], axis=1)
@@ -133,7 +135,9 @@ def test_inputs_correlated_along_the_modes(rng):
     U, V = orthonormal(rng, 3, 3), orthonormal(rng, 4, 4)
     sigma_xx = (V * [2.0, 0.5, 1.0, 0.3]) @ V.T
     task = lr.Task.from_correlations((U * [1.5, 1.0, 0.4]) @ V[:, :3].T, sigma_xx)
-    problem = lr.Problem(task, lr.inits.aligned(rng, task, hidden=5, strengths=0.05, lam=[0.0, 0.3, -0.3]), rates=(2.0, 0.7))
+    problem = lr.Problem(
+        task, lr.inits.aligned(rng, task, hidden=5, strengths=0.05, lam=[0.0, 0.3, -0.3]), rates=(2.0, 0.7)
+    )
     assert not problem.facts.whitened
     traj = assert_follows_scipy(problem)
     late = lr.solve(problem, [1e12]).function[0]

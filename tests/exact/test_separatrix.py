@@ -1,4 +1,4 @@
-"""Starts that never learn some mode: which they are, that the solution stays with them, and how it escapes if pushed."""
+"""Starts that never learn some mode: which they are, that the solution stays there, and how it escapes if pushed."""
 
 from __future__ import annotations
 

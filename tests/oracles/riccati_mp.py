@@ -67,7 +67,7 @@ def grams(
         )
     with mp.workdps(digits or needed):
         F, Q0, undo, to_tau = _unit_flow(W1, W2, sigma_yx, lam, rates, c, gamma)
-        w, O = mp.eigsy(F)  # noqa: E741
+        w, O = mp.eigsy(F)
         P = O.T * Q0
         cores = [_in_eigenbasis(w, P, to_tau(t)) for t in times]
     with mp.workdps(RESULT_DIGITS):

@@ -37,7 +37,7 @@ def refuses(facts: Facts) -> str | None:
     if facts.depth < 3:
         return f"it solves three layers or more, and this network has {facts.depth}"
     if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.activation}"
+        return f"it solves linear networks, and this one is {facts.kind}"
     if not facts.zero_balanced:
         off = max([facts.balance_error, *map(abs, facts.balance)])
         return f"it needs zero-balanced layers (W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ), and these are off by {off:.2g}"

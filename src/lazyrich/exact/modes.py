@@ -47,7 +47,7 @@ def refuses(facts: Facts) -> str | None:
     if facts.depth != 2:
         return f"it solves two layers, and this network has {facts.depth}"
     if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.activation}"
+        return f"it solves linear networks, and this one is {facts.kind}"
     if not facts.aligned:
         return f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
     if facts.weight_decay and not facts.zero_balanced:
@@ -64,7 +64,7 @@ def _imbalance(facts: Facts) -> float:
 def mode_strength(s: Any, a0: Any, lam: Any, times: Any) -> Any:
     """a(t) of ȧ = √(λ² + 4a²)(s − a): Saxe's curve for λ = 0, Dominé's for λ ≠ 0. Shapes broadcast.
 
-    >>> float(mode_strength(2.0, 0.5, 0.0, 0.3)) == 2 / (1 + 3 * np.exp(-1.2))
+    >>> bool(abs(mode_strength(2.0, 0.5, 0.0, 0.3) - 2 / (1 + 3 * np.exp(-1.2))) < 1e-15)
     True
     """
     s, a0, lam, times = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (s, a0, lam, times)))

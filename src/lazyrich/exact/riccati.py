@@ -38,7 +38,7 @@ def refuses(facts: Facts) -> str | None:
     if facts.depth != 2:
         return f"it solves two layers, and this network has {facts.depth}"
     if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.activation}"
+        return f"it solves linear networks, and this one is {facts.kind}"
     if not facts.whitened:
         return (
             f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "

@@ -27,7 +27,7 @@ def refuses(facts: Facts) -> str | None:
     if facts.depth != 1:
         return f"it solves one layer, and this network has {facts.depth}"
     if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.activation}"
+        return f"it solves linear networks, and this one is {facts.kind}"
     return None
 
 

@@ -79,12 +79,12 @@ def single_neuron(beta: Any, *, delta: float, sign: int = 1) -> Network:
     """One hidden unit, f(x) = a wᵀx, with a w = `beta` and a² − ‖w‖² = `delta`; `sign` is that of a.
 
     >>> import lazyrich as lr
-    >>> net = lr.inits.single_neuron([-1.0, 0.0], delta=3.0)
+    >>> net = lr.inits.single_neuron([-1.0, 0.0], delta=3.75)
     >>> net.function, float(net.weights[1][0, 0])
     (array([[-1.,  0.]]), 2.0)
     """
     beta, delta = _check.as_array("beta", beta, ndim=1), _check.number("delta", delta)
-    if sign not in (1, -1):
+    if np.ndim(sign) or sign not in (1, -1):
         raise InvalidInput(f"sign must be 1 or -1, the sign of the output weight, and it is {sign!r}.")
     size = float(np.linalg.norm(beta))
     if size == 0 and delta < 0:

@@ -14,6 +14,7 @@ from lazyrich.inits.balanced import layer_strengths
 from lazyrich.inits.random import random_frame
 from lazyrich.networks import Network
 from lazyrich.tasks import Task
+from lazyrich.tasks.task import as_task
 
 __all__ = ["aligned", "prior_knowledge"]
 
@@ -31,7 +32,7 @@ def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0
     >>> lr.Problem(task, net).facts.aligned
     True
     """
-    generator = _check.as_rng(rng)
+    generator, task = _check.as_rng(rng), as_task(task)
     widths = _hidden_widths(hidden)
     m = min(task.d_in, task.d_out, *widths)
     a, balance = _per_mode("strengths", strengths, m), _per_mode("lam", lam, m)
@@ -61,7 +62,7 @@ def prior_knowledge(rng: Rng, task: Task, *, hidden: Any) -> Network:
     >>> bool(abs(net.function - task.target).max() < 1e-12)
     True
     """
-    generator, widths = _check.as_rng(rng), _hidden_widths(hidden)
+    generator, widths, task = _check.as_rng(rng), _hidden_widths(hidden), as_task(task)
     U, s, Vt = np.linalg.svd(task.target, full_matrices=False)
     m = min(task.d_in, task.d_out, *widths)
     c = s[:m] ** (1 / (len(widths) + 1))
@@ -70,7 +71,7 @@ def prior_knowledge(rng: Rng, task: Task, *, hidden: Any) -> Network:
 
 
 def _hidden_widths(hidden: Any) -> tuple[int, ...]:
-    widths = tuple(hidden) if isinstance(hidden, tuple | list) else (hidden,)
+    widths = tuple(hidden) if isinstance(hidden, tuple | list | np.ndarray) else (hidden,)
     return tuple(_check.count("hidden", h) for h in widths)
 
 

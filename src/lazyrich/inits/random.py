@@ -31,7 +31,7 @@ def orthogonal(rng: Rng, *, sizes: Any, scale: float, activation: str | float = 
 
     >>> import lazyrich as lr
     >>> net = lr.inits.orthogonal(0, sizes=(3, 3, 3), scale=2.0)
-    >>> (net.weights[0] @ net.weights[0].T).round(12)[0]
+    >>> abs(net.weights[0] @ net.weights[0].T).round(12)[0]
     array([4., 0., 0.])
     """
     generator, widths = _check.as_rng(rng), _check.sizes(sizes)

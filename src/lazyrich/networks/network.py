@@ -28,11 +28,14 @@ class Network:
 
     __slots__ = ("activation", "eps", "weights")
 
-    def __init__(self, weights: Sequence[Any], activation: str | float = "linear") -> None:
+    def __init__(self, weights: Sequence[Any] | Array, activation: str | float = "linear") -> None:
         if isinstance(weights, np.ndarray) and weights.ndim == 2:
             raise InvalidInput("weights must be a list of matrices, one per layer, and it is one matrix: [W] would do.")
         if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
-            raise InvalidInput("weights must be a list of matrices, one per layer, first layer first.")
+            came = (
+                "it is empty" if isinstance(weights, Sequence) and not weights else f"it is a {type(weights).__name__}"
+            )
+            raise InvalidInput(f"weights must be a list of matrices, one per layer, first layer first, and {came}.")
         layers = tuple(_check.as_matrix(f"weights[{i}]", W) for i, W in enumerate(weights))
         for i, (first, second) in enumerate(itertools.pairwise(layers)):
             if second.shape[1] != len(first):
@@ -60,12 +63,20 @@ class Network:
     def function(self) -> Float[Array, "out in"]:
         """W_L … W_1 of a linear network."""
         if self.activation != "linear":
-            raise InvalidInput(f"function is the matrix of a linear network, and this one is {self.activation}.")
+            raise InvalidInput(f"function is the matrix of a linear network, and this one is {self.kind}.")
         return product(self.weights)
 
+    @property
+    def kind(self) -> str:
+        """The activation in words."""
+        return in_words(self.activation)
+
     def __repr__(self) -> str:
-        kind = f"leaky ReLU {self.activation:g}" if isinstance(self.activation, float) else self.activation
-        return f"<Network: {'-'.join(map(str, self.sizes))}, {kind}>"
+        return f"<Network: {'-'.join(map(str, self.sizes))}, {self.kind}>"
+
+
+def in_words(activation: str | float) -> str:
+    return f"leaky ReLU {activation:g}" if isinstance(activation, float) else activation
 
 
 def product(weights: Sequence[Array]) -> Array:
@@ -79,7 +90,12 @@ def product(weights: Sequence[Array]) -> Array:
 def _activation(value: Any) -> str | float:
     if isinstance(value, str):
         return _check.choice("activation", value, ("linear", "relu", "tanh"))
-    slope = _check.number("activation", value)
+    try:
+        slope = _check.number("activation", value)
+    except InvalidInput:
+        raise InvalidInput(
+            f"activation must be 'linear', 'relu', 'tanh' or the slope of a leaky ReLU, and it is {value!r}."
+        ) from None
     if not 0 <= slope <= 1:
         raise InvalidInput(f"activation, as the slope of a leaky ReLU, must lie between 0 and 1, and it is {slope:g}.")
     return {0.0: "relu", 1.0: "linear"}.get(slope, slope)

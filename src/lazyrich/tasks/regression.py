@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._typing import Array, Float, Rng
-from lazyrich.tasks.task import Task
+from lazyrich.tasks.task import Task, as_task
 
 __all__ = ["linear_teacher", "random_regression", "reversal"]
 
@@ -51,6 +51,7 @@ def reversal(task: Task) -> Task:
     >>> lr.tasks.reversal(lr.Task.from_correlations([[2.0]])).target
     array([[-2.]])
     """
+    task = as_task(task)
     return replace(
         task,
         sigma_yx=-task.sigma_yx,

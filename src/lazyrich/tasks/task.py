@@ -62,6 +62,13 @@ class Task:
             )
         reduction = _check.choice("reduction", reduction, ("mean", "sum"))
         weight = 1 / len(X) if reduction == "mean" else 1.0
+        largest = max(np.abs(X).max(), np.abs(Y).max())
+        if not X.any():
+            raise InvalidInput("inputs must not all be zero: nothing can be learned from them.")
+        if largest > 1e150:
+            raise InvalidInput(
+                f"inputs and targets must be below 1e150, or their squares overflow, and the largest is {largest:.3g}."
+            )
         return cls(
             sigma_yx=weight * (Y.T @ X),
             sigma_xx=weight * (X.T @ X),
@@ -79,17 +86,18 @@ class Task:
         S = _check.as_matrix("sigma_yx", sigma_yx)
         given = [array for array in (sigma_yx, sigma_xx, sigma_yy) if array is not None]
         xx = np.eye(S.shape[1]) if sigma_xx is None else _correlation("sigma_xx", sigma_xx, S.shape[1])
+        if not xx.any():
+            raise InvalidInput("sigma_xx must not be zero: nothing can be learned from inputs that are.")
         T = S @ _pseudo_inverse(xx)
         if np.linalg.norm(T @ xx - S) > 1e-6 * np.linalg.norm(S):
             raise InvalidInput(
                 "sigma_yx must vanish on the directions where sigma_xx does, and it does not: no data set has these."
             )
         yy = S @ T.T if sigma_yy is None else _correlation("sigma_yy", sigma_yy, S.shape[0])
-        floor = np.trace(yy) - np.sum(S * T)
+        floor = np.linalg.eigvalsh(yy - S @ T.T)[0]
         if floor < -1e-6 * np.sum(S * T):
             raise InvalidInput(
-                f"sigma_yy must be at least Σyx Σxx⁻¹ Σyxᵀ, and its trace is {-floor:.3g} too small:"
-                " no data set has these."
+                f"sigma_yy must be at least Σyx Σxx⁻¹ Σyxᵀ, and it is {-floor:.3g} too small: no data set has these."
             )
         return cls(sigma_yx=S, sigma_xx=xx, sigma_yy=(yy + yy.T) / 2, eps=_check.eps_of(*given), name=name)
 
@@ -105,14 +113,18 @@ class Task:
     def modes(self) -> Modes:
         """Singular modes of Σyx, the order in which they are learned from small weights."""
         U, s, Vt = np.linalg.svd(self.sigma_yx, full_matrices=False)
-        cutoff = max(self.sigma_yx.shape) * np.finfo(np.float64).eps * s[0]
+        cutoff = max(self.sigma_yx.shape) * self.eps * s[0]
         return Modes(U, np.where(s > cutoff, s, 0.0), Vt.T)
 
     @cached_property
     def target(self) -> Float[Array, "out in"]:
         """T = Σyx Σxx⁻¹, the best linear map (least norm where Σxx is singular)."""
-        c = self.input_scale
-        return self.sigma_yx / c if self.whitening_error == 0 else self.sigma_yx @ _pseudo_inverse(self.sigma_xx)
+        if self.whitening_error == 0:
+            return self.sigma_yx / self.input_scale
+        if self.inputs is not None and self.targets is not None:  # by Σxx, the condition number would be squared
+            cutoff = max(self.inputs.shape) * np.finfo(np.float64).eps
+            return np.asarray(np.linalg.lstsq(self.inputs, self.targets, rcond=cutoff)[0].T)
+        return self.sigma_yx @ _pseudo_inverse(self.sigma_xx)
 
     @property
     def input_scale(self) -> float:
@@ -137,8 +149,12 @@ class Task:
             return float(squares / 2 / (len(self.inputs) if self.reduction == "mean" else 1))
         return float(max(np.trace(self.sigma_yy) - np.sum(self.sigma_yx * self.target), 0.0) / 2)
 
-    def loss(self, function: Float[Array, "*T out in"]) -> Float[Array, "*T"]:
+    def loss(self, function: Float[Array, "*T out in"]) -> Any:
         """Loss of one or many linear maps, written so that it is accurate near the minimum too."""
+        if np.shape(function)[-2:] != self.target.shape:
+            raise InvalidInput(
+                f"function must be {self.d_out} × {self.d_in} (outputs × inputs), and it has shape {np.shape(function)}."
+            )
         error = function - self.target
         return np.sum((error @ self.sigma_xx) * error, axis=(-2, -1)) / 2 + self.loss_floor
 
@@ -198,3 +214,12 @@ def _correlation(name: str, value: Any, size: int) -> Float[Array, "d d"]:
 def _pseudo_inverse(C: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """Inverse on the directions that the inputs excite, zero elsewhere."""
     return np.linalg.pinv(C, rcond=len(C) * np.finfo(np.float64).eps, hermitian=True)
+
+
+def as_task(value: Any) -> Task:
+    """A task, or a sentence."""
+    if not isinstance(value, Task):
+        raise InvalidInput(
+            f"task must be a lazyrich Task, and it is a {type(value).__name__}: Task.from_data would do."
+        )
+    return value
