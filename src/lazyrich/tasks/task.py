@@ -153,7 +153,8 @@ class Task:
         """Loss of one or many linear maps, written so that it is accurate near the minimum too."""
         if np.shape(function)[-2:] != self.target.shape:
             raise InvalidInput(
-                f"function must be {self.d_out} × {self.d_in} (outputs × inputs), and it has shape {np.shape(function)}."
+                f"function must be {self.d_out} × {self.d_in} (outputs × inputs),"
+                f" and it has shape {np.shape(function)}."
             )
         error = function - self.target
         return np.sum((error @ self.sigma_xx) * error, axis=(-2, -1)) / 2 + self.loss_floor
