@@ -41,16 +41,17 @@ class BlasEvaluation:
     def function(self, times: Float[Array, " T"], gain: float) -> Float[Array, "T out in"]:
         """W = U W_modes Vᵀ / gain at each time, written straight into the result."""
         result = np.empty((len(times), len(self.F.U), len(self.F.V)))
+        turned = np.empty((len(self.F.V), len(self.F.U)), order="F")
         for W, in_modes in zip(result, self.functions_in_modes(times), strict=True):
-            turned = dgemm(1 / gain, self.V, in_modes, trans_b=1)  # V W_modesᵀ
+            dgemm(1 / gain, self.V, in_modes, trans_b=1, c=turned, overwrite_c=1)  # V W_modesᵀ
             dgemm(1.0, turned, self.U, trans_b=1, c=W.T, overwrite_c=1)  # Wᵀ in Fortran order is W in C order
         return result
 
     def functions_in_modes(self, times: Float[Array, " T"]) -> Iterator[Float[Array, "out in"]]:
-        """UᵀWV, time by time."""
-        m = np.arange(len(self.F.s))
+        """UᵀWV, time by time, in one array that the next time overwrites."""
+        m, W = np.arange(len(self.F.s)), np.empty((len(self.F.U), len(self.F.V)), order="F")
         for inputs, outputs, limit in self._states(times):
-            W = dgemm(1.0, outputs, inputs, trans_b=1)
+            dgemm(1.0, outputs, inputs, trans_b=1, c=W, overwrite_c=1)
             W[m, m] += limit * self.F.a * self.F.b
             yield W
 
@@ -70,19 +71,23 @@ class BlasEvaluation:
     def _states(
         self, times: Float[Array, " T"]
     ) -> Iterator[tuple[Float[Array, "in k"], Float[Array, "out k"], Float[Array, " m"]]]:
-        """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left
-        it."""
-        F, m = self.F, len(self.F.s)
+        """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left it."""
+        F, m, (n, k) = self.F, len(self.F.s), self.L.shape
         a, b = F.a[:, None], F.b[:, None]
         alone_in, alone_out = F.unpaired()
+        # one set of arrays for all times: fresh ones would cost more in page faults than the arithmetic on them
+        Y_all, X_all, A_all = (np.zeros((rows, k), order="F") for rows in (n, n, k))
+        inputs_all, outputs_all = (np.empty((d, k), order="F") for d in (len(F.V), len(F.U)))
         with progress(len(times), "solve") as advance:
             for t in times:
                 J = int(np.count_nonzero(self.release <= t))
-                Z = self._factor(t, J)
-                plus, minus = Z[:m], Z[len(Z) - m :][::-1]
-                inputs = np.empty((len(F.V), Z.shape[1]), order="F")
-                outputs = np.empty((len(F.U), Z.shape[1]), order="F")
-                inputs[m:], outputs[m:] = Z[alone_in], Z[alone_out]
+                Y, inputs, outputs = Y_all[:, J:], inputs_all[:, J:], outputs_all[:, J:]
+                X = X_all.ravel("K")[: (n - J) * (k - J)].reshape((n - J, k - J), order="F")
+                A = A_all.ravel("K")[: (k - J) ** 2].reshape((k - J, k - J), order="F")
+                Y[:J] = 0.0
+                self._factor(t, J, Y, X, A)
+                plus, minus = Y[:m], Y[n - m :][::-1]
+                inputs[m:], outputs[m:] = Y[alone_in], Y[alone_out]
                 np.multiply(a, plus, out=inputs[:m])
                 inputs[:m] += b * minus
                 np.multiply(b, plus, out=outputs[:m])
@@ -92,16 +97,18 @@ class BlasEvaluation:
                 yield inputs, outputs, limit
                 advance(1)
 
-    def _factor(self, t: float, J: int) -> Float[Array, "n k"]:
-        """Y R^{−T} without the first J columns; their rows are zero."""
+    def _factor(
+        self, t: float, J: int, Y: Float[Array, "n k"], X: Float[Array, "n2 k"], A: Float[Array, "k k"]
+    ) -> None:
+        """Y ← Y R^{−T} without the first J columns, whose rows stay zero; X and A are for use on the way."""
         w, top = self.F.w, max(self.growing, J)
         piv, w_column = self.piv[J:], self.w_column[J:]
+        if not len(piv):
+            return
         faded = np.maximum(np.exp(np.maximum(-2 * t * w_column, 2 * FLOOR)) - TINY**2, 0.0)
         g = np.full(len(w), t)
         np.divide(-np.expm1(-2 * t * self.w_abs), 2 * self.w_abs, out=g, where=self.w_abs > 0)
         m = (faded + g[piv] * self.l2[J:]) ** -0.5
-        Y = np.zeros((len(w), len(piv)), order="F")
-        X = np.empty((len(w) - J, len(piv)), order="F")
         grow, rest = Y[J:top], Y[top:]
         np.multiply(self.exponent[J:, J:], t, out=grow)
         np.maximum(grow, FLOOR, out=grow)  # as in `evaluate`
@@ -112,14 +119,12 @@ class BlasEvaluation:
         np.multiply(self.L[top:, J:], np.sqrt(faded) * m, out=rest)
         np.multiply(Y[J:], np.sqrt(g[J:, None]), out=X)
         rest *= np.exp(np.maximum(w[top:, None] * t, FLOOR)) - TINY
-        if not len(piv):
-            return Y
-        A = dsyrk(1.0, X, trans=1, lower=1)
+        dsyrk(1.0, X, trans=1, lower=1, c=A, overwrite_c=1)
         A[np.diag_indices(len(A))] += faded * m**2
         R, failed = dpotrf(A, lower=1, overwrite_a=1)
         if failed:
             raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
-        return dtrsm(1.0, R, Y, side=1, lower=1, trans_a=1, overwrite_b=1)
+        dtrsm(1.0, R, Y, side=1, lower=1, trans_a=1, overwrite_b=1)
 
 
 def _release_times(L: Float[Array, "n k"], piv: Array, w: Float[Array, " n"], modes: int) -> Float[Array, " J"]:
