@@ -63,13 +63,12 @@ def align(
     m = len(s)
     a = np.diag(A).copy()
     inert = (s == 0) & (np.abs(a) <= 64 * _EPS * max(np.abs(a).max(), 0.0))
-    error = max(
-        _off_diagonal(A, inert),
-        _off_diagonal(g1, inert),
-        _off_diagonal(g2, inert),
-        _off_diagonal(x, inert),
-    )
-    return Alignment(U, V, s, a, np.diag(x)[:m].copy(), np.diag(g1)[:m].copy(), np.diag(g2)[:m].copy(), error)
+    sizes = [float(np.linalg.norm(M)) for M in (A, g1, g2, x)]
+    sizes[0] = max(sizes[0], float(np.sqrt(sizes[1] * sizes[2])))  # where q ⟂ p, A is rounding
+    error = max(_off_diagonal(M, inert, size) for M, size in zip((A, g1, g2, x), sizes, strict=True))
+    d = np.diag(x)[:m].copy()
+    d[d <= 16 * len(x) * _EPS * np.abs(d).max(initial=0.0)] = 0.0  # inputs that never come
+    return Alignment(U, V, s, a, d, np.diag(g1)[:m].copy(), np.diag(g2)[:m].copy(), error)
 
 
 def equal_groups(values: Float[Array, " m"]) -> list[slice]:
@@ -81,9 +80,8 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
     return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
 
 
-def _off_diagonal(M: Float[Array, "n n2"], inert: Array) -> float:
-    """Largest coupling between two modes of which one at least moves, relative to the size of M."""
-    size = np.linalg.norm(M)
+def _off_diagonal(M: Float[Array, "n n2"], inert: Array, size: float) -> float:
+    """Largest coupling between two modes of which one at least moves, relative to `size`."""
     if size == 0:
         return 0.0
     rows, columns = (np.pad(~inert, (0, n - len(inert))) for n in M.shape)

@@ -9,6 +9,8 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.exact import FILES
+from lazyrich.exact.deep_modes import DeepModes
+from lazyrich.exact.modes import Modes
 from lazyrich.exact.riccati import Riccati
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
@@ -105,18 +107,18 @@ def _push(method: str, on_separatrix: str, perturbation: float) -> float:
 def _notes(problem: Problem, solution: Any) -> tuple[str, ...]:
     """What a reader should know before using the numbers: separatrix and precision."""
     notes, facts = [], problem.facts
+    on_it = "the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
     if isinstance(solution, Riccati):
-        missed, distance = len(solution.graded.missed), solution.graded.separatrix_distance
-        if missed:
-            notes.append(
-                f"the start lies on the separatrix of {missed} direction{'s' * (missed > 1)} and stays on it:"
-                " lr.fate(problem) says which modes are missed, on_separatrix='perturb' shows the escape"
-            )
-        elif distance < 1e-4:
+        distance = solution.graded.separatrix_distance
+        if len(solution.graded.missed):
+            notes.append(f"{on_it}, on_separatrix='perturb' shows the escape")
+        elif 0 < distance < 1e-4:
             notes.append(
                 f"the start is close to the separatrix (distance {distance:.1e}):"
                 f" expect a relative error near {np.finfo(float).eps / distance:.0e}"
             )
+    elif isinstance(solution, Modes | DeepModes) and solution.separatrix_distance() == 0.0:
+        notes.append(on_it)
     if facts.precision != "float64":
         notes.append(
             f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"

@@ -17,6 +17,7 @@ and inputs aligned with the task, no weight decay. Source: Saxe et al. 2014.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,11 @@ def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
         sign, target = np.sign(a0[run]), np.abs(s[run])
         x0 = (np.abs(a0[run]) / target) ** (1 / L)
         course = np.where(sign * s[run] < 0, _FADING, np.where(x0 < 1, _RISING, _FALLING))
-        a[run] = sign * target * _advance(L, x0, course, times[run] * target ** (2 - 2 / L)) ** L
+        with np.errstate(
+            over="ignore", invalid="ignore", divide="ignore"
+        ):  # at the far end of a course times are infinite
+            x = _advance(L, x0, course, times[run] * target ** (2 - 2 / L))
+        a[run] = sign * target * x**L
     return a
 
 
@@ -75,20 +80,27 @@ def half_time(L: int, s: Any, a0: Any) -> Any:
 
 def solution(problem: Problem) -> DeepModes:
     """The solution of a problem, set up once, to be evaluated at any times."""
-    return DeepModes(problem, problem.canonical.gain * problem.alignment.a)
+    return DeepModes(problem)
 
 
 class DeepModes:
     """a(t) of every mode, in the units of the canonical problem."""
 
-    def __init__(self, problem: Problem, a0: Float[Array, " m"]) -> None:
-        fit = problem.alignment
-        self.problem, self.L, self.a0 = problem, problem.network.depth, a0
-        self.start = problem.canonical.gain * fit.a
-        rounding = 64 * 2.0**-52 * np.abs(self.start).max(initial=0.0)
-        self.a0 = np.where(np.abs(a0) <= rounding, 0.0, a0)
-        self.d = fit.d
-        self.s = problem.canonical.gain * np.divide(fit.s, fit.d, out=np.zeros_like(fit.s), where=fit.d > 0)
+    def __init__(self, problem: Problem) -> None:
+        fit, gain = problem.alignment, problem.canonical.gain
+        self.problem, self.L, self.d = problem, problem.network.depth, fit.d
+        self.s = gain * np.divide(fit.s, fit.d, out=np.zeros_like(fit.s), where=fit.d > 0)
+        # each mode is followed through the layers: its share of each is far above rounding, its product may not be
+        self.frames, size = [fit.V[:, : len(fit.s)]], np.ones(len(fit.s))
+        eps = 64 * max(problem.network.eps, 2.0**-52)
+        for W in problem.network.weights:
+            image = W @ self.frames[-1]
+            length = np.linalg.norm(image, axis=0)
+            used = length > eps * length.max(initial=0.0)
+            self.frames.append(np.where(used, image / np.where(used, length, 1.0), 0.0))
+            size = np.where(used, size * length, 0.0)
+        sign = np.sign(np.sum(fit.U[:, : len(fit.s)] * self.frames[-1], axis=0))
+        self.start = self.a0 = gain * sign * size
 
     def strengths(self, times: Any) -> Any:
         return deep_mode_strength(self.L, self.s, self.a0, self.d * times[:, None])
@@ -101,23 +113,14 @@ class DeepModes:
         return self.problem.task.loss(self.function(times))
 
     def weights(self, times: Any) -> list[Any]:
-        """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers
-        stay."""
-        fit, m = self.problem.alignment, len(self.s)
+        """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers stay."""
         used = self.start != 0
         ratio = self.strengths(times) / np.where(used, self.start, 1.0)
         growth = np.where(used, ratio, 1.0) ** (1 / self.L)
-        frame, layers = fit.V, []  # columns: where each mode stands before this layer
-        for i, W in enumerate(self.problem.network.weights):
-            if i == self.L - 1:
-                layers.append(
-                    (fit.U[:, :m] * growth[:, None, :]) @ (fit.U.T @ W)[:m] + fit.U[:, m:] @ (fit.U.T @ W)[m:]
-                )
-                continue
-            image = W @ frame[:, :m]
-            layers.append((image * growth[:, None, :]) @ frame[:, :m].T + (W - image @ frame[:, :m].T))
-            length = np.linalg.norm(image, axis=0)
-            frame = image / np.where(length > 0, length, 1.0)
+        layers = []
+        for W, frame in zip(self.problem.network.weights, self.frames, strict=False):
+            image = W @ frame
+            layers.append((image * growth[:, None, :]) @ frame.T + (W - image @ frame.T))
         return layers
 
     def analytic(self, times: Any) -> dict[str, Any]:
@@ -129,7 +132,9 @@ class DeepModes:
         return float(np.all(self.a0[wanted] > 0))
 
     def restarted(self, time: float) -> DeepModes:
-        return DeepModes(self.problem, self.strengths(np.array([time]))[0])
+        later = copy(self)
+        later.a0 = self.strengths(np.array([time]))[0]
+        return later
 
 
 def _time(L: int, x: Any, course: Any) -> Any:

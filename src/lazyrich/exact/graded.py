@@ -182,26 +182,29 @@ def _echelon(
             overlap = basis[:k] @ rest
             rest -= overlap @ basis[:k]
             L[i, :k] += overlap
-        length = float(np.linalg.norm(rest))
         if k == h:
             continue
-        if w[i] > 0 and lengths[i] > 0:
-            # a row that is no more than rounding is measured by a full one
-            novelty.append(length / float(lengths.max() if length <= cutoff[i] else lengths[i]))
-        if length <= cutoff[i]:
+        length = float(np.linalg.norm(rest))
+        dependent = length <= cutoff[i]
+        if not dependent and length < 1e-6 * lengths[i]:
+            # rounding of the rows above counts as often as this row is made of them
+            parts = np.linalg.solve(L[pivots, :k].T, L[i, :k])
+            dependent = length <= cutoff[i] + np.abs(parts) @ cutoff[pivots]
+        if w[i] > 0:  # a row that is no more than rounding is measured by a full one
+            size = float(lengths.max() if dependent else lengths[i])
+            novelty.append(length / size if length else 0.0)
+        if dependent:
             if w[i] <= 0:
                 continue
             missed.append(i)
             if push == 0.0:
                 continue
-            rest, length = _fresh_direction(P[i + 1 :], basis[:k], float(cutoff.max())), push
-            rest = rest * push
+            rest, length = push * _fresh_direction(P[i + 1 :], basis[:k], float(cutoff.max())), push
         basis[k], L[i, k] = rest / length, length
         pivots.append(i)
     k = len(pivots)
-    if push:
-        missed = []
-    return L[:, :k], basis[:k], np.array(pivots, dtype=int), np.array(missed, dtype=int), np.array(novelty)
+    left = [] if push else missed
+    return L[:, :k], basis[:k], np.array(pivots, dtype=int), np.array(left, dtype=int), np.array(novelty)
 
 
 def _fresh_direction(rows: Float[Array, "r h"], basis: Float[Array, "k h"], cutoff: float) -> Float[Array, " h"]:

@@ -87,6 +87,10 @@ class Modes:
         m, gain = len(fit.s), problem.canonical.gain
         self.problem, self.P, self.Q = problem, P, Q
         self.p, self.q = P.T[:m], Q[:m]
+        eps = 64 * max(problem.network.eps, 2.0**-52)
+        weight = np.sqrt(np.sum(self.p**2, axis=1) + np.sum(self.q**2, axis=1))
+        nothing = weight <= eps * weight.max(initial=0.0)  # rounding of zero, which must not grow
+        self.p, self.q = np.where(nothing[:, None], 0.0, self.p), np.where(nothing[:, None], 0.0, self.q)
         self.d, self.s, self.gamma = fit.d, gain * fit.s, problem.weight_decay * problem.rates[0]
         self.a0 = np.sum(self.p * self.q, axis=1)
         lam = np.sum(self.q**2, axis=1) - np.sum(self.p**2, axis=1)
@@ -94,7 +98,7 @@ class Modes:
         p2 = np.sum(self.p**2, axis=1)
         q_aside = self.q - (self.a0 / np.where(p2 > 0, p2, 1.0))[:, None] * self.p
         self.l = np.sqrt(lam**2 + 4 * p2 * np.sum(q_aside**2, axis=1))
-        rounding = 64 * max(problem.network.eps, 2.0**-52) * (p2 + np.sum(self.q**2, axis=1))
+        rounding = eps * (p2 + np.sum(self.q**2, axis=1))
         self.l = np.where(self.l <= rounding, 0.0, self.l)
 
     def state(self, times: Any) -> ModeState:
@@ -146,7 +150,7 @@ class Modes:
 
 def _evolve(s: Any, a0: Any, l: Any, t: Any) -> ModeState:
     """The stable form of the header, for both signs of a; mirrored modes see −s."""
-    K = np.sqrt(l**2 + 4 * s**2)
+    K = np.hypot(l, 2 * s)
     safe_K = np.where(K > 0, K, 1.0)
     faded = np.exp(-K * t)  # cosh and sinh below are divided by e^{Kt/2}
     sinh_over_K = np.where(K > 0, -np.expm1(-K * t) / (2 * safe_K), t / 2)
@@ -158,7 +162,7 @@ def _evolve(s: Any, a0: Any, l: Any, t: Any) -> ModeState:
         return np.where(K > 0, (rest**2 / np.where(K > 0, K + x, 1.0) + (K + x) * faded) / (2 * safe_K), 1.0)
 
     mirrored = a0 < 0
-    n = np.sqrt(np.sqrt(l**2 + 4 * a0**2) + 2 * np.abs(a0))  # √ of the larger of N ± 2a
+    n = np.sqrt(np.hypot(l, 2 * a0) + 2 * np.abs(a0))  # √ of the larger of N ± 2a
     over_n = np.divide(1.0, n, out=np.zeros_like(n), where=n > 0)
     n_other = l * over_n
     major = np.where(mirrored, fall(2 * s, l), rise(2 * s)) * n + l * sinh_over_K * n_other
