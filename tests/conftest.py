@@ -34,3 +34,12 @@ def unchecked_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The worst error of the closed form against mpmath, over all problems that were run."""
+    figures = [dict(report.user_properties) for report in terminalreporter.stats.get("passed", [])]
+    figures = [f for f in figures if "worst" in f]
+    if figures:
+        total, worst = sum(f["problems"] for f in figures), max(f["worst"] for f in figures)
+        terminalreporter.write_line(f"closed form against mpmath: {total} problems, worst relative error {worst:.1e}")

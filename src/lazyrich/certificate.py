@@ -35,24 +35,25 @@ __all__ = ["Certificate", "certify", "velocity"]
 
 _EXACT = 1e-11
 _SAMPLES = 12
-_Figures = tuple[float | None, float | None, float | None, float | None]
+_Figures = tuple[float | None, float | None, float | None, float | None, float | None]
 
 
 @dataclass(frozen=True)
 class Certificate:
     """Errors of a trajectory, all relative; None where a figure does not exist for it."""
 
+    precision: str  # the one the problem came in
     method: str
     residual: float | None  # of the flow equation, relative to the size of its terms
     drift: float | None  # of the conserved quantity, relative to the weights
     start_error: float | None  # at t = 0
     semigroup: float | None  # stopping half way and going on, against going through
-    precision: str  # the one the problem came in
+    agreement: float | None  # of the function and Gram matrix handed out with what the other figures were measured on
 
     @property
     def worst(self) -> float:
         """The largest of the figures."""
-        figures = (self.residual, self.drift, self.start_error, self.semigroup)
+        figures = (self.residual, self.drift, self.start_error, self.semigroup, self.agreement)
         return max((x for x in figures if x is not None), default=float("nan"))
 
     @property
@@ -66,6 +67,7 @@ class Certificate:
             "conserved quantity": self.drift,
             "error at the start": self.start_error,
             "semigroup": self.semigroup,
+            "agreement of parts": self.agreement,
         }
         verdict = "exact" if self.exact else "not exact to rounding"
         if self.precision != "float64":
@@ -78,8 +80,8 @@ class Certificate:
 def certify(trajectory: Trajectory) -> Certificate:
     """The certificate of an exact or a sampled trajectory."""
     problem, exact = trajectory.problem, trajectory.solution is not None
-    residual, drift, start_error, semigroup = _of_solution(trajectory) if exact else _of_samples(trajectory)
-    return Certificate(trajectory.method, residual, drift, start_error, semigroup, problem.facts.precision)
+    figures = _of_solution(trajectory) if exact else _of_samples(trajectory)
+    return Certificate(problem.facts.precision, trajectory.method, *figures)
 
 
 def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
@@ -142,10 +144,10 @@ def _gram_velocity(problem: Problem, G: Float[Array, "n n"]) -> Float[Array, "n 
     return np.block([[d_first, d_W.T], [d_W, d_second]])
 
 
-def _size_of_terms(problem: Problem, W: Float[Array, "out in"]) -> float:
-    """‖Σyx‖ + ‖W Σxx‖ + γ: multiplies the weights in every term of the flow."""
+def _size_of_terms(problem: Problem, size: float) -> float:
+    """‖Σyx‖ + ‖Σxx‖·‖weights‖² + γ: multiplies the weights in every term of the flow."""
     task = problem.task
-    return float(np.linalg.norm(task.sigma_yx) + np.linalg.norm(W @ task.sigma_xx) + problem.weight_decay)
+    return float(np.linalg.norm(task.sigma_yx) + np.linalg.norm(task.sigma_xx, 2) * size + problem.weight_decay)
 
 
 def _of_solution(trajectory: Trajectory) -> _Figures:
@@ -168,7 +170,7 @@ def _of_solution(trajectory: Trajectory) -> _Figures:
         start_error = max(_relative(a - b, b) for a, b in zip(first, problem.network.weights, strict=True))
     if trajectory.pushed:
         drift = start_error = None  # the start was moved off the separatrix, on request
-    return residual, drift, start_error, _semigroup(solution, times)
+    return residual, drift, start_error, _semigroup(solution, times), _agreement(problem, solution, chosen)
 
 
 def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float]:
@@ -179,7 +181,7 @@ def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float
     residual = drift = 0.0
     for G in grams:
         value, slope = G.real, G.imag / h
-        size = max(eta1, eta2) * _size_of_terms(problem, value[d_in:, :d_in]) * np.linalg.norm(value)
+        size = max(eta1, eta2) * _size_of_terms(problem, float(np.linalg.norm(value))) * np.linalg.norm(value)
         residual = max(residual, _ratio(np.linalg.norm(slope - _gram_velocity(problem, value)), size))
         V = k[:, None] * value * k  # Vᵀ J V = λV is the conserved D = λI, seen from outside the hidden layer
         drift = max(drift, _ratio(np.linalg.norm(V @ (J[:, None] * V) - lam * V), np.linalg.norm(V) ** 2))
@@ -190,7 +192,7 @@ def _weight_evidence(problem: Problem, layers: list[Any], h: float) -> tuple[flo
     residual = 0.0
     for i in range(len(layers[0])):
         value, slope = [W[i].real for W in layers], [W[i].imag / h for W in layers]
-        size = max(problem.rates) * _size_of_terms(problem, product(value))
+        size = max(problem.rates) * _size_of_terms(problem, float(np.linalg.norm(product(value))))
         for want, got, W in zip(velocity(problem, value), slope, value, strict=True):
             norms = [max(float(np.linalg.norm(V, 2)), 1e-300) for V in value]
             others = math.prod(norms) / max(float(np.linalg.norm(W, 2)), 1e-300)
@@ -201,14 +203,14 @@ def _weight_evidence(problem: Problem, layers: list[Any], h: float) -> tuple[flo
 def _of_samples(trajectory: Trajectory) -> _Figures:
     problem = trajectory.problem
     if not trajectory.knows("weights"):
-        return None, None, None, None
+        return None, None, None, None, None
     layers = [np.asarray(W, dtype=float) for W in trajectory.weights]
     times = np.asarray(trajectory.times, dtype=float)
     given = problem.network.weights
     start_error = None
     if times[0] == 0:
         start_error = max(_relative(W[0] - W0, W0) for W, W0 in zip(layers, given, strict=True))
-    return _defect(problem, layers, times), _drift(problem, layers), start_error, None
+    return _defect(problem, layers, times), _drift(problem, layers), start_error, None, None
 
 
 def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> float | None:
@@ -248,6 +250,20 @@ def _drift(problem: Problem, layers: list[Any]) -> float | None:
             change = np.diagonal(change, axis1=1, axis2=2)[:, :, None]
         worst = max(worst, float(np.max(np.linalg.norm(change, axis=(1, 2)) / np.maximum(size, 1e-300))))
     return None if problem.weight_decay else worst
+
+
+def _agreement(problem: Problem, solution: Any, times: Float[Array, " T"]) -> float:
+    state, d_in = solution.analytic(times), problem.task.d_in
+    if "gram" in state:
+        function = state["gram"][:, d_in:, :d_in]
+        worst = _relative(solution.gram(times) - state["gram"], state["gram"])
+    else:
+        function, worst = product(state["weights"]), 0.0
+    task, start = problem.task, problem.network.function
+    size = np.linalg.norm(function) + np.linalg.norm(task.target) + np.linalg.norm(start)
+    losses = np.linalg.norm(task.loss(function)) + task.loss(start)
+    worst = max(worst, _ratio(np.linalg.norm(solution.function(times) - function), size))
+    return max(worst, _ratio(np.linalg.norm(solution.loss(times) - task.loss(function)), losses))
 
 
 def _semigroup(solution: Any, times: Float[Array, " T"]) -> float | None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
 from lazyrich.networks import Network
@@ -74,22 +73,22 @@ class Trajectory:
         self._parts = dict(parts)
 
     @property
-    def function(self) -> Float[Array, "T out in"]:
+    def function(self) -> Any:  # (T, d_out, d_in)
         """The input–output map W_L…W_1 at each time."""
         return self._part("function")
 
     @property
-    def loss(self) -> Float[Array, " T"]:
+    def loss(self) -> Any:  # (T,)
         """½ mean‖y − ŷ‖² (or the sum) at each time, without the weight decay term."""
         return self._part("loss")
 
     @property
-    def gram(self) -> Float[Array, "T n n"]:
+    def gram(self) -> Any:  # (T, n, n)
         """QQᵀ of a two-layer linear network: [[W1ᵀW1, (W2W1)ᵀ], [W2W1, W2W2ᵀ]]."""
         return self._part("gram")
 
     @property
-    def weights(self) -> list[Float[Array, "T out in"]]:
+    def weights(self) -> list[Any]:  # per layer (T, out, in)
         """The weights of each layer at each time, in the given hidden basis."""
         return self._part("weights")
 

@@ -71,7 +71,7 @@ class Evaluation:
         step = max(1, _CHUNK // max(self.size, 1))
         pieces = []
         for i in range(0, t.shape[0], step):
-            Y, A = self.factors(t[i : i + step])
+            Y, A = self.factors(t[i : min(i + step, t.shape[0])])
             Y = self.O @ Y
             right = self.xp.matrix_transpose(Y[:, columns, :])
             pieces.append(Y[:, rows, :] @ self._solve(A, right))

@@ -144,7 +144,9 @@ def grade(
 
 def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     """The same problem from another state, given in the eigenbasis of F."""
-    L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, np.zeros(len(P)), 0.0)
+    cutoff = np.zeros(len(P))
+    cutoff[graded.missed] = np.inf  # what was missed stays missed
+    L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, cutoff, 0.0)
     return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, graded.balance, graded.decay)
 
 

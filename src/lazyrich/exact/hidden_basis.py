@@ -22,7 +22,8 @@ __all__ = ["follow"]
 
 _HALVINGS = 3
 _TOLERANCE = 1e-12  # on Ω, per step
-_REACH = 5.0  # largest w⁺·H: S is conditioned by e^{2wH}
+_REACH = 100.0  # largest w⁺·H: nothing overflows
+_CONDITION = 1e4  # largest condition number of S
 
 
 def follow(graded: Graded, times: Float[Array, " T"]) -> Float[Array, "T n h"]:
@@ -45,6 +46,7 @@ class _State:
         self.P, self.w, self.now, self.H = graded.L.copy(), graded.spectrum.w.copy(), 0.0, np.inf
         self.settled = np.zeros((n, k))  # rows set aside, in the full hidden basis
         self.active, self.frame = np.arange(n), np.eye(k)  # remaining rows, and hidden directions as rows
+        self.graded = graded
 
     def rows(self) -> Float[Array, "n k"]:
         full = self.settled.copy()
@@ -66,8 +68,18 @@ class _State:
             self.P, self.now = moved, self.now + length
             if length == self.H or factor < 1:
                 self.H = length * min(4.0, max(0.2, factor))
+            self._hold_missed()
             self._set_aside(_settled(self.P, self.w))
         self.now = t
+
+    def _hold_missed(self) -> None:
+        """A row on the separatrix stays made of those above it, P_i = Σ c_j e^{(w_i − w_j)t} P_j."""
+        graded = self.graded
+        for i in graded.missed[np.isin(graded.missed, self.active)]:
+            above = graded.pivots[graded.pivots < i]
+            c = np.linalg.solve(graded.L[above, : len(above)].T, graded.L[i, : len(above)])
+            weight = c * np.exp((graded.spectrum.w[i] - graded.spectrum.w[above]) * self.now)
+            self.P[self.active == i] = weight @ self.rows()[above] @ self.frame.T
 
     def _set_aside(self, rows: int) -> None:
         if rows == 0:
@@ -81,6 +93,8 @@ class _State:
 def _step(P: Float[Array, "n k"], w: Float[Array, " n"], H: float) -> tuple[Float[Array, "n k"], float]:
     """One extrapolated step, and the size of its last correction to Ω."""
     values, vectors = _gram_of_growth(P, w, H)
+    if values.max() > _CONDITION * values.min():
+        return P, np.inf
     root, inverse_root = (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
     table = [np.eye(len(values))]
     error = np.inf
