@@ -90,7 +90,7 @@ $(VENV)/.made:
 	exit 1
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
-	@$(PIP) --editable '.[engines,figures]'
+	@$(PIP) --editable '.[engines,figures,files]'
 	@touch $@
 
 # All that the demo and the wheel need is in here too.

@@ -118,9 +118,14 @@ def test_a_mistyped_command_is_one_sentence(capsys, arguments, says):
         ("--network balanced.npz --data data.npz --rates 1,-1", "rates must be above 0"),
         ("--network balanced.npz --data data.npz --weight-decay -1", "weight_decay must be at least 0"),
         ("--network balanced.npz --data data.npz --weight-decay nan", "weight_decay must be finite"),
-        ("--network balanced.npz --data data.npz --whiten --horizon -3", "horizon must be above 0, and it is -3."),
+        ("--network balanced.npz --data data.npz --whiten --horizon -3", "--horizon must be above 0, and it is -3."),
         ("--network balanced.npz --data data.npz --whiten --horizon inf", "horizon must be finite"),
-        ("--network balanced.npz --data data.npz --whiten --times 1", "times must be at least 2, and it is 1."),
+        ("--network balanced.npz --data data.npz --whiten --times 1", "--times must be at least 2, and it is 1."),
+        ("--network balanced.npz --data data.npz --times 100000000000", "--times must be at most 100000"),
+        ("--network balanced.npz --data data.npz --rates 1e300,1e300", "rates"),
+        ("--network balanced.npz --sigma-yx sigma.npy --weight-decay 1e308", "the numbers are too large"),
+        ("--network balanced.npz --sigma-yx huge.csv", "1e+308"),
+        ("--network balanced.npz --sigma-yx sigma.npy --figure none/a.png", "the folder none does not exist"),
         ("--network balanced.npz --sigma-yx sigma.npy --whiten", "--whiten goes with --data"),
         ("--network balanced.npz --data data.npz --figure data.csv/a.png", "data.csv/a.png cannot be written"),
         ("--network balanced.npz --data data.npz --figure a.jpeg", "a.jpeg must end in .png, .pdf, .svg"),
@@ -129,6 +134,7 @@ def test_a_mistyped_command_is_one_sentence(capsys, arguments, says):
     ],
 )
 def test_bad_input_is_one_sentence(capsys, folder, arguments, says):
+    np.savetxt("huge.csv", 1e308 * np.eye(3, 4), delimiter=",")
     np.savez("biases.npz", W1=np.ones((3, 4)), b1=np.ones(3))
     data = np.load("data.npz")
     np.savez("flat.npz", inputs=data["inputs"] * [1, 1, 1, 0], targets=data["targets"])
@@ -150,6 +156,26 @@ def test_a_missing_extra_is_one_sentence(capsys, folder, monkeypatch):
     status, out, err = answer(capsys, *inexact, "--no-figure", "--json")
     assert (status, out, err.count("\n")) == (2, "", 1) and "pip install 'lazyrich[engines]'" in err
     assert answer(capsys, *exact, "--no-figure")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [np.linalg.LinAlgError("it\ndid not converge."), OverflowError(), ZeroDivisionError(), FloatingPointError("x")]
+    + [ArithmeticError(), MemoryError()],
+)
+def test_what_arithmetic_cannot_do_is_one_sentence(capsys, folder, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("lazyrich.cli.predict.Problem", fail)
+    status, out, err = answer(capsys, "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("lazyrich: the numbers are too large, too small or too many for this: ")
+
+
+def test_a_bad_horizon_is_told_before_anything_is_printed(capsys, folder):
+    arguments = ("predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy", "--horizon", "-3")
+    assert answer(capsys, *arguments) == (2, "", "lazyrich: --horizon must be above 0, and it is -3.\n")
 
 
 def test_an_interrupt_is_quiet(capsys, folder, monkeypatch):
@@ -207,20 +233,31 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     np.testing.assert_allclose(told["prediction"]["loss"], expected, rtol=1e-6)
     status, out, err = answer(capsys, *arguments, "--figure", "flow.svg")
     assert (status, err) == (0, "")
-    assert "by the gradient flow, integrated" in out and "--whiten would" in out and "exact (" not in out
+    assert "by the gradient flow, integrated" in out and "--whiten" not in out and "exact (" not in out
+    assert out.count("it needs whitened inputs") == 1 + out.count("method modes            no: it needs whitened")
     drawn = (folder / "flow.svg").read_text()
     assert "<svg" in drawn and "gradient flow, integrated" in drawn and "exact" not in drawn
 
 
+def test_whitening_is_advised_where_it_helps(capsys, folder):
+    advice = "On whitened inputs (--whiten) the method riccati would apply."
+    balanced, gaussian = (
+        answer(capsys, "predict", "--network", f"{name}.npz", "--data", "data.npz", "--no-figure", "--horizon", "1")[1]
+        for name in ("balanced", "gaussian")
+    )
+    assert advice in balanced and "On whitened" not in gaussian
+
+
 def test_predict_reports_in_words(capsys, folder):
+    (folder / "new").mkdir()
     status, out, err = answer(
-        capsys, "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy", "--figure", "new/folder/"
+        capsys, "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy", "--figure", "new/"
     )
     assert (status, err) == (0, "")
     assert "method riccati          applies" in out
     assert "ends in       the global minimum" in out and "Predicted loss, exact (riccati):" in out
-    assert out.rstrip().endswith("Figure: new/folder/lazyrich-predict.png")
-    assert (folder / "new/folder/lazyrich-predict.png").read_bytes().startswith(PNG)
+    assert out.rstrip().endswith("Figure: new/lazyrich-predict.png")
+    assert (folder / "new/lazyrich-predict.png").read_bytes().startswith(PNG)
     rows = [line.split() for line in out.split("(riccati):\n\n")[1].split("\n\n")[0].splitlines()]
     assert rows[0] == ["time", "loss"] and len(rows) == 12
     assert [float(row[1]) for row in rows[1:]] == sorted((float(row[1]) for row in rows[1:]), reverse=True)
@@ -242,6 +279,27 @@ def test_predict_warns_when_the_horizon_is_too_near(capsys, folder):
     arguments = ("predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy", "--no-figure")
     assert "still falling; --horizon 10 looks further" in answer(capsys, *arguments, "--horizon", "1")[1]
     assert "still falling" not in answer(capsys, *arguments)[1]
+    assert "still falling" not in answer(capsys, *arguments, "--weight-decay", "5")[1]  # the loss rises, and is flat
+
+
+@pytest.mark.parametrize(("horizon", "falls"), [(30.0, True), (3000.0, False)])
+def test_an_integrated_curve_that_ends_early_is_told_of(capsys, folder, horizon, falls):
+    """A strong mode makes up nearly all of the fall, and a weak one goes on after it."""
+    np.savetxt("sigma.csv", np.diag([20.0, 0.2]), delimiter=",")
+    np.savez("unequal.npz", W1=np.diag([0.2, 0.1]), W2=np.array([[0.1, 0.01], [0.0, 0.02]]))
+    arguments = ("predict", "--network", "unequal.npz", "--sigma-yx", "sigma.csv", "--no-figure")
+    assert ("still falling" in answer(capsys, *arguments, "--horizon", str(horizon))[1]) is falls
+
+
+def test_modes_of_fate_and_prediction_are_the_same(capsys, folder):
+    """One layer on correlated inputs, where the modes of the best map are not those of Σyx."""
+    np.savez("shallow.npz", W=np.full((3, 4), 0.1))
+    arguments = ("predict", "--network", "shallow.npz", "--data", "data.npz", "--no-figure", "--json")
+    told = document(answer(capsys, *arguments, "--horizon", "1e5", "--times", "2")[1])
+    first, last = told["prediction"]["mode_strengths"]
+    yx, xx, _ = correlations()
+    np.testing.assert_allclose(last, np.linalg.svd(yx @ np.linalg.inv(xx), compute_uv=False), rtol=1e-9)
+    np.testing.assert_allclose(first, [mode["start"] for mode in told["fate"]["modes"]], rtol=1e-9)
 
 
 def test_deep_and_shallow_networks(capsys, folder):
@@ -281,6 +339,26 @@ def test_figures_leave_the_settings_alone_and_fit(folder):
         figure = predict.draw(predict.compute(lr.Problem(task, lr.inits.zero_balanced(0, sizes=sizes, scale=0.1))))
         assert is_whole(figure)
     assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize("count", [4, 8])
+@pytest.mark.parametrize("init", [lr.inits.zero_balanced, lr.inits.gaussian])
+def test_the_legend_stays_in_its_panel_and_half_way_is_exact(rng, count, init):
+    from lazyrich.figures import predict
+
+    problem = lr.Problem(lr.Task.from_correlations(rng.normal(size=(count, count))), init(1, sizes=(count,) * 3))
+    prediction = predict.compute(problem, 20.0, 41)
+    figure = predict.draw(prediction)
+    assert is_whole(figure)
+    axes = figure.axes[1]
+    legend, panel = axes.get_legend().get_window_extent(), axes.get_window_extent()
+    assert panel.x0 < legend.x0 and legend.x1 <= panel.x1 and legend.y1 <= panel.y1
+    top = max(axes.transData.transform((0, line.get_ydata().max()))[1] for line in axes.lines[:-1])
+    assert legend.y0 > top
+    if prediction.fate:
+        marked = axes.lines[-1].get_xdata()
+        seen = marked[np.isfinite(marked)]
+        assert len(seen) and np.isin(seen, prediction.fate.half_times).all()
 
 
 def test_computing_needs_no_matplotlib(folder, monkeypatch):
@@ -390,6 +468,10 @@ def test_a_reader_that_leaves_and_a_terminal_without_greek(folder):
     )
     os.close(write)
     assert (broken.returncode, broken.stderr) == (141, b"")
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *command, "--no-figure"], stderr=subprocess.PIPE, timeout=60, env=ENVIRONMENT
+    )
+    assert (closed.returncode, closed.stderr.count(b"\n")) == (2, 1) and b"standard output is closed" in closed.stderr
 
 
 def test_an_exact_prediction_imports_no_engine(folder):

@@ -184,8 +184,12 @@ def test_data_that_do_not_fit(tmp_path, arrays, says):
     ("text", "says"),
     [
         ("1,2,3\n", "must have 3 columns of inputs and then 2 of targets, as the network has, and there are 3."),
-        ("1;2;3;4;5\n6;7;8;9;1\n", "column 1 of line 2 holds '6;7;8;9;1'"),
-        ("a;b\n1\n", "and there are 1; columns are separated by commas."),
+        ("1;2;3;4;5\n6;7;8;9;1\n", "semicolons in its first line: columns are separated by commas."),
+        ("1,5;2,5\n", "semicolons in its first line: columns are separated by commas."),
+        ("a b\n1\n", "and there are 1; columns are separated by commas."),
+        ("1_0,2,3,4,5\n", "column 1 of line 1 holds '1_0'"),
+        ("1,2,3,4,٥\n", "column 5 of line 1 holds '٥'"),
+        ("1,2,3,4,1e999\n", "column 5 of line 1 holds '1e999'"),
         ("1,2,3,4,5\n1,2,3,4\n", "must have 5 columns in every line, and line 2 has 4"),
         ("1,2,3,4,5\n1,2,,4,5\n", "column 3 of line 2 holds ''"),
         ("a,b,c,d,e\n1,2,nan,4,5\n", "column 3 of line 2 holds 'nan'"),
@@ -343,6 +347,16 @@ def test_code_in_a_header_is_not_run(tmp_path):
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "header", ["{'descr': '<f8', 'shape': (1, 1)" + " " * 20_000 + "}", "{'descr': 7}", "(", "[1]"]
+)
+def test_an_odd_header_is_told_in_our_own_words(tmp_path, header):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("W.npy", npy(header, bytes(8)))
+    message = refusal(read_network_file, tmp_path / "a.npz")
+    assert message == f"W in {tmp_path / 'a.npz'} is damaged: its header is not that of an array of numbers."
+
+
 def test_an_archive_that_unpacks_to_too_much(tmp_path):
     """Refused by what the archive declares, before anything is unpacked."""
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -384,10 +398,14 @@ def test_without_the_safetensors_package(tmp_path, W, monkeypatch):
 
 def test_a_folder_gets_the_default_name(tmp_path):
     assert output_path(tmp_path, "a.png") == tmp_path / "a.png"
-    assert output_path(f"{tmp_path}/new/", "a.png") == tmp_path / "new" / "a.png"
-    assert output_path(tmp_path / "other", "a.png") == tmp_path / "other" / "a.png"
-    assert output_path(tmp_path / "deep" / "b.pdf", "a.png") == tmp_path / "deep" / "b.pdf"
-    assert (tmp_path / "deep").is_dir()
+    assert output_path(f"{tmp_path}/", "a.png") == tmp_path / "a.png"
+    assert output_path(tmp_path / "b.pdf", "a.png") == tmp_path / "b.pdf"
+
+
+@pytest.mark.parametrize("given", ["new/", "new", "new/b.pdf"])
+def test_folders_are_not_made(tmp_path, given):
+    assert f"the folder {tmp_path / 'new'} does not exist" in refusal(output_path, f"{tmp_path}/{given}", "a.png")
+    assert not os.listdir(tmp_path)
 
 
 def test_places_where_nothing_can_be_written(tmp_path, monkeypatch):

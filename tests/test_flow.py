@@ -191,8 +191,17 @@ class TestHowItEnds:
         with pytest.raises(RuntimeError, match=r"flow reached none of the times: stopped at t = .* after 500 steps"):
             flow(problem, [1e9], max_steps=500)
 
+    @pytest.mark.parametrize(("rate", "scale", "end"), [(1e4, 0.1, 0.01), (1.0, 100.0, 1e-3), (1e-9, 0.1, 1e11)])
+    def test_a_first_step_that_overflows_is_not_the_end(self, rate, scale, end):
+        """Rates and weights set the unit of time, and no step is right in all units."""
+        task = lr.Task.from_correlations(np.eye(3, 4) * [[2.0], [1.0], [0.3]])
+        problem = lr.Problem(task, lr.inits.gaussian(0, sizes=SIZES[2], scale=scale), rates=(rate, rate))
+        traj = flow(problem, [0.0, end])
+        assert traj.status == "complete"
+        assert worst(traj.weights, oracle(problem, traj.times)) < 1e-7
+
     def test_numbers_that_overflow(self):
-        problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([1e160 * np.eye(2)] * 2))
+        problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([1e49 * np.eye(2)] * 4))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             traj = flow(problem, [0.0, 1.0])

@@ -320,8 +320,8 @@ SENTENCES = {
     r"^perturbation must be below 1, a fraction of the weights, and it is 1": lambda: solve(
         on_separatrix="perturb", perturbation=1
     ),
-    r"^on_separatrix='perturb' works with the method riccati, and this problem is solved by modes": lambda: solve(
-        of=problem(start=aligned()), on_separatrix="perturb"
+    r"^on_separatrix='perturb' works with the method riccati, and method is 'modes'": lambda: solve(
+        of=problem(start=aligned()), on_separatrix="perturb", method="modes"
     ),
     r"^device_arrays works with the method riccati, and this problem is solved by modes": lambda: solve(
         np.ones(2), of=problem(start=aligned()), device_arrays=True

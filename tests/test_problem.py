@@ -138,7 +138,7 @@ class TestAligned:
         task = lr.Task.from_correlations(np.diag([2.0, 1.0]))
         turn = np.array([[np.cos(1e-5), -np.sin(1e-5)], [np.sin(1e-5), np.cos(1e-5)]])
         facts = facts_of(task, [np.diag([1.0, 0.5]) @ turn.T, np.diag([1.0, 0.5])])
-        assert not facts.aligned and 1e-6 < facts.alignment_error < 1e-5
+        assert not facts.aligned and 1e-5 < facts.alignment_error < 3e-5  # relative to the two modes it couples
         assert f"coupled by {facts.alignment_error:.2g}" in facts.methods["modes"]
 
     @pytest.mark.parametrize("kind", ["identity", "orthogonal", "one pair equal"])
@@ -296,7 +296,7 @@ REFUSALS = {
         (5, 6, 4),
         {"weight_decay": 0.1, "rates": (1.0, 2.0)},
         "riccati",
-        r"layers with W2ᵀW2 − W1W1ᵀ = λI, and these are off by 0\.\d+ of their size",
+        r"layers with η1 W2ᵀW2 − η2 W1W1ᵀ \(η: layer rates\) = λI, and these are off by 0\.\d+ of their size",
     ),
 }
 

@@ -116,6 +116,8 @@ def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
     widths = tuple(count("each of sizes", n) for n in value)
     if len(widths) < 2:
         raise InvalidInput(f"sizes must name input and output at least, such as (8, 14, 8), and it is {widths}.")
+    if max(widths) > 10**6:
+        raise InvalidInput(f"sizes must be at most a million each, and the largest is {max(widths)}.")
     if depth is not None and len(widths) != depth + 1:
         raise InvalidInput(f"sizes must name {depth + 1} widths (input, hidden, output), and it is {widths}.")
     return widths
@@ -148,6 +150,10 @@ def as_rates(value: Any, depth: int) -> tuple[float, ...]:
         raise InvalidInput(f"rates must hold one number per layer ({depth}), and it has shape {rates.shape}.")
     if rates.min() <= 0:
         raise InvalidInput(f"rates must be above 0, and the least is {rates.min():g}.")
+    if rates.min() < 1e-50 or rates.max() > 1e50:
+        raise InvalidInput(
+            f"rates must lie between 1e-50 and 1e50, and they go from {rates.min():g} to {rates.max():g}."
+        )
     return tuple(float(rate) for rate in rates)
 
 
@@ -165,8 +171,8 @@ def as_rng(value: Rng) -> np.random.Generator:
 
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """One of the named options; a near miss is suggested."""
-    if value in options:
-        return str(value)
+    if isinstance(value, str) and value in options:
+        return value
     close = difflib.get_close_matches(str(value).lower(), options, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise InvalidInput(f"{name} must be one of {', '.join(map(repr, options))}, and it is {value!r}{hint}.")

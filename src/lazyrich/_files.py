@@ -36,8 +36,10 @@ __all__ = [
 LARGEST = 2 * 2**30  # bytes of numbers in one file
 LARGEST_TEXT = 2**28  # bytes of a CSV file: 2 GiB of text would take minutes to read
 
+_BY_COMMAS = "columns are separated by commas"
 _DATA_KEYS = (("inputs", "targets"), ("X", "Y"), ("x", "y"))
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # float() takes 1_000 and other digits too
 _NAMELESS_LAYERS = 8  # more layers than this, without numbers in their names, must be named in order
 
 
@@ -75,7 +77,7 @@ def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array
     if path.suffix.lower() == ".csv":
         table = arrays["table"]
         if table.shape[1] != d_in + d_out:
-            hint = "; columns are separated by commas" if table.shape[1] == 1 else ""
+            hint = f"; {_BY_COMMAS}" if table.shape[1] == 1 else ""
             raise InvalidInput(
                 f"{path} must have {d_in} columns of inputs and then {d_out} of targets, as the network "
                 f"has, and there are {table.shape[1]}{hint}."
@@ -109,12 +111,13 @@ def read_matrix_file(path: str | Path) -> Float[Array, "out in"]:
 
 
 def output_path(given: str | Path, default_name: str) -> Path:
-    """The file to write: `given`, or `default_name` in it if it is a folder. Folders are made."""
+    """The file to write: `given`, or `default_name` in it if it is a folder. Folders must exist."""
     text, path = os.fspath(given), Path(given)
     try:
         if path.is_dir() or text.endswith(("/", os.sep)) or not path.suffix:
             path = path / default_name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            raise InvalidInput(f"{path} cannot be written: the folder {path.parent} does not exist.")
         if path.is_dir():
             raise InvalidInput(f"{path} is a folder, and a file would be written there.")
     except OSError as error:
@@ -210,7 +213,10 @@ def _array_of(stream: Any, size: int, name: str) -> Array:
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in header:
         raise InvalidInput(f"{name} must hold real numbers, and it is a table of named fields.")
-    shape, _, dtype = header[version](stream)
+    try:
+        shape, _, dtype = header[version](stream)
+    except Exception:  # NumPy says it in several sentences, with advice to unpickle
+        raise InvalidInput(f"{name} is damaged: its header is not that of an array of numbers.") from None
     if dtype.hasobject:
         raise InvalidInput(f"{name} holds pickled Python objects, which are never opened here: save plain numbers.")
     if dtype.kind not in "fiub":
@@ -248,6 +254,8 @@ def _read_csv(path: Path) -> dict[str, Array]:
             if not any(cell.strip() for cell in cells):
                 continue
             if not columns:
+                if any(";" in cell for cell in cells):
+                    raise InvalidInput(f"{path} has semicolons in its first line: {_BY_COMMAS}.")
                 columns, names = len(cells), not any(_is_number(cell) for cell in cells)
                 if names:
                     continue
@@ -256,7 +264,7 @@ def _read_csv(path: Path) -> dict[str, Array]:
                     f"{path} must have {columns} columns in every line, and line {reader.line_num} has {len(cells)}."
                 )
             for position, cell in enumerate(cells, start=1):
-                if not _is_number(cell) or not math.isfinite(float(cell)):
+                if not _NUMBER.fullmatch(cell.strip()) or not math.isfinite(float(cell)):
                     raise InvalidInput(
                         f"{path} must hold finite numbers, and column {position} of line {reader.line_num} "
                         f"holds {cell.strip()[:40]!r}."

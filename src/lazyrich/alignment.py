@@ -9,11 +9,13 @@ coincide, U and V are free up to a rotation, and the one that fits the start is 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.networks.network import product
 
 __all__ = ["Alignment", "align", "equal_groups"]
 
@@ -37,16 +39,17 @@ class Alignment:
 def align(
     sigma_yx: Float[Array, "out in"],
     sigma_xx: Float[Array, "in in"],
-    W: Float[Array, "out in"],
-    G1: Float[Array, "in in"],
-    G2: Float[Array, "out out"],
+    layers: Sequence[Array],
+    eps: float = _EPS,
 ) -> Alignment:
-    """The singular basis of Σyx that fits W = W2W1, G1 = W1ᵀW1 and G2 = W2W2ᵀ best, and how well it does."""
+    """The singular basis of Σyx that fits the layers of a linear network best, and how well it does."""
+    first, last, below = layers[0], layers[-1], product(layers[:-1]) if len(layers) > 1 else np.eye(sigma_yx.shape[1])
     U, s, Vt = np.linalg.svd(sigma_yx)
     V = Vt.T
     s = np.where(s > max(sigma_yx.shape) * _EPS * s[0], s, 0.0)
     rank = int(np.count_nonzero(s))
-    unit = [M / size if (size := np.linalg.norm(M)) else M for M in (W, G1, G2, sigma_xx)]
+    W = last @ below
+    unit = [M / size if (size := np.linalg.norm(M)) else M for M in (W, first.T @ first, last @ last.T, sigma_xx)]
     for group in equal_groups(s[:rank]):
         if group.stop - group.start > 1:
             u, v = U[:, group], V[:, group]
@@ -59,13 +62,17 @@ def align(
     if rank < max(U.shape[0], V.shape[0]):  # unlearned directions: left and right turn independently
         left, _, rightt = np.linalg.svd(U[:, rank:].T @ W @ V[:, rank:])
         U[:, rank:], V[:, rank:] = U[:, rank:] @ left, V[:, rank:] @ rightt.T
-    A, g1, g2, x = U.T @ W @ V, V.T @ G1 @ V, U.T @ G2 @ U, V.T @ sigma_xx @ V
+    P, Q, x = first @ V, U.T @ last, V.T @ sigma_xx @ V
+    A, g1, g2 = Q @ (below @ V), P.T @ P, Q @ Q.T  # in this order small modes keep their digits
     m = len(s)
     a = np.diag(A).copy()
     inert = (s == 0) & (np.abs(a) <= 64 * _EPS * max(np.abs(a).max(), 0.0))
-    sizes = [float(np.linalg.norm(M)) for M in (A, g1, g2, x)]
-    sizes[0] = max(sizes[0], float(np.sqrt(sizes[1] * sizes[2])))  # where q ⟂ p, A is rounding
-    error = max(_off_diagonal(M, inert, size) for M, size in zip((A, g1, g2, x), sizes, strict=True))
+    error = max(
+        _coupling(A, np.diag(g2), np.diag(g1), inert, eps),
+        _coupling(g1, np.diag(g1), np.diag(g1), inert, eps),
+        _coupling(g2, np.diag(g2), np.diag(g2), inert, eps),
+        _coupling(x, np.full(len(x), np.abs(x).max()), np.full(len(x), np.abs(x).max()), inert, _EPS),
+    )
     d = np.diag(x)[:m].copy()
     d[d <= 16 * len(x) * _EPS * np.abs(d).max(initial=0.0)] = 0.0  # inputs that never come
     return Alignment(U, V, s, a, d, np.diag(g1)[:m].copy(), np.diag(g2)[:m].copy(), error)
@@ -80,10 +87,20 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
     return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
 
 
-def _off_diagonal(M: Float[Array, "n n2"], inert: Array, size: float) -> float:
-    """Largest coupling between two modes of which one at least moves, relative to `size`."""
-    if size == 0:
-        return 0.0
+def _coupling(
+    M: Float[Array, "n n2"], left: Float[Array, " n"], right: Float[Array, " n2"], inert: Array, eps: float
+) -> float:
+    """Largest coupling between two modes of which one at least moves, relative to the sizes of the two.
+
+    Relative to the largest mode it would not do: a small mode may grow, and its couplings with it. What rounding in the
+    large modes leaves in the small ones is taken off.
+    """
     rows, columns = (np.pad(~inert, (0, n - len(inert))) for n in M.shape)
     coupled = (rows[:, None] | columns[None, :]) & (np.eye(*M.shape) == 0)
-    return float(np.abs(M[coupled]).max() / size) if coupled.any() else 0.0
+    left, right = np.sqrt(np.abs(left)), np.sqrt(np.abs(right))
+    least = 64 * eps * max(left.max(initial=0.0), right.max(initial=0.0))  # what a mode of strength zero looks like
+    left, right = np.maximum(left, least), np.maximum(right, least)
+    rounding = least * np.maximum(left[:, None], right)
+    excess = np.where(coupled, np.maximum(np.abs(M) - rounding, 0.0), 0.0)
+    size = left[:, None] * right
+    return float(np.max(np.where(excess > 0, excess / np.where(size > 0, size, 1e-300), 0.0), initial=0.0))

@@ -54,7 +54,7 @@ class Certificate:
     def worst(self) -> float:
         """The largest of the figures."""
         figures = (self.residual, self.drift, self.start_error, self.semigroup, self.agreement)
-        return max((x for x in figures if x is not None), default=float("nan"))
+        return float(np.max([x for x in figures if x is not None] or [np.nan]))  # of NumPy: NaN is the worst of all
 
     @property
     def exact(self) -> bool:
@@ -155,7 +155,10 @@ def _of_solution(trajectory: Trajectory) -> _Figures:
     assert solution is not None
     times = np.asarray(trajectory.times, dtype=float)
     chosen = times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))]
-    h = 1e-30 * max(float(chosen.max()), 1e-3)
+    h = 1e-30 / (
+        max(problem.rates)
+        * _size_of_terms(problem, sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights))
+    )
     state = solution.analytic(chosen + 1j * h)
     drift: float | None
     start_error: float | None
@@ -170,7 +173,7 @@ def _of_solution(trajectory: Trajectory) -> _Figures:
         start_error = max(_relative(a - b, b) for a, b in zip(first, problem.network.weights, strict=True))
     if trajectory.pushed:
         drift = start_error = None  # the start was moved off the separatrix, on request
-    return residual, drift, start_error, _semigroup(solution, times), _agreement(problem, solution, chosen)
+    return residual, drift, start_error, _semigroup(problem, solution, times), _agreement(problem, solution, chosen)
 
 
 def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float]:
@@ -229,7 +232,8 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
         run = solve_ivp(
             slope, (times[i], times[i + 1]), flat[i], "DOP853", rtol=1e-11, atol=1e-14 * np.abs(flat[i]).max()
         )
-        worst = max(worst, _ratio(np.linalg.norm(run.y[:, -1] - flat[i + 1]), movement[i]))
+        moved = max(movement[i], 1e-6 * float(np.linalg.norm(flat[i])))  # at rest, rounding is all that moves
+        worst = max(worst, _ratio(np.linalg.norm(run.y[:, -1] - flat[i + 1]), moved))
     return worst
 
 
@@ -248,7 +252,7 @@ def _drift(problem: Problem, layers: list[Any]) -> float | None:
         change = D - D[0]
         if kind != "linear":
             change = np.diagonal(change, axis1=1, axis2=2)[:, :, None]
-        worst = max(worst, float(np.max(np.linalg.norm(change, axis=(1, 2)) / np.maximum(size, 1e-300))))
+        worst = max(worst, _ratio(np.max(np.linalg.norm(change, axis=(1, 2))), np.max(size)))
     return None if problem.weight_decay else worst
 
 
@@ -266,14 +270,17 @@ def _agreement(problem: Problem, solution: Any, times: Float[Array, " T"]) -> fl
     return max(worst, _ratio(np.linalg.norm(solution.loss(times) - task.loss(function)), losses))
 
 
-def _semigroup(solution: Any, times: Float[Array, " T"]) -> float | None:
+def _semigroup(problem: Problem, solution: Any, times: Float[Array, " T"]) -> float | None:
+    """Relative to the state, which is larger than the function where the layers are of unequal size."""
     end = float(times[-1])
     if end == 0:
         return None
     middle = end / 2
-    through = solution.function(np.array([end]))[0]
-    resumed = solution.restarted(middle).function(np.array([end - middle]))[0]
-    return _relative(resumed - through, through)
+    restarted, name = solution.restarted(middle), "gram" if hasattr(solution, "gram") else "function"
+    through = getattr(solution, name)(np.array([end]))[0]
+    resumed = getattr(restarted, name)(np.array([end - middle]))[0]
+    size = np.linalg.norm(through) + np.linalg.norm(problem.task.target) + np.linalg.norm(problem.network.function)
+    return _ratio(np.linalg.norm(resumed - through), size)
 
 
 def _relative(difference: Array, reference: Array) -> float:

@@ -184,6 +184,11 @@ def _compiled(names: tuple[str, ...], max_steps: int) -> Any:
     def seen(_: Any, weights: Any, equation: _Equation) -> Any:
         return _engines.observe(jax.numpy, _turned(weights, equation.U.T, equation.V.T), names, equation.fit)
 
+    def error_norm(error: Any) -> Any:
+        """Infinite for a step that overflows: the controller then tries a smaller one, and after nan it could not."""
+        squares = sum((part**2).sum() for part in error) / sum(part.size for part in error)
+        return jax.numpy.where(jax.numpy.isnan(squares), jax.numpy.inf, jax.numpy.sqrt(squares))
+
     def advance(weights: Any, now: Any, stops: Any, equation: _Equation, rtol: Any, atol: Any) -> Any:
         records, end = diffrax.SubSaveAt(ts=stops, fn=seen), diffrax.SubSaveAt(t1=True)
         run = diffrax.diffeqsolve(
@@ -195,7 +200,7 @@ def _compiled(names: tuple[str, ...], max_steps: int) -> Any:
             y0=weights,
             args=equation,
             saveat=diffrax.SaveAt(subs={"records": records, "end": end}),
-            stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol),
+            stepsize_controller=diffrax.PIDController(rtol=rtol, atol=atol, norm=error_norm),
             max_steps=max_steps,
             throw=False,
         )

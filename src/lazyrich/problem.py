@@ -202,9 +202,7 @@ class Problem:
     @cached_property
     def alignment(self) -> Alignment:
         """The task's singular basis, turned within equal singular values towards the start."""
-        first, last = self.network.weights[0], self.network.weights[-1]
-        W = product(self.network.weights)
-        return align(self.task.sigma_yx, self.task.sigma_xx, W, first.T @ first, last @ last.T)
+        return align(self.task.sigma_yx, self.task.sigma_xx, self.network.weights, self.network.eps)
 
     @cached_property
     def canonical(self) -> Canonical:

@@ -47,10 +47,12 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
-    chosen = _choose(problem, method)
-    push = _push(chosen, on_separatrix, perturbation)
+    push = _push(on_separatrix, perturbation)
+    chosen = _choose(problem, "riccati" if push and method is None else method)
+    if push and chosen != "riccati":
+        raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and method is {chosen!r}.")
     solution: Any = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
-    about: dict[str, Any] = {"notes": _notes(problem, solution), "pushed": push}
+    about: dict[str, Any] = {"notes": _notes(problem, solution, push), "pushed": push}
     if device_arrays:
         if chosen != "riccati":
             raise InvalidInput(f"device_arrays works with the method riccati, and this problem is solved by {chosen}.")
@@ -91,31 +93,32 @@ def _advice(problem: Problem) -> str:
     return "lr.descend(problem, rate=…, steps=…) trains this network step by step."
 
 
-def _push(method: str, on_separatrix: str, perturbation: float) -> float:
+def _push(on_separatrix: str, perturbation: float) -> float:
     if _check.choice("on_separatrix", on_separatrix, ("stay", "perturb")) == "stay":
         return 0.0
-    if method != "riccati":
-        raise InvalidInput(
-            f"on_separatrix='perturb' works with the method riccati, and this problem is solved by {method}."
-        )
     size = _check.positive("perturbation", perturbation)
     if size >= 1:
         raise InvalidInput(f"perturbation must be below 1, a fraction of the weights, and it is {size:g}.")
     return size
 
 
-def _notes(problem: Problem, solution: Any) -> tuple[str, ...]:
+def _notes(problem: Problem, solution: Any, push: float) -> tuple[str, ...]:
     """What a reader should know before using the numbers: separatrix and precision."""
     notes, facts = [], problem.facts
     on_it = "the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
-    if isinstance(solution, Riccati):
+    if push:
+        notes.append(
+            f"a start on the separatrix was moved off it by {push:g} of the weights; it is balanced only up to that,"
+            " so the escape may come earlier or later than that of a real network, by about 1/s"
+        )
+    elif isinstance(solution, Riccati):
         distance = solution.graded.separatrix_distance
         if len(solution.graded.missed):
             notes.append(f"{on_it}, on_separatrix='perturb' shows the escape")
         elif 0 < distance < 1e-4:
             notes.append(
                 f"the start is close to the separatrix (distance {distance:.1e}):"
-                f" expect a relative error near {np.finfo(float).eps / distance:.0e}"
+                f" expect a relative error of up to {np.finfo(float).eps / distance**2:.0e} where it passes the saddle"
             )
     elif isinstance(solution, Modes | DeepModes) and solution.separatrix_distance() == 0.0:
         notes.append(on_it)

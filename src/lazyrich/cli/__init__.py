@@ -10,9 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
+
+import numpy as np
 
 from lazyrich import __version__
 from lazyrich._check import InvalidInput
@@ -21,6 +24,8 @@ from lazyrich.solve import NoExactSolution
 __all__ = ["main"]
 
 _COMMANDS = ("demo", "predict")
+#: What arithmetic raises when numbers are beyond it. `ArithmeticError`: overflow, division by zero and the like.
+_BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 
 
@@ -36,8 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal without Greek letters gets question marks, not a traceback
             stream.reconfigure(errors="replace")
+    if sys.stdout is None:  # `lazyrich … >&-`
+        return _refuse("standard output is closed, and results are written there")
     try:
-        status = _run(arguments)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # overflow ends in one sentence below
+            status = _run(arguments)
         sys.stdout.flush()  # here, where a reader that has left can still be dealt with
         return status
     except KeyboardInterrupt:
@@ -46,9 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except (InvalidInput, NoExactSolution, ImportError, OSError) as error:
-        sentence = " ".join(str(error).split()).rstrip(".")
-        print(f"lazyrich: {sentence}.", file=sys.stderr)
-        return _BAD_INPUT
+        return _refuse(str(error))
+    except _BEYOND_ARITHMETIC as error:
+        return _refuse(f"the numbers are too large, too small or too many for this: {error or type(error).__name__}")
+
+
+def _refuse(reason: str) -> int:
+    if sys.stderr is not None:
+        print(f"lazyrich: {' '.join(reason.split()).rstrip('.')}.", file=sys.stderr)
+    return _BAD_INPUT
 
 
 def _run(arguments: Sequence[str] | None) -> int:

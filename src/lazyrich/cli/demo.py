@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
 
 HELP = "a semantic hierarchy learned from three starts: a table and a figure"
-EXAMPLE = "lazyrich demo --out figures/"
+EXAMPLE = "lazyrich demo --out demo.pdf"
 
 _FIGURE = "lazyrich-demo.png"
 _DESCRIPTION = """\

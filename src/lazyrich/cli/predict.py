@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import read_data_file, read_matrix_file, read_network_file
 from lazyrich.cli._output import facts_as_dict, json_document, table
@@ -28,6 +28,7 @@ Which theorems apply to a linear network and a task, which modes it will learn a
 the predicted loss curve, and a figure. Time is learning rate × steps."""
 _FIGURE = "lazyrich-predict.png"
 _ROWS = 11  # of the loss table
+_MOST_TIMES = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--data",
         metavar="FILE",
-        help=".npz with inputs and targets, or .csv with the columns of both; rows are samples",
+        help=".npz with inputs and targets (or X and Y, or x and y), or .csv with the columns of both, inputs first; "
+        "rows are samples",
     )
     what.add_argument(
         "--sigma-yx",
@@ -66,13 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=201,
-        help="number of times to predict (default: %(default)s)",
+        help=f"number of times to predict, 2 to {_MOST_TIMES} (default: %(default)s)",
     )
     add(
         "--figure",
         metavar="PATH",
         default=_FIGURE,
-        help="figure to write, or folder for it (default: %(default)s)",
+        help="figure to write, or existing folder for it (default: %(default)s)",
     )
     add("--no-figure", action="store_true", help="write none; matplotlib is not needed then")
     add("--json", action="store_true", help="print one JSON document instead of text")
@@ -81,11 +83,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from lazyrich.figures import predict, style
 
+    horizon = None if arguments.horizon is None else _check.positive("--horizon", arguments.horizon)
+    count = _check.count("--times", arguments.times, least=2)
+    if count > _MOST_TIMES:
+        raise InvalidInput(f"--times must be at most {_MOST_TIMES}, and it is {count}.")
     path = None if arguments.no_figure else style.figure_path(arguments.figure, _FIGURE)
     problem = _problem(arguments)
     if not arguments.json:
         print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
-    prediction = predict.compute(problem, arguments.horizon, arguments.times)
+    prediction = predict.compute(problem, horizon, count)
     if path:
         style.save(predict.draw(prediction), path)
     if arguments.json:
@@ -142,14 +148,22 @@ def _document(prediction: Prediction) -> dict[str, Any]:
     }
 
 
+def _method_if_whitened(problem: Problem) -> str | None:
+    try:
+        white = problem.task.whitened()
+    except InvalidInput:  # directions without variance
+        return None
+    return Problem(white, problem.network, rates=problem.rates, weight_decay=problem.weight_decay).facts.method
+
+
 def _report(prediction: Prediction) -> str:
     traj, lines = prediction.trajectory, []
     if prediction.fate:
         lines += [str(prediction.fate), "", f"Predicted loss, exact ({traj.method}):"]
     else:
-        lines += [*wrap(f"No fate is known: {prediction.reason}", 100), ""]
-        if not traj.problem.facts.whitened:
-            lines += ["--whiten would train on whitened inputs.", ""]
+        lines += ["No method applies, so no fate is known.", ""]
+        if method := _method_if_whitened(traj.problem):
+            lines += [f"On whitened inputs (--whiten) the method {method} would apply.", ""]
         lines.append("Predicted loss, by the gradient flow, integrated:")
     chosen = np.unique(np.linspace(0, len(traj.times) - 1, _ROWS).astype(int))
     lines += ["", table([{"time": float(traj.times[i]), "loss": float(traj.loss[i])} for i in chosen])]

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._typing import Array, Float
 from lazyrich.problem import Facts, Problem
 
@@ -51,6 +52,7 @@ def refuses(facts: Facts) -> str | None:
 
 def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
     """a(t) of ȧ = L |a|^{2−2/L} (s − a) for L ≥ 3; s, a0 and times broadcast, and times may be complex."""
+    L = _check.count("L", L, least=3)
     s, a0 = np.asarray(s, dtype=float), np.asarray(a0, dtype=float)
     s, a0, times = np.broadcast_arrays(s, a0, times)
     a = np.zeros(a0.shape, dtype=times.dtype)

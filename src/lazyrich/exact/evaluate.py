@@ -57,7 +57,7 @@ class Evaluation:
     def factors(self, t: Any) -> tuple[Any, Any]:
         """Y (T, n, k) and A (T, k, k) at the times `t` (T,)."""
         xp, t = self.xp, t[:, None]
-        faded = self._exp(-2 * self.w_column * t)
+        faded = xp.exp(-2 * self.w_column * t)
         g = self.resting * t - (1 - self.resting) * xp.expm1(-2 * self.w_abs * t) / (2 * self.w_safe)
         m = (faded + xp.take(g, self.pivots, axis=1) * self.l2) ** -0.5
         E = self.L * self._exp(self.exponent * t[:, :, None]) * m[:, None, :]

@@ -15,12 +15,14 @@ from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from lazyrich._progress import progress
+from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.exact.evaluate import FLOOR, TINY
 from lazyrich.exact.graded import Graded
 
 __all__ = ["BlasEvaluation"]
 
+_ONE_THREAD = 256  # columns up to which one BLAS thread is as fast as several
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
 
 
@@ -78,7 +80,7 @@ class BlasEvaluation:
         # one set of arrays for all times: fresh ones would cost more in page faults than the arithmetic on them
         Y_all, X_all, A_all = (np.zeros((rows, k), order="F") for rows in (n, n, k))
         inputs_all, outputs_all = (np.empty((d, k), order="F") for d in (len(F.V), len(F.U)))
-        with progress(len(times), "solve") as advance:
+        with one_blas_thread(k <= _ONE_THREAD), progress(len(times), "solve") as advance:
             for t in times:
                 J = int(np.count_nonzero(self.release <= t))
                 Y, inputs, outputs = Y_all[:, J:], inputs_all[:, J:], outputs_all[:, J:]
@@ -105,7 +107,7 @@ class BlasEvaluation:
         piv, w_column = self.piv[J:], self.w_column[J:]
         if not len(piv):
             return
-        faded = np.maximum(np.exp(np.maximum(-2 * t * w_column, 2 * FLOOR)) - TINY**2, 0.0)
+        faded = np.exp(np.maximum(-2 * t * w_column, -600.0))
         g = np.full(len(w), t)
         np.divide(-np.expm1(-2 * t * self.w_abs), 2 * self.w_abs, out=g, where=self.w_abs > 0)
         m = (faded + g[piv] * self.l2[J:]) ** -0.5

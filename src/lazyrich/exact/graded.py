@@ -89,7 +89,7 @@ class Graded:
     pivots: Array  # (k,): the row where each column starts
     rows: Float[Array, "k h"]  # the orthonormal rows: P = L @ rows
     missed: Array  # rows with w > 0 that the start cannot reach: the separatrix
-    novelty: Float[Array, " r"]  # part of each examined row that is new, relative to the row
+    novelty: Float[Array, " r"]  # part of each row with w > 0 that is new, relative to the longest row
     balance: float  # λ
     decay: float  # γ
 
@@ -127,6 +127,7 @@ def grade(
     *,
     decay: float = 0.0,
     eps: float = _EPS,
+    eps_task: float = _EPS,
     push: float = 0.0,
 ) -> Graded:
     """Row echelon form of the start; `push` moves rows that lie on the separatrix off it, relative to
@@ -138,7 +139,7 @@ def grade(
         Q0, back = R.T, back.T
     P = F.from_coordinates(Q0)
     size = float(np.linalg.norm(P, 2)) if P.any() else 0.0
-    L, rows, pivots, missed, novelty = _echelon(P, F.w, _rounding(P, F.w, size, eps), push * size)
+    L, rows, pivots, missed, novelty = _echelon(P, F.w, _rounding(P, F.w, size, eps, eps_task), push * size)
     return Graded(F, L, pivots, rows @ back, missed, novelty, lam, decay)
 
 
@@ -150,15 +151,19 @@ def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, graded.balance, graded.decay)
 
 
-def _rounding(P: Float[Array, "n h"], w: Float[Array, " n"], size: float, eps: float) -> Float[Array, " n"]:
-    """What rounding can add to each row: its own, and that of eigenvectors turned by eps·‖F‖/(w_i − w_j) into others.
+def _rounding(
+    P: Float[Array, "n h"], w: Float[Array, " n"], size: float, eps: float, eps_task: float
+) -> Float[Array, " n"]:
+    """What rounding can add to each row that the rows above do not have.
 
-    Values closer than 1e-9 of ‖F‖ count as one group here: only its span is certain, and that does not turn.
+    Its own rounding, and parts of rows below: eigenvectors are turned into each other by eps·‖F‖/(w_i − w_j). Values
+    too close for that count as one group: only its span is certain, and that does not turn.
     """
     lengths, largest = np.linalg.norm(P, axis=1), np.abs(w).max(initial=0.0)
-    gap = np.abs(w[:, None] - w)
-    turned = np.where(gap > 1e-9 * largest, lengths / np.where(gap > 0, gap, 1.0), 0.0).max(axis=1, initial=0.0)
-    return 16 * np.sqrt(len(P)) * eps * (size + largest * turned)
+    gap = np.triu(w[:, None] - w, 1)
+    apart = gap > max(1e-9, 1e4 * eps_task) * largest
+    turned = np.where(apart, lengths / np.where(apart, gap, 1.0), 0.0).max(axis=1, initial=0.0)
+    return 16 * np.sqrt(len(P)) * (eps * size + eps_task * largest * turned)
 
 
 def _echelon(
@@ -172,7 +177,7 @@ def _echelon(
         new = np.abs(np.diag(R))
         if np.all(new > 8 * cutoff[:h]) and np.all(new > 1e-6 * lengths[:h]):
             L = np.tril(R.T)
-            return L, basis.T, np.arange(h), np.empty(0, dtype=int), (new / lengths[:h])[w[:h] > 0]
+            return L, basis.T, np.arange(h), np.empty(0, dtype=int), (new / lengths.max())[w[:h] > 0]
     basis, L = np.zeros((h, h)), np.zeros((n, h))
     pivots: list[int] = []
     missed: list[int] = []
@@ -192,9 +197,8 @@ def _echelon(
             # rounding of the rows above counts as often as this row is made of them
             parts = np.linalg.solve(L[pivots, :k].T, L[i, :k])
             dependent = length <= cutoff[i] + np.abs(parts) @ cutoff[pivots]
-        if w[i] > 0:  # a row that is no more than rounding is measured by a full one
-            size = float(lengths.max() if dependent else lengths[i])
-            novelty.append(length / size if length else 0.0)
+        if w[i] > 0:
+            novelty.append(length / float(lengths.max()) if length else 0.0)
         if dependent:
             if w[i] <= 0:
                 continue

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from lazyrich._progress import progress
+from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.exact.graded import Graded
 
@@ -30,7 +31,7 @@ def follow(graded: Graded, times: Float[Array, " T"]) -> Float[Array, "T n h"]:
     """Q(t) in the coordinates of the canonical problem, times not decreasing."""
     state = _State(graded)
     Q = np.empty((len(times), len(graded.L), graded.rows.shape[1]))
-    with progress(len(times), "weights") as advance:
+    with one_blas_thread(), progress(len(times), "weights") as advance:
         for i, t in enumerate(times):
             state.advance(float(t))
             Q[i] = graded.spectrum.to_coordinates(state.rows() @ graded.rows)
@@ -69,7 +70,9 @@ class _State:
             if length == self.H or factor < 1:
                 self.H = length * min(4.0, max(0.2, factor))
             self._hold_missed()
-            self._set_aside(_settled(self.P, self.w))
+            self._set_aside()
+            if _at_rest(self.P, self.w):
+                break
         self.now = t
 
     def _hold_missed(self) -> None:
@@ -81,11 +84,15 @@ class _State:
             weight = c * np.exp((graded.spectrum.w[i] - graded.spectrum.w[above]) * self.now)
             self.P[self.active == i] = weight @ self.rows()[above] @ self.frame.T
 
-    def _set_aside(self, rows: int) -> None:
+    def _set_aside(self) -> None:
+        missed = np.isin(self.active, self.graded.missed)
+        rows = _settled(self.P, self.w, missed)
         if rows == 0:
             return
-        self.settled[self.active[:rows]] = self.P[:rows] @ self.frame
-        free = np.linalg.qr(self.P[:rows].T, mode="complete")[0][:, rows:].T  # what the settled rows leave free
+        lead = self.P[:rows]
+        self.settled[self.active[:rows]] = lead @ self.frame
+        taken = lead[~missed[:rows]]
+        free = np.linalg.qr(taken.T, mode="complete")[0][:, len(taken) :].T  # what the settled rows leave free
         self.P, self.active, self.w = self.P[rows:] @ free.T, self.active[rows:], self.w[rows:]
         self.frame = free @ self.frame
 
@@ -125,18 +132,26 @@ def _gram_of_growth(
     return 1 + np.maximum(values, 0.0), vectors
 
 
-def _settled(P: Float[Array, "n k"], w: Float[Array, " n"]) -> int:
-    """How many leading rows have reached 2w and are orthogonal to all the others, up to rounding."""
+def _settled(P: Float[Array, "n k"], w: Float[Array, " n"], missed: Array) -> int:
+    """How many leading rows have reached 2w, or have gone for ever, and touch none of the others, up to rounding."""
     if not (w > 0).any():
         return 0
     gram = P @ P.T
     length = np.sqrt(np.diag(gram))
     small = 1e-15 * np.sqrt(2 * w[0])
     coupling = np.where(length[:, None] > small, np.abs(gram) / np.maximum(length[:, None] * length, 1e-300), 0.0)
+    coupling[:, length <= small] = 0.0
     np.fill_diagonal(coupling, 0.0)
-    done = (w > 0) & (np.abs(np.diag(gram) - 2 * w) <= 1e-13 * w)
-    for rows in range(min(int(np.argmin(np.append(done, False))), len(w)), 0, -1):
-        lead = coupling[:rows, :rows]
-        if coupling[rows:, :rows].max(initial=0.0) <= 1e-14 and lead.max(initial=0.0) <= 1e-13:
+    done = (w > 0) & ((np.abs(np.diag(gram) - 2 * w) <= 1e-13 * w) | (missed & (length <= small)))
+    for rows in range(int(np.argmin(np.append(done, False))), 0, -1):
+        if coupling[rows:, :rows].max(initial=0.0) <= 1e-14 and coupling[:rows, :rows].max(initial=0.0) <= 1e-13:
             return rows
     return 0
+
+
+def _at_rest(P: Float[Array, "n k"], w: Float[Array, " n"]) -> bool:
+    """No row moves any more, relative to itself, but those that are below rounding and fall."""
+    velocity = w[:, None] * P - 0.5 * (P @ P.T) @ P
+    length, speed = np.linalg.norm(P, axis=1), np.linalg.norm(velocity, axis=1)
+    falling = (np.sum(P * velocity, axis=1) <= 0) & (length <= 1e-16 * length.max(initial=0.0))
+    return bool(np.all((speed <= 1e-14 * np.abs(w).max(initial=0.0) * length) | falling))

@@ -45,8 +45,9 @@ def refuses(facts: Facts) -> str | None:
             f"(task.whitened() gives such a task)"
         )
     if not facts.balanced:
+        law = "W2ᵀW2 − W1W1ᵀ" if len(set(facts.rates)) == 1 else "η1 W2ᵀW2 − η2 W1W1ᵀ (η: layer rates)"
         return (
-            f"it needs layers with W2ᵀW2 − W1W1ᵀ = λI, and these are off by {facts.balance_error:.2g} of their size "
+            f"it needs layers with {law} = λI, and these are off by {facts.balance_error:.2g} of their size "
             f"(tolerance {facts.tolerance:.0e})"
         )
     if facts.weight_decay and any(facts.balance):
@@ -75,7 +76,8 @@ class Riccati:
             unit.target,
             problem.facts.balance[0],
             decay=unit.decay,
-            eps=max(problem.network.eps, 2.0**-52),
+            eps=problem.network.eps,
+            eps_task=problem.task.eps,
             push=push,
         )
         self.wide = self.graded.L.shape[1] >= _STACKED_BELOW

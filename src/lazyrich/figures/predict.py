@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazyrich import _check
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.alignment import align
 from lazyrich.figures import style
 from lazyrich.flow import flow
 from lazyrich.landscape.fate import Fate, fate
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Prediction", "compute", "draw"]
 
 _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
+_LEGEND_COLUMNS = 3  # as wide as the panel
 
 
 @dataclass(frozen=True)
@@ -41,39 +43,49 @@ class Prediction:
 
     @cached_property
     def strengths(self) -> Float[Array, "T m"]:
-        return mode_strengths(self.trajectory)
+        """uᵀW(t)v: of the modes of the best linear map, as the fate has them, and without one of those of Σyx."""
+        if self.fate is None:
+            return mode_strengths(self.trajectory)
+        task, m = self.trajectory.problem.task, len(self.fate.strengths)
+        fit = align(task.target, task.sigma_xx, [self.fate.function_limit])
+        return np.sum(fit.U[:, :m] * (self.trajectory.function @ fit.V[:, :m]), axis=1)
 
     @property
     def limit(self) -> Float[Array, " m"]:
         """Where each mode ends: in the limit of the theorem, or at the horizon."""
-        if self.fate is None:
-            return self.strengths[-1]
-        U, _, V = self.trajectory.problem.task.modes
-        return np.sum(U * (self.fate.function_limit @ V), axis=0)
+        return self.strengths[-1] if self.fate is None else self.fate.limit
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
         """When the curves are half way; nan where that is beyond the horizon or never."""
-        return half_times(self.trajectory.times, self.strengths, self.limit)
+        if self.fate is None:
+            return half_times(self.trajectory.times, self.strengths, self.limit)
+        return np.where(self.fate.half_times <= self.trajectory.times[-1], self.fate.half_times, np.nan)
 
     @property
     def still_falling(self) -> bool:
-        """Whether the last tenth of the curve brings more than a hundredth of the whole fall."""
+        """Whether the last tenth of the curve falls by a hundredth of all change.
+
+        Or, where no fate tells the limit, by a hundredth of what is left to the least loss of any linear map.
+        """
         loss = self.trajectory.loss
-        return bool(loss[-1 - len(loss) // 10] - loss[-1] > 0.01 * (loss[0] - loss[-1]))
+        fall, change = loss[-1 - max(len(loss) // 10, 1)] - loss[-1], np.ptp(loss)
+        left = 0.0 if self.fate else loss[-1] - self.trajectory.problem.task.loss_floor
+        return bool(fall > 0.01 * change or (left > 1e-6 * change and fall > 0.01 * left))
 
 
 def compute(problem: Problem, horizon: float | None = None, count: int = 201) -> Prediction:
     """Predict `count` times from 0 to the horizon, which is chosen so that all that happens can be seen."""
-    count = _check.count("times", count, least=2)
-    horizon = None if horizon is None else _check.positive("horizon", horizon)
     try:
-        known = fate(problem)
+        known, reason = fate(problem), None
     except NoExactSolution as error:
-        times = np.linspace(0.0, horizon or _horizon_by_rates(problem), count)
-        return Prediction(flow(problem, times), None, str(error))
-    times = np.linspace(0.0, horizon or _horizon_by_fate(problem, known), count)
-    return Prediction(solve(problem, times), known, None)
+        known, reason = None, str(error)
+    horizon = horizon or (_horizon_by_fate(problem, known) if known else _horizon_by_rates(problem))
+    times = np.linspace(0.0, horizon, count)
+    predicted = solve(problem, times) if known else flow(problem, times)
+    if not np.isfinite(predicted.loss).all():
+        raise InvalidInput("the numbers are too large or too small for this: the predicted loss is not finite.")
+    return Prediction(predicted, known, reason)
 
 
 def _horizon_by_fate(problem: Problem, known: Fate) -> float:
@@ -140,8 +152,9 @@ def _draw_modes(axes: Axes, prediction: Prediction) -> None:
     way = np.abs(limit - strengths[0])
     seen = way > 0.02 * way.max()  # a mode that hardly moves has no half way to look at
     axes.plot(prediction.half_times[:count][seen], (strengths[0] + limit)[seen] / 2, **style.MARK, label="half way")
-    axes.legend(loc="upper right", ncols=4, handlelength=1.2, columnspacing=1.2)
-    axes.set_ylim(top=axes.get_ylim()[1] + 0.25 * np.ptp(axes.get_ylim()))  # room for the legend
+    legend = axes.legend(loc="upper right", ncols=_LEGEND_COLUMNS, handlelength=1.2, columnspacing=1.2)
+    rows = -(-len(legend.get_texts()) // _LEGEND_COLUMNS)
+    axes.set_ylim(top=axes.get_ylim()[1] + 0.12 * rows * np.ptp(axes.get_ylim()))  # room for the legend
     shown = "Modes" if count == prediction.strengths.shape[1] else f"The {count} strongest modes"
     axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title=shown)
     axes.margins(x=0.01)

@@ -42,7 +42,7 @@ class Fate:
     loss_limit: float
     kind: str  # "global minimum" or "saddle"
     missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
-    separatrix_distance: float  # smallest new part of a row of the start, relative to the row
+    separatrix_distance: float  # smallest new part of a row of the start, relative to the longest row
     on_separatrix: bool
     regime: Regime
 
@@ -98,8 +98,7 @@ def fate(problem: Problem) -> Fate:
     """
     trajectory = solve(problem, [FOREVER])
     function = trajectory.function[0]
-    none = np.zeros((problem.task.d_in,) * 2), np.zeros((problem.task.d_out,) * 2)
-    fit = align(problem.task.target, problem.task.sigma_xx, function, *none)
+    fit = align(problem.task.target, problem.task.sigma_xx, [function])
     m = len(fit.s)
     start = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
     scale = max(float(fit.s.max()), float(np.abs(start).max()))
@@ -130,7 +129,7 @@ def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tup
         return fit.s > 0, ()  # a convex problem: nothing is missed
     gamma = problem.weight_decay
     best = np.where(fit.d > 0, np.maximum(fit.s - gamma / np.where(fit.d > 0, fit.d, 1.0), 0.0), 0.0)
-    learned = (best > 0) & (np.abs(fit.a - best) <= 1e-6 * scale)
+    learned = (best > 0) & (np.abs(fit.a - best) <= 1e-6 * best + 1e-14 * scale)
     # the narrowest layer has room for the modes that lower the loss most; among equals, for those that are learned
     gain = best**2 * fit.d
     order = np.lexsort((~learned, -np.round(gain / max(float(gain.max()), 1e-300), 10)))

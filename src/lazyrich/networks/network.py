@@ -43,6 +43,11 @@ class Network:
                     f"weights[{i + 1}] must take the {len(first)} outputs of weights[{i}], and it has shape "
                     f"{second.shape[0]} × {second.shape[1]}; layers go from input to output, each (outputs, inputs)."
                 )
+        largest = max(float(np.abs(W).max()) for W in layers)
+        if largest > 1e50:
+            raise InvalidInput(
+                f"weights must be below 1e50, or their products overflow, and the largest is {largest:.3g}."
+            )
         for W in layers:
             W.flags.writeable = False
         self.weights: tuple[Float[Array, "out in"], ...] = layers

@@ -85,6 +85,8 @@ class Task:
         """A task from Σyx (d_out × d_in), Σxx (identity if not given) and Σyy (noiseless if not given)."""
         S = _check.as_matrix("sigma_yx", sigma_yx)
         given = [array for array in (sigma_yx, sigma_xx, sigma_yy) if array is not None]
+        if np.abs(S).max() > 1e100:
+            raise InvalidInput(f"sigma_yx must be below 1e100, and its largest entry is {np.abs(S).max():.3g}.")
         xx = np.eye(S.shape[1]) if sigma_xx is None else _correlation("sigma_xx", sigma_xx, S.shape[1])
         if not xx.any():
             raise InvalidInput("sigma_xx must not be zero: nothing can be learned from inputs that are.")

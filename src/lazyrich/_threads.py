@@ -1,0 +1,46 @@
+"""One BLAS thread for loops over small matrices, where several cost more than they bring.
+
+Measured on 2 cores at 256 columns: two threads gain 7 % on an idle machine, and lose a factor of 10 on a busy one,
+where each call waits for a thread that is not running. The limit holds inside the `with` block alone; blocks that
+overlap in several Python threads share it, and the last to leave restores what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import Any
+
+__all__ = ["one_blas_thread"]
+
+_LOCK = Lock()
+_inside: list[Any] = []  # one entry per block; the first holds the limiter
+
+
+@contextmanager
+def one_blas_thread(wanted: bool = True) -> Iterator[None]:
+    """Limits BLAS to one thread, if `wanted`."""
+    if not wanted:
+        yield
+        return
+    with _LOCK:
+        _inside.append(None if _inside else _controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            if len(_inside) == 1:
+                _inside[0].restore_original_limits()
+            _inside.pop()
+
+
+@cache
+def _controller() -> Any:
+    from scipy.linalg import blas  # SciPy's own BLAS must be loaded to be found
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    assert blas
+
+    return ThreadpoolController()

@@ -1,0 +1,94 @@
+"""Starts that once went wrong: small modes beside large ones, nearly equal singular values, modes that are absent."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from oracles import integrate, riccati_mp
+
+import lazyrich as lr
+
+
+def orthonormal(rng, size, columns):
+    return np.linalg.qr(rng.normal(size=(size, columns)))[0]
+
+
+def test_small_modes_that_are_coupled_are_not_called_aligned():
+    """Coupling of 0.8 between two modes of strength 1e-13 is nothing beside the first mode, until they grow."""
+    W = np.zeros((3, 3))
+    W[0, 0], W[1:, 1:] = 1.0, np.linalg.cholesky(1e-13 * np.array([[1, 0.8], [0.8, 1]])).T
+    problem = lr.Problem(lr.Task.from_correlations(np.diag([3.0, 2.0, 1.0])), lr.Network([W, W.T]))
+    assert problem.facts.method == "riccati" and problem.facts.alignment_error > 0.1
+    times = np.linspace(0, 20, 5)
+    exact = riccati_mp.gram_float(W, W.T, problem.task.sigma_yx, times, lam=0)
+    np.testing.assert_allclose(lr.solve(problem, times).gram, exact, atol=1e-9)
+
+
+@pytest.mark.parametrize("gap, strength", [(1e-7, 3e-8), (1e-8, 3e-7), (1e-5, 3e-10)])
+def test_a_small_mode_just_below_a_large_one_is_learned(gap, strength):
+    """Rounding turns the large mode's vector into the small one's, but that part is not new: the large mode has it."""
+    s = np.array([1.0, 1 - gap, 0.5])
+    W1, W2 = np.zeros((5, 4)), np.zeros((3, 5))
+    for i, a in enumerate((0.3, strength, 0.2)):
+        W1[i, i] = W2[i, i] = np.sqrt(a)
+    sigma_yx = np.hstack([np.diag(s), np.zeros((3, 1))])
+    fate = lr.fate(lr.Problem(lr.Task.from_correlations(sigma_yx), lr.Network([W1, W2])))
+    assert fate.missed == () and fate.kind == "global minimum"
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-6, 1e-7])
+def test_float32_weights_on_nearly_equal_modes(rng, gap):
+    """The task is in double precision, so its vectors are: only the weights are coarse."""
+    sigma_yx = (orthonormal(rng, 4, 4) * [1, 1 - gap, 0.5, 0.2]) @ orthonormal(rng, 5, 4).T
+    start = lr.inits.zero_balanced(0, sizes=(5, 6, 4), scale=0.05).weights
+    task = lr.Task.from_correlations(sigma_yx)
+    coarse = lr.fate(lr.Problem(task, lr.Network([W.astype(np.float32) for W in start])))
+    fine = lr.fate(lr.Problem(task, lr.Network(start)))
+    assert coarse.kind == fine.kind == "global minimum"
+    assert coarse.separatrix_distance == pytest.approx(fine.separatrix_distance, rel=1e-3)
+
+
+def test_a_very_weak_mode_that_is_missed_makes_a_saddle():
+    networks = (lr.inits.zero_balanced(seed, sizes=(2, 2, 2), scale=0.01) for seed in range(20))
+    network = next(net for net in networks if np.linalg.det(net.function) < 0)
+    fate = lr.fate(lr.Problem(lr.Task.from_correlations(np.diag([1.0, 1e-7])), network))
+    assert (fate.kind, fate.missed, fate.on_separatrix) == ("saddle", (1,), True)
+
+
+@pytest.mark.parametrize("absent", [0, 1, 2])
+def test_weights_at_long_times_with_a_mode_absent(absent):
+    c = np.sqrt(0.1) * (np.arange(3) != absent)
+    problem = lr.Problem(lr.Task.from_correlations(np.diag([1.0, 0.7, 0.5])), lr.Network([np.diag(c), np.diag(c)]))
+    W1, W2 = lr.solve(problem, [0.0, 5.0, 1e6, 1e12], method="riccati").weights
+    flow = integrate.weights(problem.network.weights, problem.task.sigma_yx, None, np.array([0.0, 5.0]))
+    np.testing.assert_allclose(W1[:2], flow[0], atol=1e-9)
+    np.testing.assert_allclose(W2[3] @ W1[3], np.diag([1.0, 0.7, 0.5]) * (c > 0), atol=1e-12)
+
+
+def test_an_aligned_bottleneck_learns_no_more_modes_than_it_has_units(rng):
+    sigma_yx = (orthonormal(rng, 4, 4) * [3, 2, 1, 0.5]) @ orthonormal(rng, 5, 4).T
+    task = lr.Task.from_correlations(sigma_yx)
+    problem = lr.Problem(task, lr.inits.aligned(rng, task, hidden=2, strengths=0.1))
+    end = lr.solve(problem, [1e6])
+    assert np.linalg.matrix_rank(end.function[0], tol=1e-9) == 2
+    assert lr.fate(problem).learned.tolist() == [True, True, False, False]
+
+
+def test_a_mode_crosses_the_saddle_close_by_and_the_reader_is_warned():
+    problem = lr.Problem(lr.Task.from_correlations([[1.0, 0.0]]), lr.inits.single_neuron([-1.0, 1e-3], delta=0.0))
+    traj = lr.solve(problem, [10.0])
+    assert "close to the separatrix" in traj.notes[0]
+    distance = traj.solution.graded.separatrix_distance
+    assert distance < 1e-6
+    exact = riccati_mp.gram(*problem.network.weights, problem.task.sigma_yx, 10.0, lam=0)
+    with mp.workdps(40):
+        error = mp.norm(mp.matrix(traj.gram[0].tolist()) - exact) / mp.norm(exact)
+    assert error < 2.0**-52 / distance**2
+
+
+def test_perturbing_chooses_the_method_that_can(rng):
+    task = lr.tasks.semantic_hierarchy()
+    problem = lr.Problem(lr.tasks.reversal(task), lr.inits.prior_knowledge(rng, task, hidden=14))
+    assert lr.solve(problem, [1.0]).method == "modes"
+    pushed = lr.solve(problem, [0.0, 2000.0], on_separatrix="perturb", perturbation=1e-6)
+    assert pushed.method == "riccati" and pushed.loss[-1] < 1e-12
+    assert "moved off it" in pushed.notes[0]
