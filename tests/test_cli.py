@@ -160,8 +160,7 @@ def test_a_missing_extra_is_one_sentence(capsys, folder, monkeypatch):
 
 @pytest.mark.parametrize(
     "error",
-    [np.linalg.LinAlgError("it\ndid not converge."), OverflowError(), ZeroDivisionError(), FloatingPointError("x")]
-    + [ArithmeticError(), MemoryError()],
+    [np.linalg.LinAlgError("a\nb."), OverflowError(), ZeroDivisionError(), FloatingPointError("a"), MemoryError()],
 )
 def test_what_arithmetic_cannot_do_is_one_sentence(capsys, folder, monkeypatch, error):
     def fail(*_, **__):
@@ -234,7 +233,7 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     status, out, err = answer(capsys, *arguments, "--figure", "flow.svg")
     assert (status, err) == (0, "")
     assert "by the gradient flow, integrated" in out and "--whiten" not in out and "exact (" not in out
-    assert out.count("it needs whitened inputs") == 1 + out.count("method modes            no: it needs whitened")
+    assert "no exact solution applies" not in out  # the facts have said why
     drawn = (folder / "flow.svg").read_text()
     assert "<svg" in drawn and "gradient flow, integrated" in drawn and "exact" not in drawn
 
@@ -282,7 +281,7 @@ def test_predict_warns_when_the_horizon_is_too_near(capsys, folder):
     assert "still falling" not in answer(capsys, *arguments, "--weight-decay", "5")[1]  # the loss rises, and is flat
 
 
-@pytest.mark.parametrize(("horizon", "falls"), [(30.0, True), (3000.0, False)])
+@pytest.mark.parametrize(("horizon", "falls"), [(12.0, True), (300.0, False)])
 def test_an_integrated_curve_that_ends_early_is_told_of(capsys, folder, horizon, falls):
     """A strong mode makes up nearly all of the fall, and a weak one goes on after it."""
     np.savetxt("sigma.csv", np.diag([20.0, 0.2]), delimiter=",")
@@ -346,7 +345,9 @@ def test_figures_leave_the_settings_alone_and_fit(folder):
 def test_the_legend_stays_in_its_panel_and_half_way_is_exact(rng, count, init):
     from lazyrich.figures import predict
 
-    problem = lr.Problem(lr.Task.from_correlations(rng.normal(size=(count, count))), init(1, sizes=(count,) * 3))
+    problem = lr.Problem(
+        lr.Task.from_correlations(rng.normal(size=(count, count))), init(1, sizes=(count,) * 3, scale=0.2)
+    )
     prediction = predict.compute(problem, 20.0, 41)
     figure = predict.draw(prediction)
     assert is_whole(figure)

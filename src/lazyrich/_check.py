@@ -173,7 +173,8 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """One of the named options; a near miss is suggested."""
     if isinstance(value, str) and value in options:
         return value
-    close = difflib.get_close_matches(str(value).lower(), options, n=1)
+    named = {option.lower(): option for option in options}
+    close = [named[word] for word in difflib.get_close_matches(str(value).lower(), named, n=1)]
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise InvalidInput(f"{name} must be one of {', '.join(map(repr, options))}, and it is {value!r}{hint}.")
 

@@ -13,7 +13,9 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["one_blas_thread"]
+__all__ = ["SMALL", "one_blas_thread"]
+
+SMALL = 128  # columns up to which one BLAS thread is about as fast as several
 
 _LOCK = Lock()
 _inside: list[Any] = []  # one entry per block; the first holds the limiter

@@ -8,6 +8,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich.exact import FILES
 from lazyrich.exact.deep_modes import DeepModes
 from lazyrich.exact.modes import Modes
@@ -48,10 +49,12 @@ def solve(
     if not isinstance(problem, Problem):
         raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
     push = _push(on_separatrix, perturbation)
-    chosen = _choose(problem, "riccati" if push and method is None else method)
+    with one_blas_thread(max(problem.network.sizes) <= SMALL):
+        chosen = _choose(problem, "riccati" if push and method is None else method)
     if push and chosen != "riccati":
         raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and method is {chosen!r}.")
-    solution: Any = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
+    with one_blas_thread(max(problem.network.sizes) <= SMALL):
+        solution: Any = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
     about: dict[str, Any] = {"notes": _notes(problem, solution, push), "pushed": push}
     if device_arrays:
         if chosen != "riccati":
@@ -60,15 +63,18 @@ def solve(
 
         return solve_on_device(solution, times, **about)
     checked = _check.as_times(times)
+    traj: Trajectory
     parts = {
         "function": lambda: solution.function(checked),
-        "loss": lambda: solution.loss(checked),
+        # the function is the larger part of the work, and holds the loss
+        "loss": lambda: problem.task.loss(traj.function) if traj.computed("function") else solution.loss(checked),
         "weights": lambda: solution.weights(checked),
     }
     if hasattr(solution, "gram"):
         parts["gram"] = lambda: solution.gram(checked)
     citations = FILES[chosen].CITATION
-    return Trajectory(problem, checked, chosen, parts, citations=citations, solution=solution, **about)
+    traj = Trajectory(problem, checked, chosen, parts, citations=citations, solution=solution, **about)
+    return traj
 
 
 def _choose(problem: Problem, method: str | None) -> str:

@@ -113,6 +113,10 @@ class Trajectory:
         """Whether a quantity was recorded, or can be had."""
         return name in self._parts or ("weights" in self._parts and (name != "gram" or self.problem.network.depth == 2))
 
+    def computed(self, name: str) -> bool:
+        """Whether a quantity is there already, and asking for it costs nothing."""
+        return name in self._parts and not callable(self._parts[name])
+
     def to_xarray(self) -> xarray.Dataset:
         """Times, loss, function and (for two layers) the Gram matrix, with named dimensions."""
         try:

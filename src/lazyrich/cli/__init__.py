@@ -57,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (InvalidInput, NoExactSolution, ImportError, OSError) as error:
         return _refuse(str(error))
     except _BEYOND_ARITHMETIC as error:
-        return _refuse(f"the numbers are too large, too small or too many for this: {error or type(error).__name__}")
+        return _refuse(
+            f"the numbers are too large, too small or too many for this: {str(error) or type(error).__name__}"
+        )
 
 
 def _refuse(reason: str) -> int:

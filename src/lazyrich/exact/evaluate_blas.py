@@ -15,14 +15,13 @@ from scipy.linalg.blas import dgemm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from lazyrich._progress import progress
-from lazyrich._threads import one_blas_thread
+from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.exact.evaluate import FLOOR, TINY
 from lazyrich.exact.graded import Graded
 
 __all__ = ["BlasEvaluation"]
 
-_ONE_THREAD = 256  # columns up to which one BLAS thread is as fast as several
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
 
 
@@ -36,6 +35,7 @@ class BlasEvaluation:
         self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
         self.l2 = L[piv, np.arange(len(piv))] ** 2
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
+        self.L_grow, self.L_rest = (np.asfortranarray(part) for part in np.split(L, [self.growing]))
         self.exponent = np.asfortranarray(np.minimum(F.w[: self.growing, None] - self.w_column, 0.0))
         self.release = _release_times(L, piv, F.w, len(F.s))
         self.U, self.V = np.asfortranarray(F.U), np.asfortranarray(F.V)
@@ -78,18 +78,15 @@ class BlasEvaluation:
         a, b = F.a[:, None], F.b[:, None]
         alone_in, alone_out = F.unpaired()
         # one set of arrays for all times: fresh ones would cost more in page faults than the arithmetic on them
-        Y_all, X_all, A_all = (np.zeros((rows, k), order="F") for rows in (n, n, k))
-        inputs_all, outputs_all = (np.empty((d, k), order="F") for d in (len(F.V), len(F.U)))
-        with one_blas_thread(k <= _ONE_THREAD), progress(len(times), "solve") as advance:
+        Z_all, inputs_all, outputs_all = (np.zeros((d, k), order="F") for d in (n, len(F.V), len(F.U)))
+        work = np.empty(2 * n * k + k * k)
+        with one_blas_thread(k <= SMALL), progress(len(times), "solve") as advance:
             for t in times:
                 J = int(np.count_nonzero(self.release <= t))
-                Y, inputs, outputs = Y_all[:, J:], inputs_all[:, J:], outputs_all[:, J:]
-                X = X_all.ravel("K")[: (n - J) * (k - J)].reshape((n - J, k - J), order="F")
-                A = A_all.ravel("K")[: (k - J) ** 2].reshape((k - J, k - J), order="F")
-                Y[:J] = 0.0
-                self._factor(t, J, Y, X, A)
-                plus, minus = Y[:m], Y[n - m :][::-1]
-                inputs[m:], outputs[m:] = Y[alone_in], Y[alone_out]
+                Z, inputs, outputs = Z_all[:, J:], inputs_all[:, J:], outputs_all[:, J:]
+                self._factor(t, J, Z, work)
+                plus, minus = Z[:m], Z[n - m :][::-1]
+                inputs[m:], outputs[m:] = Z[alone_in], Z[alone_out]
                 np.multiply(a, plus, out=inputs[:m])
                 inputs[:m] += b * minus
                 np.multiply(b, plus, out=outputs[:m])
@@ -99,34 +96,46 @@ class BlasEvaluation:
                 yield inputs, outputs, limit
                 advance(1)
 
-    def _factor(
-        self, t: float, J: int, Y: Float[Array, "n k"], X: Float[Array, "n2 k"], A: Float[Array, "k k"]
-    ) -> None:
-        """Y ← Y R^{−T} without the first J columns, whose rows stay zero; X and A are for use on the way."""
-        w, top = self.F.w, max(self.growing, J)
+    def _factor(self, t: float, J: int, Z: Float[Array, "n k"], work: Float[Array, " space"]) -> None:
+        """Z ← Y R^{−T} without the first J columns, whose rows are zero; `work` holds what is needed on the way.
+
+        Rows that grow and rows that do not are kept apart until the end: whole arrays are faster than parts of one.
+        """
+        w, top, n = self.F.w, max(self.growing, J), len(self.F.w)
         piv, w_column = self.piv[J:], self.w_column[J:]
-        if not len(piv):
+        Z[:J] = 0.0
+        k = len(piv)
+        if k == 0:
             return
+        Y_grow, Y_rest, X_grow, X_rest, A = _matrices(work, k, top - J, n - top, top - J, n - top, k)
         faded = np.exp(np.maximum(-2 * t * w_column, -600.0))
-        g = np.full(len(w), t)
+        g = np.full(n, t)
         np.divide(-np.expm1(-2 * t * self.w_abs), 2 * self.w_abs, out=g, where=self.w_abs > 0)
         m = (faded + g[piv] * self.l2[J:]) ** -0.5
-        grow, rest = Y[J:top], Y[top:]
-        np.multiply(self.exponent[J:, J:], t, out=grow)
-        np.maximum(grow, FLOOR, out=grow)  # as in `evaluate`
-        np.exp(grow, out=grow)
-        grow -= TINY
-        grow *= self.L[J:top, J:]
-        grow *= m
-        np.multiply(self.L[top:, J:], np.sqrt(faded) * m, out=rest)
-        np.multiply(Y[J:], np.sqrt(g[J:, None]), out=X)
-        rest *= np.exp(np.maximum(w[top:, None] * t, FLOOR)) - TINY
-        dsyrk(1.0, X, trans=1, lower=1, c=A, overwrite_c=1)
-        A[np.diag_indices(len(A))] += faded * m**2
+        root = np.sqrt(g)[:, None]
+        np.multiply(self.exponent[J:, J:], t, out=Y_grow)
+        np.maximum(Y_grow, FLOOR, out=Y_grow)  # as in `evaluate`
+        np.exp(Y_grow, out=Y_grow)
+        Y_grow *= self.L_grow[J:, J:]
+        Y_grow *= m
+        np.multiply(Y_grow, root[J:top], out=X_grow)
+        np.multiply(self.L[top:, J:] if top > self.growing else self.L_rest[:, J:], np.sqrt(faded) * m, out=Y_rest)
+        np.multiply(Y_rest, root[top:], out=X_rest)
+        Y_rest *= np.exp(np.maximum(w[top:, None] * t, FLOOR)) - TINY
+        dsyrk(1.0, X_grow, trans=1, lower=1, c=A, overwrite_c=1)
+        dsyrk(1.0, X_rest, trans=1, lower=1, beta=1.0, c=A, overwrite_c=1)
+        A.ravel("K")[:: k + 1] += faded * m**2
         R, failed = dpotrf(A, lower=1, overwrite_a=1)
         if failed:
             raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
-        dtrsm(1.0, R, Y, side=1, lower=1, trans_a=1, overwrite_b=1)
+        for part, rows in ((Y_grow, slice(J, top)), (Y_rest, slice(top, n))):
+            Z[rows] = dtrsm(1.0, R, part, side=1, lower=1, trans_a=1, overwrite_b=1)
+
+
+def _matrices(work: Float[Array, " space"], columns: int, *rows: int) -> list[Float[Array, "r k"]]:
+    """Matrices of so many rows, in Fortran order, one after another in `work`."""
+    ends = np.cumsum([0, *rows]) * columns
+    return [work[i:j].reshape((r, columns), order="F") for i, j, r in zip(ends, ends[1:], rows, strict=False)]
 
 
 def _release_times(L: Float[Array, "n k"], piv: Array, w: Float[Array, " n"], modes: int) -> Float[Array, " J"]:

@@ -158,6 +158,9 @@ class Task:
                 f"function must be {self.d_out} × {self.d_in} (outputs × inputs),"
                 f" and it has shape {np.shape(function)}."
             )
+        if self.whitening_error == 0 and np.ndim(function) == 3:  # one map at a time: many need no more memory than one
+            squares = np.array([np.vdot(error := W - self.target, error) for W in function])
+            return squares * (self.input_scale / 2) + self.loss_floor
         error = function - self.target
         return np.sum((error @ self.sigma_xx) * error, axis=(-2, -1)) / 2 + self.loss_floor
 
