@@ -179,8 +179,11 @@ class Problem:
         eps = max(task.eps, network.eps)
         balance, balance_error = self._balance()
         rank_start, sign_start = _rank_and_sign(network.weights, network.eps)
-        rank_target, sign_target = _rank_and_sign([task.sigma_yx], task.eps)
+        rank_target = int(
+            np.count_nonzero(self.alignment.s > max(task.sigma_yx.shape) * task.eps * self.alignment.s[0])
+        )
         full = task.d_in == task.d_out == rank_start == rank_target
+        sign_target = float(np.linalg.slogdet(task.sigma_yx)[0]) if full else 0.0
         return Facts(
             sizes=network.sizes,
             activation=network.activation,

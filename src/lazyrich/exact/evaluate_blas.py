@@ -9,6 +9,7 @@ the computation (`_release_times`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm, dsyrk, dtrsm
@@ -76,60 +77,72 @@ class BlasEvaluation:
         """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left it."""
         F, m, (n, k) = self.F, len(self.F.s), self.L.shape
         a, b = F.a[:, None], F.b[:, None]
-        alone_in, alone_out = F.unpaired()
+        alone_in, alone_out = (slice(rows.start - m, rows.stop - m) for rows in F.unpaired())
         # one set of arrays for all times: fresh ones would cost more in page faults than the arithmetic on them
-        Z_all, inputs_all, outputs_all = (np.zeros((d, k), order="F") for d in (n, len(F.V), len(F.U)))
+        Z_all, inputs_all, outputs_all, weighted = (np.zeros((d, k), order="F") for d in (n, len(F.V), len(F.U), m))
         work = np.empty(2 * n * k + k * k)
+        released = np.searchsorted(self.release, times, side="right")
         with one_blas_thread(k <= SMALL), progress(len(times), "solve") as advance:
-            for t in times:
-                J = int(np.count_nonzero(self.release <= t))
-                Z, inputs, outputs = Z_all[:, J:], inputs_all[:, J:], outputs_all[:, J:]
-                self._factor(t, J, Z, work)
-                plus, minus = Z[:m], Z[n - m :][::-1]
-                inputs[m:], outputs[m:] = Z[alone_in], Z[alone_out]
+            for t, J, *vectors in zip(times, released, *self._vectors(times), strict=True):
+                Z, inputs, outputs, term = (M[:, J:] for M in (Z_all, inputs_all, outputs_all, weighted))
+                grow, rest = self._factor(t, J, vectors, work)
+                if self.growing == m and J == 0:  # the common case: rows that grow are the modes
+                    plus, minus, below = grow, rest[n - 2 * m :][::-1], rest
+                else:
+                    Z[:J], Z[J : J + len(grow)], Z[n - len(rest) :] = 0.0, grow, rest
+                    plus, minus, below = Z[:m], Z[n - m :][::-1], Z[m:]
+                inputs[m:], outputs[m:] = below[alone_in], below[alone_out]
                 np.multiply(a, plus, out=inputs[:m])
-                inputs[:m] += b * minus
+                np.multiply(b, minus, out=term)
+                inputs[:m] += term
                 np.multiply(b, plus, out=outputs[:m])
-                outputs[:m] -= a * minus
+                np.multiply(a, minus, out=term)
+                outputs[:m] -= term
                 limit = np.zeros(m)
                 limit[:J] = 2 * F.w[:J]
                 yield inputs, outputs, limit
                 advance(1)
 
-    def _factor(self, t: float, J: int, Z: Float[Array, "n k"], work: Float[Array, " space"]) -> None:
-        """Z ← Y R^{−T} without the first J columns, whose rows are zero; `work` holds what is needed on the way.
+    def _vectors(self, times: Float[Array, " T"]) -> tuple[Any, ...]:
+        """e^{−2w⁺t} and m of the columns, √ĝ and e^{min(w, 0)t} of the rows, for all times at once."""
+        t = times[:, None]
+        faded = np.exp(np.maximum(-2 * t * self.w_column, -600.0))
+        resting = self.w_abs == 0
+        g = np.where(resting, t, -np.expm1(-2 * t * self.w_abs) / np.where(resting, 1.0, 2 * self.w_abs))
+        m = (faded + g[:, self.piv] * self.l2) ** -0.5
+        sinking = np.exp(np.maximum(np.minimum(self.F.w, 0.0) * t, FLOOR)) - TINY
+        return faded, m, np.sqrt(g), sinking
 
-        Rows that grow and rows that do not are kept apart until the end: whole arrays are faster than parts of one.
+    def _factor(
+        self, t: float, J: int, vectors: list[Any], work: Float[Array, " space"]
+    ) -> tuple[Float[Array, "g k"], Float[Array, "r k"]]:
+        """Y R^{−T} without the first J columns and rows, in `work`: the rows that grow, and the others.
+
+        They are kept apart: whole arrays are faster than parts of one.
         """
-        w, top, n = self.F.w, max(self.growing, J), len(self.F.w)
-        piv, w_column = self.piv[J:], self.w_column[J:]
-        Z[:J] = 0.0
-        k = len(piv)
-        if k == 0:
-            return
+        n, k, top = len(self.F.w), len(self.piv) - J, max(self.growing, J)
+        faded, m, root, sinking = vectors
+        faded, m, root = faded[J:], m[J:], root[:, None]
         Y_grow, Y_rest, X_grow, X_rest, A = _matrices(work, k, top - J, n - top, top - J, n - top, k)
-        faded = np.exp(np.maximum(-2 * t * w_column, -600.0))
-        g = np.full(n, t)
-        np.divide(-np.expm1(-2 * t * self.w_abs), 2 * self.w_abs, out=g, where=self.w_abs > 0)
-        m = (faded + g[piv] * self.l2[J:]) ** -0.5
-        root = np.sqrt(g)[:, None]
+        if k == 0:
+            return Y_grow, Y_rest
         np.multiply(self.exponent[J:, J:], t, out=Y_grow)
         np.maximum(Y_grow, FLOOR, out=Y_grow)  # as in `evaluate`
         np.exp(Y_grow, out=Y_grow)
         Y_grow *= self.L_grow[J:, J:]
         Y_grow *= m
         np.multiply(Y_grow, root[J:top], out=X_grow)
-        np.multiply(self.L[top:, J:] if top > self.growing else self.L_rest[:, J:], np.sqrt(faded) * m, out=Y_rest)
+        np.multiply(self.L_rest[top - self.growing :, J:], np.sqrt(faded) * m, out=Y_rest)
         np.multiply(Y_rest, root[top:], out=X_rest)
-        Y_rest *= np.exp(np.maximum(w[top:, None] * t, FLOOR)) - TINY
+        Y_rest *= sinking[top:, None]
         dsyrk(1.0, X_grow, trans=1, lower=1, c=A, overwrite_c=1)
         dsyrk(1.0, X_rest, trans=1, lower=1, beta=1.0, c=A, overwrite_c=1)
         A.ravel("K")[:: k + 1] += faded * m**2
         R, failed = dpotrf(A, lower=1, overwrite_a=1)
         if failed:
             raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
-        for part, rows in ((Y_grow, slice(J, top)), (Y_rest, slice(top, n))):
-            Z[rows] = dtrsm(1.0, R, part, side=1, lower=1, trans_a=1, overwrite_b=1)
+        solve = lambda part: dtrsm(1.0, R, part, side=1, lower=1, trans_a=1, overwrite_b=1)  # noqa: E731
+        return solve(Y_grow), solve(Y_rest)
 
 
 def _matrices(work: Float[Array, " space"], columns: int, *rows: int) -> list[Float[Array, "r k"]]:

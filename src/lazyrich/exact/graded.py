@@ -100,11 +100,11 @@ class Graded:
         return float(self.novelty.min(initial=1.0))
 
 
-def spectrum(target: Float[Array, "out in"], lam: float, decay: float = 0.0) -> Spectrum:
-    """Eigenvalues and eigenvectors of F from the SVD of the target; no dense eigensolver."""
-    d_out, d_in = target.shape
-    U, s, Vt = np.linalg.svd(target)
-    s = np.where(s > max(target.shape) * _EPS * s[0], s, 0.0)
+def spectrum(
+    U: Float[Array, "out out"], s: Float[Array, " m"], V: Float[Array, "in in"], lam: float, decay: float = 0.0
+) -> Spectrum:
+    """Eigenvalues and eigenvectors of F from the full SVD of the target; no dense eigensolver."""
+    d_out, d_in, s = len(U), len(V), s.copy()
     for group in equal_groups(s):  # equal up to rounding means equal: at t = 1e12 the difference would show
         s[group] = s[group].mean()
     m = len(s)
@@ -117,12 +117,12 @@ def spectrum(target: Float[Array, "out in"], lam: float, decay: float = 0.0) -> 
     a, b = (weak, strong) if lam >= 0 else (strong, weak)  # with λ > 0, +w leans on the outputs
     first, second = (d_out - m, d_in - m) if lam >= 0 else (d_in - m, d_out - m)
     w = np.concatenate([w, np.full(first, abs(lam) / 2), np.full(second, -abs(lam) / 2), -w[::-1]])
-    return Spectrum(U, s, Vt.T, w - decay, a, b, lam >= 0)
+    return Spectrum(U, s, V, w - decay, a, b, lam >= 0)
 
 
 def grade(
     Q0: Float[Array, "n h"],
-    target: Float[Array, "out in"],
+    F: Spectrum,
     lam: float,
     *,
     decay: float = 0.0,
@@ -132,13 +132,12 @@ def grade(
 ) -> Graded:
     """Row echelon form of the start; `push` moves rows that lie on the separatrix off it, relative to
     ‖Q0‖."""
-    F = spectrum(target, lam, decay)
     back = np.eye(Q0.shape[1])
     if Q0.shape[1] > len(Q0):  # a wide hidden layer: keep the directions that the weights use
         back, R = np.linalg.qr(Q0.T)
         Q0, back = R.T, back.T
     P = F.from_coordinates(Q0)
-    size = float(np.linalg.norm(P, 2)) if P.any() else 0.0
+    size = float(np.linalg.norm(P))
     L, rows, pivots, missed, novelty = _echelon(P, F.w, _rounding(P, F.w, size, eps, eps_task), push * size)
     return Graded(F, L, pivots, rows @ back, missed, novelty, lam, decay)
 
@@ -163,7 +162,7 @@ def _rounding(
     gap = np.triu(w[:, None] - w, 1)
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
     turned = np.where(apart, lengths / np.where(apart, gap, 1.0), 0.0).max(axis=1, initial=0.0)
-    return 16 * np.sqrt(len(P)) * (eps * size + eps_task * largest * turned)
+    return 16 * (eps * size + np.sqrt(len(P)) * eps_task * largest * turned)
 
 
 def _echelon(

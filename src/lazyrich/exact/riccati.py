@@ -18,7 +18,7 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.exact.evaluate import Evaluation
-from lazyrich.exact.graded import Graded, grade, resume
+from lazyrich.exact.graded import Graded, grade, resume, spectrum
 from lazyrich.exact.hidden_basis import follow
 from lazyrich.problem import Facts, Problem
 
@@ -68,13 +68,14 @@ class Riccati:
     def __init__(self, problem: Problem, push: float = 0.0) -> None:
         unit = problem.canonical
         W1, W2 = problem.network.weights
+        fit, lam = problem.alignment, problem.facts.balance[0]
         self.problem = problem
         self.clock = unit.clock
         self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
         self.graded: Graded = grade(
             np.concatenate([W1.T, W2]) / self.scale[:, None],
-            unit.target,
-            problem.facts.balance[0],
+            spectrum(fit.U, fit.s * (unit.gain / unit.clock), fit.V, lam, unit.decay),
+            lam,
             decay=unit.decay,
             eps=problem.network.eps,
             eps_task=problem.task.eps,
