@@ -210,7 +210,7 @@ class TestDivergence:
         assert len(cut.times) == first and f"at step {first} " in cut.status
 
     def test_a_start_that_overflows(self):
-        problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([1e160 * np.eye(2)] * 2))
+        problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([1e49 * np.eye(2)] * 4))
         with pytest.raises(RuntimeError, match=r"descend reached none of the steps to record: diverged: .* at step 0 "):
             descend(problem, 0.1, 10)
 

@@ -90,37 +90,33 @@ def test_what_is_printed_names_every_figure(rng):
 # Wrong ones
 
 
-def changed_grade(monkeypatch, change) -> None:
+def changed(monkeypatch, name, change) -> None:
     """The closed form with other arguments than the problem's."""
-    right = riccati.grade
-
-    def wrong(Q0, target, lam, **options):
-        return right(*change(Q0, target, lam), **options)
-
-    monkeypatch.setattr(riccati, "grade", wrong)
+    right = getattr(riccati, name)
+    monkeypatch.setattr(riccati, name, lambda *args, **options: right(*change(*args), **options))
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.5, -0.5])
 @pytest.mark.parametrize(
     "change",
     [
-        lambda Q, S, lam: (Q, S, lam + 0.2),
-        lambda Q, S, lam: (Q, 2 * S, lam),
-        lambda Q, S, lam: (Q, -S, lam),
-        lambda Q, S, lam: (Q, S * 1.01, lam),
+        lambda U, s, V, lam, decay: (U, s, V, lam + 0.2, decay),
+        lambda U, s, V, lam, decay: (U, 2 * s, V, lam, decay),
+        lambda U, s, V, lam, decay: (-U, s, V, lam, decay),
+        lambda U, s, V, lam, decay: (U, s * 1.01, V, lam, decay),
     ],
     ids=["balance", "target doubled", "target reversed", "target off by a percent"],
 )
 def test_a_solution_of_another_problem_is_not_certified(change, lam, rng, monkeypatch):
     problem = general_problem(rng, lam)
-    changed_grade(monkeypatch, change)
+    changed(monkeypatch, "spectrum", change)
     certificate = lr.solve(problem, TIMES, method="riccati").certificate()
     assert certificate.residual > WRONG and not certificate.exact
     assert "not exact" in str(certificate)
 
 
 def test_another_start_shows_at_the_start(rng, monkeypatch):
-    changed_grade(monkeypatch, lambda Q, S, lam: (1.01 * Q, S, lam))
+    changed(monkeypatch, "grade", lambda Q, F, lam: (1.01 * Q, F, lam))
     certificate = lr.solve(general_problem(rng), TIMES, method="riccati").certificate()
     assert certificate.start_error > WRONG and not certificate.exact
 
@@ -141,8 +137,7 @@ def test_a_factor_in_the_gram_matrix_is_not_certified(rng, monkeypatch):
 
 
 def test_forgotten_weight_decay_is_not_certified(rng, monkeypatch):
-    right = riccati.grade
-    monkeypatch.setattr(riccati, "grade", lambda *args, decay, **options: right(*args, decay=0.0, **options))
+    changed(monkeypatch, "spectrum", lambda U, s, V, lam, decay: (U, s, V, lam, 0.0))
     certificate = lr.solve(general_problem(rng, gamma=0.3), TIMES).certificate()
     assert certificate.residual > WRONG
 

@@ -81,7 +81,7 @@ class BlasEvaluation:
         # one set of arrays for all times: fresh ones would cost more in page faults than the arithmetic on them
         Z_all, inputs_all, outputs_all, weighted = (np.zeros((d, k), order="F") for d in (n, len(F.V), len(F.U), m))
         work = np.empty(2 * n * k + k * k)
-        released = np.searchsorted(self.release, times, side="right")
+        released = np.searchsorted(self.release, times, side="right").tolist()
         with one_blas_thread(k <= SMALL), progress(len(times), "solve") as advance:
             for t, J, *vectors in zip(times, released, *self._vectors(times), strict=True):
                 Z, inputs, outputs, term = (M[:, J:] for M in (Z_all, inputs_all, outputs_all, weighted))
@@ -135,8 +135,9 @@ class BlasEvaluation:
         np.multiply(self.L_rest[top - self.growing :, J:], np.sqrt(faded) * m, out=Y_rest)
         np.multiply(Y_rest, root[top:], out=X_rest)
         Y_rest *= sinking[top:, None]
-        dsyrk(1.0, X_grow, trans=1, lower=1, c=A, overwrite_c=1)
-        dsyrk(1.0, X_rest, trans=1, lower=1, beta=1.0, c=A, overwrite_c=1)
+        dsyrk(1.0, X_rest, trans=1, lower=1, c=A, overwrite_c=1)
+        if len(X_grow):  # OpenBLAS leaves A as it is where a product has no terms
+            dsyrk(1.0, X_grow, trans=1, lower=1, beta=1.0, c=A, overwrite_c=1)
         A.ravel("K")[:: k + 1] += faded * m**2
         R, failed = dpotrf(A, lower=1, overwrite_a=1)
         if failed:
