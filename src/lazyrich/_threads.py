@@ -41,7 +41,7 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
 @cache
 def _controller() -> Any:
     from scipy.linalg import blas  # SciPy's own BLAS must be loaded to be found
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
     assert blas
 

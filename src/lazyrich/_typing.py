@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-__all__ = ["Array", "ArrayLike", "Float", "Rng"]
+__all__ = ["Array", "Float", "Rng"]
 
 Rng = int | np.random.Generator
 

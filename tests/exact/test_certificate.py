@@ -116,7 +116,7 @@ def test_a_solution_of_another_problem_is_not_certified(change, lam, rng, monkey
 
 
 def test_another_start_shows_at_the_start(rng, monkeypatch):
-    changed(monkeypatch, "grade", lambda Q, F, lam: (1.01 * Q, F, lam))
+    changed(monkeypatch, "grade", lambda Q, F: (1.01 * Q, F))
     certificate = lr.solve(general_problem(rng), TIMES, method="riccati").certificate()
     assert certificate.start_error > WRONG and not certificate.exact
 

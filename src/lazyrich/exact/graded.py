@@ -90,8 +90,6 @@ class Graded:
     rows: Float[Array, "k h"]  # the orthonormal rows: P = L @ rows
     missed: Array  # rows with w > 0 that the start cannot reach: the separatrix
     novelty: Float[Array, " r"]  # part of each row with w > 0 that is new, relative to the longest row
-    balance: float  # λ
-    decay: float  # γ
 
     @property
     def separatrix_distance(self) -> float:
@@ -123,9 +121,7 @@ def spectrum(
 def grade(
     Q0: Float[Array, "n h"],
     F: Spectrum,
-    lam: float,
     *,
-    decay: float = 0.0,
     eps: float = _EPS,
     eps_task: float = _EPS,
     push: float = 0.0,
@@ -139,7 +135,7 @@ def grade(
     P = F.from_coordinates(Q0)
     size = float(np.linalg.norm(P))
     L, rows, pivots, missed, novelty = _echelon(P, F.w, _rounding(P, F.w, size, eps, eps_task), push * size)
-    return Graded(F, L, pivots, rows @ back, missed, novelty, lam, decay)
+    return Graded(F, L, pivots, rows @ back, missed, novelty)
 
 
 def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
@@ -147,7 +143,7 @@ def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     cutoff = np.zeros(len(P))
     cutoff[graded.missed] = np.inf  # what was missed stays missed
     L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, cutoff, 0.0)
-    return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, graded.balance, graded.decay)
+    return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty)
 
 
 def _rounding(
