@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
@@ -22,7 +24,36 @@ from lazyrich.problem import Problem
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Solution", "Trajectory"]
+__all__ = ["OBSERVABLES", "Observable", "Solution", "Trajectory", "as_trajectory", "observable"]
+
+
+@dataclass(frozen=True)
+class Observable:
+    """A function of a trajectory, one value per time, and how its axes are called."""
+
+    measure: Callable[[Trajectory], Any]
+    dims: tuple[str, ...]  # after time
+    long_name: str
+    units: str
+
+
+#: Name → observable; the files of `observables/` enter themselves here.
+OBSERVABLES: dict[str, Observable] = {}
+
+_Measure = TypeVar("_Measure", bound=Callable[..., Any])
+
+
+def observable(*dims: str, long_name: str, units: str = "1") -> Callable[[_Measure], _Measure]:
+    """Enters a function f(traj) → (T, …) under its own name, so that `to_xarray` can be asked for it.
+
+    `dims` name the axes after time; where a matrix has the same axis twice, the second name ends in an underscore.
+    """
+
+    def enter(measure: _Measure) -> _Measure:
+        OBSERVABLES[measure.__name__] = Observable(measure, dims, long_name, units)
+        return measure
+
+    return enter
 
 
 @runtime_checkable
@@ -117,27 +148,31 @@ class Trajectory:
         """Whether a quantity is there already, and asking for it costs nothing."""
         return name in self._parts and not callable(self._parts[name])
 
-    def to_xarray(self) -> xarray.Dataset:
-        """Times, loss, function and (for two layers) the Gram matrix, with named dimensions."""
+    def to_xarray(self, *observables: str) -> xarray.Dataset:
+        """Times, loss, function and (for two layers) the Gram matrix, and the observables asked for by name.
+
+        Dimensions are named, and each variable has a long name and a unit.
+
+        >>> import lazyrich as lr
+        >>> task = lr.tasks.semantic_hierarchy()
+        >>> problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
+        >>> data = lr.solve(problem, [0.0, 50.0, 200.0]).to_xarray("mode_strengths")
+        >>> dict(data.mode_strengths.sizes)
+        {'time': 3, 'mode': 8}
+        """
         try:
             import xarray
         except ImportError:
             raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        wanted = [_check.choice("observables", name, tuple(OBSERVABLES)) for name in observables]
         data: dict[str, Any] = {}
-        if self.knows("loss"):
-            data["loss"] = (("time",), np.asarray(self.loss), {"long_name": "loss"})
-        if self.knows("function") and self.problem.network.activation == "linear":
-            data["function"] = (
-                ("time", "output", "input"),
-                np.asarray(self.function),
-                {"long_name": "network function"},
-            )
-        if self.knows("gram") and self.problem.network.depth == 2 and self.problem.network.activation == "linear":
-            data["gram"] = (
-                ("time", "unit", "unit_"),
-                np.asarray(self.gram),
-                {"long_name": "Gram matrix QQᵀ"},
-            )
+        for name, (dims, long_name, applies) in _PARTS.items():
+            if applies(self.problem) and self.knows(name):
+                data[name] = (("time", *dims), np.asarray(getattr(self, name)), {"long_name": long_name, "units": "1"})
+        for name in wanted:
+            entry = OBSERVABLES[name]
+            about = {"long_name": entry.long_name, "units": entry.units}
+            data[name] = (("time", *entry.dims), np.asarray(entry.measure(self)), about)
         attributes = {"method": self.method, "citation": self.citation, "status": self.status}
         time = ("time", np.asarray(self.times), {"long_name": "time", "units": "learning rate × steps"})
         return xarray.Dataset(data, coords={"time": time}, attrs=attributes)
@@ -174,3 +209,29 @@ class Trajectory:
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
+
+
+def as_trajectory(value: Any) -> Trajectory:
+    """A trajectory, or a sentence."""
+    if not isinstance(value, Trajectory):
+        raise InvalidInput(
+            f"traj must be a lazyrich Trajectory, and it is a {type(value).__name__}: lr.solve, lr.flow or lr.descend "
+            "makes one."
+        )
+    return value
+
+
+def _linear(problem: Problem) -> bool:
+    return problem.network.activation == "linear"
+
+
+#: What every trajectory may hold itself: axes after time, long name, and where it exists.
+_PARTS: dict[str, tuple[tuple[str, ...], str, Callable[[Problem], bool]]] = {
+    "loss": ((), "loss", lambda problem: True),
+    "function": (("output", "input"), "network function W", _linear),
+    "gram": (
+        ("unit", "unit_"),
+        "Gram matrix QQᵀ",
+        lambda problem: _linear(problem) and problem.network.depth == 2,
+    ),
+}

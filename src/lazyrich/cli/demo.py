@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from lazyrich.figures import demo, style  # here, so that --help needs no extras
+    from lazyrich.figures import demo  # here, so that --help needs no extras
+    from lazyrich.plot import style
 
     path = style.figure_path(arguments.out, _FIGURE)
     data = demo.compute()

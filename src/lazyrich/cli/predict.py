@@ -81,7 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from lazyrich.figures import predict, style
+    from lazyrich.figures import predict
+    from lazyrich.plot import style
 
     horizon = None if arguments.horizon is None else _check.positive("--horizon", arguments.horizon)
     count = _check.count("--times", arguments.times, least=2)

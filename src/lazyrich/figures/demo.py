@@ -22,11 +22,11 @@ from lazyrich import inits
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.descend import descend
-from lazyrich.figures import style
 from lazyrich.flow import flow
 from lazyrich.landscape.fate import Fate, fate
 from lazyrich.networks import Network
 from lazyrich.observables import half_times, mode_strengths
+from lazyrich.plot import style
 from lazyrich.problem import Problem
 from lazyrich.solve import solve
 from lazyrich.tasks import semantic_hierarchy

@@ -15,10 +15,10 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import align
-from lazyrich.figures import style
 from lazyrich.flow import flow
 from lazyrich.landscape.fate import Fate, fate
 from lazyrich.observables import half_times, mode_strengths
+from lazyrich.plot import style
 from lazyrich.problem import Problem
 from lazyrich.solve import NoExactSolution, solve
 from lazyrich.trajectory import Trajectory

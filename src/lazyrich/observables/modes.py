@@ -13,11 +13,12 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.trajectory import Trajectory
+from lazyrich.trajectory import Trajectory, observable
 
 __all__ = ["half_times", "mode_strengths"]
 
 
+@observable("mode", long_name="mode strength uᵀWv")
 def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     """u_αᵀ W(t) v_α of every mode of the task, strongest mode first.
 

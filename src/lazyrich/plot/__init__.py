@@ -1,0 +1,1 @@
+"""One-line plots of trajectories, and the look of all figures."""
