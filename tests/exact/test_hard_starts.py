@@ -92,3 +92,14 @@ def test_perturbing_chooses_the_method_that_can(rng):
     pushed = lr.solve(problem, [0.0, 2000.0], on_separatrix="perturb", perturbation=1e-6)
     assert pushed.method == "riccati" and pushed.loss[-1] < 1e-12
     assert "moved off it" in pushed.notes[0]
+
+
+@pytest.mark.parametrize("stop", [20.0, 60.0, 100.0])
+def test_a_reversal_after_learning_keeps_what_cannot_grow(stop):
+    """Rows with w ≤ 0 that lean on the others almost wholly were dropped: start error 3e-8, semigroup 4e-6."""
+    task = lr.tasks.random_regression(1, d_in=4, d_out=4, samples=16)
+    learned = lr.solve(lr.Problem(task, lr.inits.zero_balanced(0, sizes=(4, 6, 4), scale=0.25)), [stop]).network()
+    traj = lr.solve(lr.Problem(lr.tasks.reversal(task), learned), [0.0, 25.0])
+    assert traj.certificate().exact, str(traj.certificate())
+    resumed, direct = traj.solution.restarted(20.0).gram(np.array([0.0])), traj.solution.gram(np.array([20.0]))
+    assert np.linalg.norm(resumed - direct) <= 1e-13 * np.linalg.norm(direct)

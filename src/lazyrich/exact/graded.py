@@ -187,8 +187,9 @@ def _echelon(
         if k == h:
             continue
         length = float(np.linalg.norm(rest))
-        dependent = length <= cutoff[i]
-        if not dependent and length < 1e-6 * lengths[i]:
+        # a row that cannot grow is no matter of the separatrix: it is kept as far as its digits go
+        dependent = length <= (cutoff[i] if w[i] > 0 else max(cutoff[i], 64 * _EPS * lengths[i]))
+        if not dependent and w[i] > 0 and length < 1e-6 * lengths[i]:
             # rounding of the rows above counts as often as this row is made of them
             parts = np.linalg.solve(L[pivots, :k].T, L[i, :k])
             dependent = length <= cutoff[i] + np.abs(parts) @ cutoff[pivots]
