@@ -4,14 +4,15 @@ A task and a network make a problem; a problem and a method make a trajectory; e
 trajectories.
 """
 
-from lazyrich import exact, inits, observables, tasks
+from lazyrich import bias, exact, inits, landscape, observables, plot, tasks
 from lazyrich._check import InvalidInput
 from lazyrich.certificate import Certificate
 from lazyrich.descend import descend
 from lazyrich.flow import flow
-from lazyrich.landscape import Fate, Regime, fate
+from lazyrich.landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from lazyrich.networks import Network
 from lazyrich.problem import Facts, Problem
+from lazyrich.sequences import Continual, continual, forgetting
 from lazyrich.solve import NoExactSolution, solve
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Certificate",
+    "Continual",
     "Facts",
     "Fate",
     "InvalidInput",
@@ -27,15 +29,23 @@ __all__ = [
     "NoExactSolution",
     "Problem",
     "Regime",
+    "RegimePrediction",
     "Task",
     "Trajectory",
     "__version__",
+    "bias",
+    "continual",
     "descend",
     "exact",
     "fate",
     "flow",
+    "forgetting",
     "inits",
+    "landscape",
     "observables",
+    "plot",
+    "predict_regime",
+    "regime",
     "solve",
     "tasks",
 ]

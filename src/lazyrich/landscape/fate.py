@@ -16,7 +16,7 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.exact.riccati import Riccati
-from lazyrich.landscape.regime import Regime, regime
+from lazyrich.landscape.regime import Regime, regime_of_solution
 from lazyrich.problem import Problem
 from lazyrich.solve import solve
 from lazyrich.trajectory import Trajectory
@@ -47,7 +47,7 @@ class Fate:
     regime: Regime
 
     def __str__(self) -> str:
-        lines = [f"ends in       {self._end()}", f"loss there    {self.loss_limit:.6g}"]
+        lines = [f"ends in       {self.end}", f"loss there    {self.loss_limit:.6g}"]
         distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
         lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
         lines.append(f"regime        {self.regime}")
@@ -58,7 +58,9 @@ class Fate:
             lines.append(f"{i:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
         return "\n".join(lines)
 
-    def _end(self) -> str:
+    @property
+    def end(self) -> str:
+        """The minimum or saddle in words."""
         if self.kind == "global minimum":
             return "the global minimum"
         count = len(self.missed)
@@ -119,7 +121,7 @@ def fate(problem: Problem) -> Fate:
         missed=missed,
         separatrix_distance=distance,
         on_separatrix=on_separatrix,
-        regime=regime(trajectory, times),
+        regime=regime_of_solution(trajectory, times),
     )
 
 

@@ -6,6 +6,7 @@ Nothing global is touched: figures are `Figure` objects without pyplot, and the 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,8 @@ __all__ = [
     "TIME",
     "draw_gram",
     "draw_matrix",
+    "drawn_on",
+    "figure_of",
     "figure_path",
     "mode_colours",
     "new_figure",
@@ -89,11 +92,33 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of that many inches."""
+    """An empty figure of that many inches, which notebooks show by themselves."""
     _matplotlib()
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure._repr_png_ = lambda: _as_png(figure)  # what a notebook asks an object for
+    return figure
+
+
+@contextmanager
+def drawn_on(axes: Axes | None) -> Iterator[Axes]:
+    """The axes to draw on, in the look of all figures: those given, or those of a new figure."""
+    with styled():
+        yield new_figure(6.0, 3.9).subplots() if axes is None else axes
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The figure that axes belong to."""
+    figure: Any = axes.get_figure(root=True)
+    return figure
+
+
+def _as_png(figure: Figure) -> bytes:
+    stream = io.BytesIO()
+    with styled():
+        figure.savefig(stream, format="png", dpi=100)
+    return stream.getvalue()
 
 
 def figure_path(given: str | Path, default_name: str) -> Path:

@@ -1,0 +1,107 @@
+"""Pictures of where a network is, and where it will be: Gram blocks, fate, forgetting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.landscape.fate import Fate
+from lazyrich.landscape.fate import fate as fate_of
+from lazyrich.plot import style
+from lazyrich.problem import Problem
+from lazyrich.sequences import Continual
+from lazyrich.trajectory import Trajectory, as_trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["fate", "forgetting", "gram"]
+
+_SHOWN = 4  # times, where none are asked for
+
+
+def gram(traj: Trajectory, indices: Any = None) -> Figure:
+    """QQᵀ at some of the times: W1ᵀW1 and W2W2ᵀ on the diagonal, W2W1 below it.
+
+    `indices` names the times by their place; without them four are shown, from the first to the last, between which
+    the loss falls by equal parts.
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
+    >>> len(lr.plot.gram(lr.solve(problem, range(100)), indices=[0, -1]).axes)  # two, and the colour bar
+    3
+    """
+    count = len(as_trajectory(traj).times)
+    if indices is None:
+        fallen = np.maximum.accumulate(traj.loss[0] - np.asarray(traj.loss))
+        parts = np.searchsorted(fallen, fallen[-1] * np.linspace(0, 1, _SHOWN)[1:-1])
+        indices = np.unique([0, *parts, count - 1])
+    places = [int(_check.number("indices", i)) for i in np.atleast_1d(indices)]
+    if not all(-count <= i < count for i in places):
+        raise InvalidInput(f"indices must lie between {-count} and {count - 1}, and they are {places}.")
+    chosen = np.asarray(traj.gram)[places]
+    with style.styled():
+        figure = style.new_figure(2.9 * len(places) + 0.9, 3.2)
+        panels = np.atleast_1d(figure.subplots(1, len(places)))
+        bound = float(np.abs(chosen).max()) or 1.0
+        for panel, i, QQ in zip(panels, places, chosen, strict=True):
+            image = style.draw_gram(panel, QQ, traj.problem.task.d_in, bound)
+            panel.set_title(f"t = {float(traj.times[i]):.4g}")
+        figure.colorbar(image, ax=list(panels), shrink=0.8, label="QQᵀ")
+    return figure
+
+
+def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
+    """The timetable of learning: when each mode is half learned, and how strong it ends; missed modes are crosses.
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
+    >>> lr.plot.fate(problem).axes[0].get_title(loc="left")
+    'Ends in the global minimum'
+    """
+    known = problem if isinstance(problem, Fate) else fate_of(problem)
+    with style.drawn_on(axes) as panel:
+        timed = np.isfinite(known.half_times)
+        colours = style.mode_colours(len(known.strengths))
+        for i in np.flatnonzero(timed):
+            panel.vlines(known.half_times[i], 0.0, known.limit[i], color=colours[i], linewidth=1.6)
+            panel.plot(known.half_times[i], known.limit[i], "o", color=colours[i], markersize=7)
+            panel.annotate(str(i), (known.half_times[i], known.limit[i]), (5, 4), textcoords="offset points")
+        last = float(np.nanmax(known.half_times)) if timed.any() else 1.0
+        for i in known.missed:
+            panel.plot(1.15 * last, known.strengths[i], "x", color=style.COLOURS["orange"], markersize=8)
+            panel.annotate(f"{i} never", (1.15 * last, known.strengths[i]), (7, -3), textcoords="offset points")
+        panel.axhline(0.0, color="black", linewidth=0.8)
+        panel.set_xlim(0.0, 1.35 * last)
+        panel.set(xlabel=f"half-learning {style.TIME}", ylabel="strength in the limit", title=f"Ends in {known.end}")
+    return style.figure_of(panel)
+
+
+def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
+    """The loss of every task along a sequence of tasks, with what the theory says before any training (circles).
+
+    >>> import lazyrich as lr
+    >>> tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3) for seed in range(3)]
+    >>> run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), range(40))
+    >>> lr.plot.forgetting(run).axes[0].get_ylabel()
+    'loss'
+    """
+    if not isinstance(run, Continual):
+        raise InvalidInput(f"run must be what lr.continual returns, and it is a {type(run).__name__}.")
+    with style.drawn_on(axes) as panel:
+        ends, colours = run.boundaries, style.mode_colours(len(run.tasks))
+        for i, colour in enumerate(colours):
+            panel.plot(run.times, run.losses[:, i], color=colour, label=f"{i}: {run.tasks[i].name or 'task'}")
+        for end in ends[:-1]:
+            panel.axvline(end, **style.LIMIT)
+        if all(np.linalg.matrix_rank(task.sigma_xx, hermitian=True) == task.d_in for task in run.tasks):
+            panel.plot(ends, run.predicted_loss_matrix[: len(ends)], **style.MARK)
+            panel.plot([], [], **style.MARK, label="predicted before training")
+        panel.set(xlabel=style.TIME, ylabel="loss")
+        panel.margins(x=0.01)
+        panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return style.figure_of(panel)

@@ -1,0 +1,195 @@
+"""`continual`: a sequence of tasks, each learned from where the one before ended.
+
+The state at any time is a valid start (semigroup; theory: section 1), and D = W2ᵀW2 − W1W1ᵀ is conserved whatever
+the task, so exact solutions chain: stage i is the exact solution of Problem(task i, network after task i − 1), for
+any durations, also where a task is stopped before it is learned. Where no exact solution applies the flow is
+integrated, and nonlinear networks descend step by step. The result says which, and why.
+
+What passes from task to task are weights in float64. Between tasks they are brought back to D = λI where rounding or
+integration took them off it (`rebalance`), for the function cannot tell and the theorem asks for it. But what
+training has shrunk to below rounding is lost: a network that ends a task within rounding of the next one's
+separatrix (reversal learning) is taken to lie on it, and stays there for ever, where an unrounded one would leave it
+in the end. `notes` says until when such a stage is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.descend import descend
+from lazyrich.exact.riccati import Riccati
+from lazyrich.flow import flow
+from lazyrich.landscape import fate
+from lazyrich.networks import Network
+from lazyrich.problem import Problem
+from lazyrich.sequences.forecast import as_tasks
+from lazyrich.sequences.rebalance import rebalance
+from lazyrich.sequences.result import Continual
+from lazyrich.solve import solve
+from lazyrich.tasks import Task
+from lazyrich.trajectory import Trajectory
+
+__all__ = ["continual"]
+
+_ROUNDING = 1e-8  # of the largest weights so far: a departure from balance below it is not the network's own
+_EXACT = 1e-12
+
+
+def continual(
+    tasks: Any,
+    network: Network,
+    times: Any,
+    *,
+    rates: Any = None,
+    weight_decay: float = 0.0,
+    rate: float | None = None,
+    on_separatrix: str = "stay",
+) -> Continual:
+    """A network that learns one task after another, with the loss of every task all along, and what is forgotten.
+
+    `times` is one vector for all tasks, or a list with one vector per task; each counts from the start of its task,
+    and its last entry is where the next task takes over. Linear networks follow the exact solution where one
+    applies, and the integrated flow elsewhere. With `rate` the network descends step by step at this learning rate,
+    as nonlinear ones must; times are then multiples of it. `on_separatrix="perturb"` lets a start on the separatrix
+    escape, as in `solve`. A stage that cannot go on ends the run.
+
+    >>> import lazyrich as lr
+    >>> from lazyrich.sequences import continual
+    >>> tasks = [lr.tasks.random_regression(seed, d_in=5, d_out=6, samples=25) for seed in range(3)]
+    >>> run = continual(tasks, lr.inits.zero_balanced(0, sizes=(5, 10, 6), scale=0.1), [0.0, 3000.0])
+    >>> run.methods
+    ('riccati', 'riccati', 'riccati')
+    >>> bool(np.nanmax(abs(run.forgetting - run.predicted_forgetting)) < 1e-12)
+    True
+    """
+    checked = as_tasks(tasks)
+    spans = _as_spans(times, len(checked))
+    problem = Problem(checked[0], network, rates, weight_decay)
+    _check.choice("on_separatrix", on_separatrix, ("stay", "perturb"))
+    rate = _as_rate(rate, network, checked)
+    lam, largest = _conserved(problem), _size(problem)
+    trajectories: list[Trajectory] = []
+    ends: list[Network] = []
+    rebalanced: list[float] = []
+    notes: list[str] = []
+    for i, (task, span) in enumerate(zip(checked, spans, strict=True)):
+        problem = Problem(task, ends[-1] if ends else network, rates, weight_decay)
+        largest = max(largest, _size(problem))
+        problem, departure = _rebalanced(problem, lam, largest) if i and rate is None else (problem, 0.0)
+        trajectory = _descended(problem, span, rate) if rate is not None else _followed(problem, span, on_separatrix)
+        trajectories.append(trajectory)
+        ends.append(_end(trajectory))
+        rebalanced.append(departure)
+        notes += [f"task {i}: {note}" for note in _notes(trajectory, departure, chained=i > 0)]
+        if trajectory.status != "complete":
+            notes.append(f"task {i}: {trajectory.status}; later tasks were not reached")
+            break
+    return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))
+
+
+def _as_spans(times: Any, count: int) -> list[Float[Array, " T"]]:
+    """The times of each task."""
+    if not isinstance(times, list | tuple | np.ndarray) or all(np.ndim(entry) == 0 for entry in times):
+        return [_check.as_times(times)] * count
+    if len(times) != count:
+        raise InvalidInput(f"times must be one vector, or one per task ({count}), and it holds {len(times)}.")
+    return [_check.as_times(span) for span in times]
+
+
+def _as_rate(rate: Any, network: Network, tasks: tuple[Task, ...]) -> float | None:
+    if network.activation == "linear":
+        return None if rate is None else _check.positive("rate", rate)
+    if rate is None:
+        raise InvalidInput(
+            f"rate must be given where the network is {network.kind}, which is trained step by step: rate=0.05, say."
+        )
+    for i, task in enumerate(tasks):
+        if task.inputs is None or task.targets is None:
+            raise InvalidInput(
+                f"tasks[{i}] must hold samples where the network is {network.kind}, and it holds correlations only: "
+                "Task.from_data(inputs, targets) would do."
+            )
+    return _check.positive("rate", rate)
+
+
+def _conserved(problem: Problem) -> float | None:
+    """λ of a two-layer network that is balanced and stays so, whatever the task; None if there is none."""
+    facts = problem.facts
+    if facts.depth != 2 or facts.activation != "linear" or not facts.balanced:
+        return None
+    decays = facts.weight_decay and (any(facts.balance) or facts.rates[0] != facts.rates[1])
+    return None if decays else facts.balance[0]
+
+
+def _size(problem: Problem) -> float:
+    """Σ‖v_ℓ‖², what departures from balance are measured by."""
+    layers = zip(problem.canonical.k, problem.network.weights, strict=True)
+    return float(sum(k**2 * np.sum(W**2) for k, W in layers))
+
+
+def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Problem, float]:
+    """The problem with its network back at D = λI where that is a matter of rounding, and by how much it was off."""
+    if lam is None or problem.facts.balanced:
+        return problem, 0.0
+    network, departure = rebalance(problem, lam)
+    if departure > _ROUNDING * largest:
+        return problem, 0.0
+    return Problem(problem.task, network, problem.rates, problem.weight_decay), departure / largest
+
+
+def _followed(problem: Problem, times: Float[Array, " T"], on_separatrix: str) -> Trajectory:
+    """The exact solution where one applies, else the flow."""
+    methods = problem.facts.methods
+    if problem.facts.method is None:
+        return flow(problem, times)
+    if on_separatrix == "perturb" and (methods["riccati"] is not None or not fate(problem).on_separatrix):
+        on_separatrix = "stay"
+    return solve(problem, times, on_separatrix=on_separatrix)
+
+
+def _descended(problem: Problem, times: Float[Array, " T"], rate: float) -> Trajectory:
+    steps = np.round(times / rate)
+    off = np.abs(steps * rate - times)
+    if np.any(off > 1e-9 * np.maximum(times, rate)):
+        worst = float(times[np.argmax(off)])
+        raise InvalidInput(
+            f"times must be multiples of rate ({rate:g}) where the network descends, and one is {worst:g}: "
+            "rate * steps would do."
+        )
+    if steps[-1] < 1:
+        raise InvalidInput(f"times must end after one step of {rate:g} at least, and they end at {times[-1]:g}.")
+    return descend(problem, rate, int(steps[-1]), at=steps)
+
+
+def _end(trajectory: Trajectory) -> Network:
+    """The network at the last time; the weights of an exact trajectory at all others are not needed."""
+    if trajectory.solution is None:
+        return trajectory.network()
+    last = np.asarray(trajectory.times[-1:])
+    weights = {"weights": trajectory.solution.weights(last)}
+    return Trajectory(trajectory.problem, last, trajectory.method, weights).network()
+
+
+def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[str]:
+    problem, notes = trajectory.problem, list(trajectory.notes)
+    if trajectory.method == "flow":
+        name = {1: "shallow", 2: "riccati"}.get(problem.facts.depth, "deep_modes")
+        notes.append(f"integrated, for no exact solution applies ({name}: {problem.facts.methods[name]})")
+    if departure:
+        notes.append(f"brought back to D = λI, from which it was off by {departure:.1e} of the largest weights so far")
+    solution = trajectory.solution
+    if chained and isinstance(solution, Riccati) and len(solution.graded.missed):
+        # what may be hidden, of size eps, grows like e^{wt}
+        w = float(solution.graded.spectrum.w[solution.graded.missed].max())
+        until = np.log(_EXACT / max(problem.network.eps, np.finfo(np.float64).eps)) / (w * solution.clock)
+        if until < trajectory.times[-1]:
+            notes.append(
+                "rounding hides whether the start lies on the separatrix or only close to it: exact to "
+                f"{_EXACT:.0e} until t = {max(until, 0.0):.3g} of this task, and later if it does"
+            )
+    return notes

@@ -1,0 +1,125 @@
+"""What a sequence of tasks does to each of them, known before training (theory: section 4).
+
+A network that learns task i to the end computes T_i = Σyx,i Σxx,i⁻¹, whatever it did before, so that the loss of
+task j is then
+
+    L_j(T_i) = ½ tr (T_i − T_j) Σxx,j (T_i − T_j)ᵀ + ½ tr(Σyy,j − T_j Σxx,j T_jᵀ)
+
+(white inputs: ½‖Σ_i − Σ_j‖² + ½ tr Σyy,j − ½‖Σ_j‖², Braun et al. 2022). That holds for networks as wide as the rank
+of the task, off the separatrix, without weight decay, and for inputs in all directions. For a given network the
+chain of limits knows more: it ends each task where the flow ends, at the best map that passes a bottleneck or in a
+saddle, and starts the next one there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.landscape.fate import FOREVER
+from lazyrich.networks import Network
+from lazyrich.problem import Problem
+from lazyrich.solve import solve
+from lazyrich.tasks import Task
+from lazyrich.tasks.task import as_task
+from lazyrich.trajectory import Trajectory
+
+__all__ = ["as_tasks", "forgetting", "loss_matrix", "since_own_training"]
+
+
+def loss_matrix(
+    tasks: Any, network: Network | None = None, *, rates: Any = None, weight_decay: float = 0.0
+) -> Float[Array, "stage task"]:
+    """Loss of task j (column) after training on tasks 0 … i (row), each to the end, before any training.
+
+    Without a network from the tasks alone; with one from where the flow of this network ends, task by task, which
+    takes an exact solution for each (`NoExactSolution` says where there is none).
+
+    >>> import lazyrich as lr
+    >>> from lazyrich.sequences import loss_matrix
+    >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
+    >>> loss_matrix(tasks)
+    array([[0., 2.],
+           [2., 0.]])
+    """
+    checked = as_tasks(tasks)
+    if network is None:
+        functions = [_target(i, task) for i, task in enumerate(checked)]
+    else:
+        functions = _limits(checked, network, rates, weight_decay)
+    return np.array([[float(task.loss(W)) for task in checked] for W in functions])
+
+
+def forgetting(
+    tasks: Any, network: Network | None = None, *, rates: Any = None, weight_decay: float = 0.0
+) -> Float[Array, "stage task"]:
+    """By how much the loss of task j (column) has risen after task i (row) since its own training, before any training.
+
+    Zero on the diagonal, nan above it, where task j is still to come. The arguments are those of `loss_matrix`.
+
+    >>> import lazyrich as lr
+    >>> from lazyrich.sequences import forgetting
+    >>> forgetting([lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])])
+    array([[ 0., nan],
+           [ 2.,  0.]])
+    """
+    return since_own_training(loss_matrix(tasks, network, rates=rates, weight_decay=weight_decay))
+
+
+def since_own_training(losses: Float[Array, "stage task"]) -> Float[Array, "stage task"]:
+    """Rise of each loss since the task's own training, nan before it."""
+    stages, tasks = losses.shape
+    own = np.append(np.diagonal(losses), np.full(tasks - min(stages, tasks), np.nan))
+    return np.where(np.arange(stages)[:, None] >= np.arange(tasks), losses - own, np.nan)
+
+
+def as_tasks(value: Any) -> tuple[Task, ...]:
+    """Tasks with the same numbers of inputs and outputs, or a sentence."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"tasks must be a list of tasks, and it is a {type(value).__name__}: [task] would do.")
+    if not value:
+        raise InvalidInput("tasks must hold at least one task, and it is empty.")
+    tasks = tuple(as_task(task) for task in value)
+    for i, task in enumerate(tasks):
+        if (task.d_in, task.d_out) != (tasks[0].d_in, tasks[0].d_out):
+            raise InvalidInput(
+                f"tasks must all have the inputs and outputs of the first ({tasks[0].d_in} and {tasks[0].d_out}), "
+                f"and tasks[{i}] has {task.d_in} and {task.d_out}."
+            )
+    return tasks
+
+
+def _target(i: int, task: Task) -> Float[Array, "out in"]:
+    rank = int(np.linalg.matrix_rank(task.sigma_xx, hermitian=True))
+    if rank < task.d_in:
+        raise InvalidInput(
+            f"tasks[{i}] must have inputs in all {task.d_in} directions, and they span {rank}: what is learned then "
+            "depends on the start, and loss_matrix(tasks, network) would say it where an exact solution exists."
+        )
+    return task.target
+
+
+def _limits(tasks: tuple[Task, ...], network: Network, rates: Any, decay: float) -> list[Float[Array, "out in"]]:
+    """W(∞) of each task, from the W(∞) of the one before."""
+    functions = []
+    for task in tasks:
+        end = solve(Problem(task, network, rates, decay), [FOREVER])
+        functions.append(np.asarray(end.function[0]))
+        network = _factors(end) if end.method == "riccati" else end.network()
+    return functions
+
+
+def _factors(end: Trajectory) -> Network:
+    """A network with this Gram matrix. The hidden basis is open, and following it for ever would take for ever.
+
+    What has decayed is gone: eigenvalues at rounding level are zeros.
+    """
+    d_in, h = end.problem.task.d_in, end.problem.network.sizes[1]
+    values, vectors = np.linalg.eigh(end.gram[0])
+    values = np.where(values > len(values) * np.finfo(np.float64).eps * values[-1], values, 0.0)
+    Q = (np.sqrt(values) * vectors)[:, -h:]
+    Q = np.pad(Q, ((0, 0), (0, h - Q.shape[1])))
+    return Network([Q[:d_in].T, Q[d_in:]])

@@ -1,0 +1,211 @@
+"""The result of `continual`: one trajectory per task, and the loss of every task along all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.networks import Network
+from lazyrich.networks.network import product
+from lazyrich.sequences.forecast import forgetting, loss_matrix, since_own_training
+from lazyrich.tasks import Task
+from lazyrich.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["Continual"]
+
+
+@dataclass(frozen=True, eq=False)
+class Continual:
+    """A network that learns one task after another. Stages and tasks are numbered from 0: stage i trains task i.
+
+    `predicted_…` follows from the tasks alone, `limit_…` from this network trained on each task for ever; both are
+    known before training, and describe runs in which each task comes to its end.
+
+    >>> import lazyrich as lr
+    >>> from lazyrich.sequences import continual
+    >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
+    >>> run = continual(tasks, lr.Network([[[0.1]], [[0.1]]]), [0.0, 40.0])
+    >>> run.loss_matrix.round(12), run.times
+    (array([[0., 2.],
+           [2., 0.]]), array([ 0., 40., 40., 80.]))
+    """
+
+    tasks: tuple[Task, ...]
+    trajectories: tuple[Trajectory, ...]  # one per stage; fewer than tasks where one could not go on
+    ends: tuple[Network, ...]  # the network after each stage
+    rebalanced: tuple[float, ...]  # departure from D = λI taken off before each stage, relative to the largest weights
+    notes: tuple[str, ...]  # what a reader should know, stage by stage
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """How each stage was had: the name of an exact solution, "flow" or "descend"."""
+        return tuple(trajectory.method for trajectory in self.trajectories)
+
+    @property
+    def boundaries(self) -> Float[Array, " stage"]:
+        """When each stage ends, from the start of the first."""
+        return np.cumsum([float(trajectory.times[-1]) for trajectory in self.trajectories])
+
+    @property
+    def times(self) -> Float[Array, " T"]:
+        """The times of all stages, from the start of the first; a boundary may come twice, as end and as start."""
+        starts = np.append(0.0, self.boundaries[:-1])
+        return np.concatenate([start + part.times for start, part in zip(starts, self.trajectories, strict=True)])
+
+    @property
+    def training(self) -> Array:  # (T,)
+        """The task in training at each of the times."""
+        return np.repeat(np.arange(len(self.trajectories)), [len(part.times) for part in self.trajectories])
+
+    @cached_property
+    def losses(self) -> Float[Array, "T task"]:
+        """Loss of every task at each of the times."""
+        rows = [[_losses(task, trajectory) for task in self.tasks] for trajectory in self.trajectories]
+        return np.concatenate([np.stack(columns, axis=1) for columns in rows])
+
+    @property
+    def start_losses(self) -> Float[Array, " task"]:
+        """Loss of every task before any training."""
+        network = self.trajectories[0].problem.network
+        return np.array([_loss(task, network.weights, network.activation) for task in self.tasks])
+
+    @cached_property
+    def loss_matrix(self) -> Float[Array, "stage task"]:
+        """Loss of task j (column) at the end of stage i (row)."""
+        last = np.cumsum([len(part.times) for part in self.trajectories]) - 1
+        return self.losses[last]
+
+    @property
+    def forgetting(self) -> Float[Array, "stage task"]:
+        """By how much the loss of task j (column) has risen at the end of stage i (row) since its own training.
+
+        Negative where later tasks helped, nan where task j is still to come.
+        """
+        return since_own_training(self.loss_matrix)
+
+    @property
+    def transfer(self) -> Float[Array, "stage task"]:
+        """By how much the loss of a task j still to come has changed at the end of stage i since before any training.
+
+        Negative where earlier tasks helped, nan from its own training on.
+        """
+        stages, tasks = self.loss_matrix.shape
+        later = np.arange(stages)[:, None] < np.arange(tasks)
+        return np.where(later, self.loss_matrix - self.start_losses, np.nan)
+
+    @property
+    def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
+        """`loss_matrix` from the tasks alone, as if each were learned completely."""
+        return loss_matrix(self.tasks)
+
+    @property
+    def predicted_forgetting(self) -> Float[Array, "stage task"]:
+        """`forgetting` from the tasks alone, as if each were learned completely."""
+        return forgetting(self.tasks)
+
+    @cached_property
+    def limit_loss_matrix(self) -> Float[Array, "stage task"]:
+        """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles, weight decay and all."""
+        first = self.trajectories[0].problem
+        return loss_matrix(self.tasks, first.network, rates=first.rates, weight_decay=first.weight_decay)
+
+    @property
+    def limit_forgetting(self) -> Float[Array, "stage task"]:
+        """`forgetting` of this network trained on each task for ever."""
+        return since_own_training(self.limit_loss_matrix)
+
+    def network(self, stage: int = -1) -> Network:
+        """The network after a stage."""
+        count = len(self.ends)
+        if not isinstance(stage, int | np.integer) or not -count <= stage < count:
+            raise InvalidInput(f"stage must be a whole number between {-count} and {count - 1}, and it is {stage!r}.")
+        return self.ends[stage]
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Losses over time, task in training, and the matrices, with named dimensions."""
+        try:
+            import xarray
+        except ImportError:
+            raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        about = lambda name: {"long_name": name, "units": "1"}  # noqa: E731
+        both = ("stage", "task")
+        data = {
+            "loss": (("time", "task"), self.losses, about("loss of every task")),
+            "training": ("time", self.training, about("task in training")),
+            "method": ("stage", np.array(self.methods), about("method")),
+            "rebalanced": ("stage", np.array(self.rebalanced), about("departure from balance taken off")),
+            "loss_matrix": (both, self.loss_matrix, about("loss at the end of a stage")),
+            "forgetting": (both, self.forgetting, about("rise of the loss since own training")),
+            "transfer": (both, self.transfer, about("change of the loss by earlier tasks")),
+        }
+        coordinates = {
+            "time": ("time", self.times, {"long_name": "time", "units": "learning rate × steps"}),
+            "task": ("task", np.arange(len(self.tasks)), about("task")),
+            "stage": ("stage", np.arange(len(self.trajectories)), about("stage")),
+            "name": ("task", np.array([task.name for task in self.tasks]), about("name of the task")),
+        }
+        return xarray.Dataset(data, coords=coordinates, attrs={"notes": "\n".join(self.notes)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: lists and numbers, None where a matrix has no entry."""
+        return {
+            "tasks": [task.name for task in self.tasks],
+            "methods": list(self.methods),
+            "boundaries": self.boundaries.tolist(),
+            "start_losses": self.start_losses.tolist(),
+            "loss_matrix": _entries(self.loss_matrix),
+            "forgetting": _entries(self.forgetting),
+            "transfer": _entries(self.transfer),
+            "rebalanced": list(self.rebalanced),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        """Losses at the ends of the stages, with the forgetting below."""
+        head = f"{'':<24}" + "".join(f"{f'task {j}':>12}" for j in range(len(self.tasks)))
+        lines = [f"loss{head[4:]}", _row("before", self.start_losses)]
+        ends = [f"after {i}, {method}" for i, method in enumerate(self.methods)]
+        lines += [_row(end, row) for end, row in zip(ends, self.loss_matrix, strict=True)]
+        lines += [f"forgetting{head[10:]}"]
+        lines += [_row(end, row) for end, row in zip(ends, self.forgetting, strict=True)]
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return f"<Continual: {len(self.trajectories)} of {len(self.tasks)} tasks, {', '.join(self.methods)}>"
+
+
+def _losses(task: Task, trajectory: Trajectory) -> Float[Array, " T"]:
+    network = trajectory.problem.network
+    if network.activation == "linear":
+        return np.asarray(task.loss(np.asarray(trajectory.function)))
+    states = zip(*trajectory.weights, strict=True)
+    return np.array([_loss(task, weights, network.activation) for weights in states])
+
+
+def _loss(task: Task, weights: Any, activation: str | float) -> float:
+    """Loss of one state of a network, by its forward pass where it is not linear."""
+    if activation == "linear":
+        return float(task.loss(product(weights)))
+    assert task.inputs is not None and task.targets is not None
+    signal, slope = task.inputs.T, 0.0 if activation == "relu" else activation
+    for W in weights[:-1]:
+        z = W @ signal
+        signal = np.tanh(z) if activation == "tanh" else np.where(z > 0, z, slope * z)
+    squares = np.sum((task.targets.T - weights[-1] @ signal) ** 2)
+    return float(squares / 2 / (len(task.inputs) if task.reduction == "mean" else 1))
+
+
+def _row(label: str, values: Float[Array, " task"]) -> str:
+    return f"  {label:<22}" + "".join(f"{'–' if np.isnan(value) else f'{value:.5g}':>12}" for value in values)
+
+
+def _entries(matrix: Float[Array, "stage task"]) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]

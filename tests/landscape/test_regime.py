@@ -1,0 +1,203 @@
+"""The measured regime against kernels formed in full along an independent integration; the predicted against it.
+
+The grid of sizes, δ and seeds is the one place where prediction and measurement are held against each other; where
+they differ, a number must stand close to its threshold, and the test's report lists the case.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from oracles import integrate
+
+import lazyrich as lr
+from lazyrich.landscape.fate import fate
+from lazyrich.landscape.regime import DELAY, LAZY, regime
+from lazyrich.landscape.regime_prediction import limiting_regimes, predict_regime
+
+SHAPES = {
+    "funnel": (8, 3, 3),
+    "funnel, wider": (8, 5, 3),
+    "inverted funnel": (3, 3, 8),
+    "inverted funnel, wider": (3, 5, 8),
+    "square": (4, 4, 4),
+    "single neuron": (5, 1, 1),
+    "single neuron, many outputs": (1, 1, 5),
+}
+STARTS = ((1e-3, 0), (1e-3, 1), (0.3, 0), (0.3, 1))  # scale and seed
+DELTAS = (-30, -20, -10, -5, -3, -1, -0.3, 0, 0.3, 1, 3, 5, 10, 20, 30)
+
+
+def unit_task(rng: np.random.Generator, d_in: int, d_out: int) -> lr.Task:
+    """Singular values from 1 to 0.6, so that δ is in units of the target."""
+    m = min(d_in, d_out)
+    U, V = (np.linalg.qr(rng.normal(size=(d, m)))[0] for d in (d_out, d_in))
+    return lr.Task.from_correlations(U * np.linspace(1, 0.6, m) @ V.T)
+
+
+def problem_of(seed: int, sizes: tuple[int, int, int], delta: float, scale: float) -> lr.Problem:
+    rng = np.random.default_rng(seed)
+    task = unit_task(rng, sizes[0], sizes[2])
+    return lr.Problem(task, lr.inits.lambda_balanced(rng, sizes=sizes, lam=delta, scale=scale))
+
+
+def kernels_in_full(weights, sigma_xx):
+    """K of each time, on inputs whose correlation is Σxx, by np.kron."""
+    R = np.linalg.cholesky(sigma_xx).T
+    W1, W2 = weights
+    return np.array(
+        [np.kron(b @ b.T, R @ R.T) + np.kron(np.eye(len(b)), R @ a.T @ a @ R.T) for a, b in zip(W1, W2, strict=True)]
+    )
+
+
+class TestMeasured:
+    @pytest.mark.parametrize("delta", [-6.0, 0.0, 6.0])
+    @pytest.mark.parametrize("sizes", [(4, 2, 2), (2, 2, 4), (3, 3, 3)])
+    def test_against_kernels_formed_in_full(self, sizes, delta):
+        problem = problem_of(3, sizes, delta, 0.2)
+        times = np.linspace(0, 40, 801)
+        weights = integrate.weights(problem.network.weights, problem.task.sigma_yx, None, times)
+        K = kernels_in_full(weights, np.eye(sizes[0]))
+        change = np.linalg.norm(K - K[0], axis=(1, 2))
+        size = max(np.linalg.norm(K[0]), np.linalg.norm(K[-1]))
+        measured = regime(lr.solve(problem, times))
+        assert measured.kernel_movement == pytest.approx(change.max() / size, rel=1e-9)
+        cosine = np.vdot(K[0], K[-1]) / np.linalg.norm(K[0]) / np.linalg.norm(K[-1])
+        assert measured.kernel_distance == pytest.approx(1 - cosine, abs=1e-10)
+        assert measured.lazy_time == pytest.approx(1 / np.linalg.eigvalsh(K[0])[-1], rel=1e-10)
+        after = int(np.argmax(change >= change.max() / 2))
+        assert times[after - 1] <= measured.kernel_half_time <= times[after]
+
+    def test_phases_share_what_the_loss_falls(self):
+        problem = problem_of(0, (5, 1, 1), -30.0, 0.1)
+        late = regime(lr.solve(problem, np.linspace(0, 400, 2001)))
+        assert late.name == "delayed rich"
+        lazy, rich = late.phases
+        assert (lazy.name, rich.name) == ("lazy", "rich")
+        assert lazy.start == 0 and lazy.end == rich.start < late.kernel_half_time < rich.end
+        loss = lr.solve(problem, [0.0, lazy.end, rich.end, 400.0]).loss
+        shares = -np.diff(loss)[:2] / (loss[0] - loss[-1])
+        assert [lazy.share, rich.share] == pytest.approx(shares, abs=1e-3)
+
+    def test_a_lazy_phase_ends_with_the_fit(self):
+        problem = problem_of(0, (4, 4, 4), 30.0, 0.1)
+        (phase,) = regime(lr.solve(problem, np.linspace(0, 1, 1001))).phases
+        fallen = lr.solve(problem, [0.0, phase.end, 1.0]).loss
+        assert (phase.name, phase.start) == ("lazy", 0.0)
+        assert (fallen[0] - fallen[1]) / (fallen[0] - fallen[2]) == pytest.approx(0.9, abs=1e-3)
+
+    def test_samples_and_correlations_agree(self, rng):
+        X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+        task = lr.Task.from_data(X, Y)
+        bare = lr.Task.from_correlations(task.sigma_yx, task.sigma_xx, task.sigma_yy)
+        network = lr.inits.gaussian(rng, sizes=(3, 4, 2), scale=0.5)
+        one, two = (regime(lr.flow(lr.Problem(t, network), np.linspace(0, 20, 50))) for t in (task, bare))
+        assert one.lazy_time == pytest.approx(two.lazy_time, rel=1e-10)
+        assert one.kernel_movement == pytest.approx(two.kernel_movement, rel=1e-6)
+
+    def test_a_relu_network_with_a_large_first_layer_is_lazy(self, rng):
+        """And one with a large second layer is not, unlike a linear one: its activation pattern changes at once."""
+        task = lr.Task.from_data(rng.normal(size=(12, 3)), rng.normal(size=(12, 1)))
+        W1, W2 = lr.inits.gaussian(1, sizes=(3, 30, 1), scale=0.3).weights
+        downstream, upstream = (
+            regime(lr.descend(lr.Problem(task, lr.Network([f * W1, W2 / f], "relu")), rate=1e-4, steps=4000))
+            for f in (30.0, 1 / 30.0)
+        )
+        assert downstream.name == "lazy"
+        assert upstream.name == "rich"
+
+    def test_zero_weights_do_not_move(self):
+        problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.0]], [[0.0]]]))
+        still = regime(lr.solve(problem, [0.0, 1.0]))
+        assert (still.name, still.kernel_movement, still.lazy_time) == ("lazy", 0.0, np.inf)
+        json.dumps(still.to_dict())
+
+    def test_a_deep_network(self):
+        task = lr.tasks.semantic_hierarchy()
+        traj = lr.solve(lr.Problem(task, lr.inits.aligned(0, task, hidden=(8, 8), strengths=0.01)), np.linspace(0, 300))
+        assert regime(traj).name == "rich"
+
+    def test_refuses_in_one_sentence(self, unchecked_shapes):
+        with pytest.raises(lr.InvalidInput, match="traj must be a lazyrich Trajectory"):
+            regime(3)  # type: ignore[arg-type]
+
+
+class TestPredicted:
+    def test_limits_by_sizes_alone(self):
+        assert limiting_regimes((8, 3, 3)) == {"δ → −∞": "delayed rich", "δ → 0": "rich", "δ → ∞": "lazy"}
+        assert limiting_regimes((3, 3, 8)) == {"δ → −∞": "lazy", "δ → 0": "rich", "δ → ∞": "delayed rich"}
+        assert set(limiting_regimes((3, 9, 8)).values()) == {"lazy", "rich"}
+
+    @pytest.mark.parametrize("name", SHAPES)
+    def test_far_limits_are_those_of_theorem_6(self, name):
+        d_in, h, d_out = sizes = SHAPES[name]
+        limits = limiting_regimes(sizes)
+        for delta, limit in ((-300.0, "δ → −∞"), (0.0, "δ → 0"), (300.0, "δ → ∞")):
+            if (delta > 0 and h > d_out) or (delta < 0 and h > d_in):
+                continue  # no start has W2ᵀW2 − W1W1ᵀ = δI
+            problem = problem_of(1, sizes, delta, 0.1)
+            assert predict_regime(problem).name == limits[limit]
+            assert fate(problem).regime.name == limits[limit]
+
+    @pytest.mark.parametrize("starts", [((0.1, 0),), pytest.param(STARTS, marks=pytest.mark.slow)], ids=("one", "all"))
+    def test_agrees_with_the_measured_regime_on_the_grid(self, starts, record_property):
+        total, apart = 0, []
+        for name, sizes in SHAPES.items():
+            d_in, h, d_out = sizes
+            for delta in DELTAS:
+                if (delta > 0 and h > d_out) or (delta < 0 and h > d_in):
+                    continue  # no start has W2ᵀW2 − W1W1ᵀ = δI
+                for scale, seed in starts:
+                    problem = problem_of(seed, sizes, delta, scale)
+                    said, seen = predict_regime(problem), fate(problem).regime
+                    total += 1
+                    if said.name != seen.name:
+                        apart.append((name, delta, scale, seed, said, seen))
+        record_property("regimes", f"{total} problems, {len(apart)} apart")
+        for name, delta, scale, seed, said, seen in apart:
+            case = f"{name}, δ = {delta}, scale {scale}, seed {seed}: predicted {said}; measured {seen}"
+            late = seen.kernel_half_time / seen.lazy_time
+            close = (0.8 * LAZY < seen.kernel_movement < 1.25 * LAZY) or (DELAY / 3 < late < 3 * DELAY)
+            assert close, case
+        assert len(apart) <= 0.03 * total, apart
+
+    @pytest.mark.parametrize("name", ["lazy", "delayed rich", "rich"])
+    def test_unbalanced_starts_too(self, name):
+        """Gaussian layers of unequal size: Δ is no multiple of the identity, and no closed form applies."""
+        first, second, sizes = {
+            "lazy": (0.01, 4.0, (6, 8, 3)), "delayed rich": (0.01, 5.0, (3, 4, 8)), "rich": (0.01, 0.01, (6, 8, 3)),
+        }[name]  # fmt: skip
+        rng = np.random.default_rng(5)
+        W1, W2 = lr.inits.gaussian(rng, sizes=sizes, scale=1.0).weights
+        problem = lr.Problem(unit_task(rng, sizes[0], sizes[2]), lr.Network([first * W1, second * W2]))
+        assert predict_regime(problem).name == name
+        horizon = 4000.0 if name == "delayed rich" else 60.0
+        assert regime(lr.flow(problem, np.geomspace(1e-4, horizon, 400), max_steps=200_000)).name == name
+
+    def test_layer_rates_and_input_scale_only_rescale(self):
+        problem = problem_of(2, (4, 2, 2), 3.0, 0.2)
+        W1, W2 = problem.network.weights
+        eta, c = (0.25, 4.0), 2.0
+        k = [np.sqrt(eta[0] * eta[1]) / np.sqrt(rate) for rate in eta]
+        gain = k[0] * k[1]
+        task = lr.Task.from_correlations(problem.task.sigma_yx / gain * c, c * np.eye(4))
+        same = lr.Problem(task, lr.Network([W1 / k[0], W2 / k[1]]), rates=eta)
+        one, two = predict_regime(problem), predict_regime(same)
+        assert two.early_movement == pytest.approx(one.early_movement, rel=1e-10)
+        assert two.balance == pytest.approx(one.balance, rel=1e-10)
+
+    def test_nothing_to_learn_is_lazy(self):
+        network = lr.inits.zero_balanced(0, sizes=(3, 4, 2), scale=0.5)
+        problem = lr.Problem(lr.Task.from_correlations(network.function), network)
+        assert predict_regime(problem).name == "lazy"
+
+    def test_zero_weights_reach_nothing(self):
+        problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.0]], [[0.0]]]))
+        json.dumps(predict_regime(problem).to_dict())
+
+    def test_refuses_in_one_sentence(self):
+        deep = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[1.0]], [[1.0]], [[1.0]]]))
+        with pytest.raises(lr.InvalidInput, match="two-layer linear networks"):
+            predict_regime(deep)
