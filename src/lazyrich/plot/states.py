@@ -72,9 +72,10 @@ def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
             panel.plot(known.half_times[i], known.limit[i], "o", color=colours[i], markersize=7)
             panel.annotate(str(i), (known.half_times[i], known.limit[i]), (5, 4), textcoords="offset points")
         last = float(np.nanmax(known.half_times)) if timed.any() else 1.0
-        for i in known.missed:
-            panel.plot(1.15 * last, known.strengths[i], "x", color=style.COLOURS["orange"], markersize=8)
-            panel.annotate(f"{i} never", (1.15 * last, known.strengths[i]), (7, -3), textcoords="offset points")
+        for mode in known.missed:
+            never = (1.15 * last, known.strengths[mode])
+            panel.plot(*never, "x", color=style.COLOURS["orange"], markersize=8)
+            panel.annotate(f"{mode} never", never, (7, -3), textcoords="offset points")
         panel.axhline(0.0, color="black", linewidth=0.8)
         panel.set_xlim(0.0, 1.35 * last)
         panel.set(xlabel=f"half-learning {style.TIME}", ylabel="strength in the limit", title=f"Ends in {known.end}")

@@ -96,7 +96,7 @@ def new_figure(width: float, height: float) -> Figure:
     _matplotlib()
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure: Any = Figure(figsize=(width, height), layout="constrained")
     figure._repr_png_ = lambda: _as_png(figure)  # what a notebook asks an object for
     return figure
 

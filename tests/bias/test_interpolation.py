@@ -1,0 +1,327 @@
+"""Predicted ends: against 40-digit solutions of the conditions, against the closed form, and against `flow` itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from oracles import integrate
+from problems import SEEDS
+
+import lazyrich as lr
+from lazyrich.bias.interpolation import (
+    closed_form,
+    compare_with_flow,
+    deep_interpolating_solution,
+    downstream_end,
+    interpolating_solution,
+    passes_through_zero,
+    predicted_end,
+    upstream_end,
+)
+from lazyrich.exact.letter import kunin2024
+
+from .test_function_space import deep_isotropic
+
+DELTAS = (-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0)
+FIGURE_4B = lr.Task.from_data([[0.5, 1.0]], [[1.1]], reduction="sum")
+
+
+def rank_deficient(rng, samples=3, d=6) -> lr.Task:
+    return lr.Task.from_data(rng.normal(size=(samples, d)), rng.normal(size=(samples, 1)))
+
+
+def relative(ours, theirs) -> float:
+    return float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
+
+
+def minimiser_mp(X, y, slope_over_size, c) -> np.ndarray:
+    """Root of q′(‖β‖)β/‖β‖ − c = Xᵀν, Xβ = y in β and ν: nothing but the conditions themselves, in 40 digits."""
+    n, d = X.shape
+    with mp.workdps(40):
+        rows, values = [[mpf(float(x)) for x in row] for row in X], [mpf(float(v)) for v in y]
+
+        def conditions(*unknown):
+            beta, nu = unknown[:d], unknown[d:]
+            factor = slope_over_size(mp.sqrt(sum(b**2 for b in beta)))
+            stationary = [
+                factor * beta[i] - mpf(float(c[i])) - sum(rows[k][i] * nu[k] for k in range(n)) for i in range(d)
+            ]
+            return stationary + [sum(rows[k][i] * beta[i] for i in range(d)) - values[k] for k in range(n)]
+
+        start = [*np.linalg.lstsq(X, y, rcond=None)[0], *np.zeros(n)]
+        solution = mp.findroot(conditions, [mpf(float(x)) for x in start], tol=1e-50, maxsteps=200)
+        return np.array([float(x) for x in solution[:d]])
+
+
+def test_one_neuron_against_the_conditions_in_40_digits():
+    for seed in SEEDS:
+        rng = np.random.default_rng((40, seed))
+        d = int(rng.integers(2, 5))
+        X = rng.normal(size=(int(rng.integers(1, d)), d))
+        y = X @ rng.normal(size=d)
+        task, beta0, delta = lr.Task.from_data(X, y[:, None]), rng.normal(size=d), float(rng.uniform(-4, 4))
+        ours = interpolating_solution(task, beta0, delta)
+        sign = -1 if ours.passes_zero else 1
+        psi = np.sqrt(np.hypot(delta, 2 * np.linalg.norm(beta0)) - delta)
+        truth = minimiser_mp(
+            X,
+            y,
+            lambda size, delta=delta: mp.sqrt(mp.sqrt(mpf(delta) ** 2 + 4 * size**2) - mpf(delta)) / size,
+            sign * psi * beta0 / np.linalg.norm(beta0),
+        )
+        assert relative(ours.beta, truth) <= 1e-12
+        assert relative(closed_form(task, beta0, delta).beta, truth) <= 1e-12
+        assert ours.kkt_residual <= 1e-14 and ours.method == "trust-exact" and ours.iterations > 0
+
+
+def test_deep_against_the_conditions_in_40_digits():
+    for seed in SEEDS:
+        rng = np.random.default_rng((41, seed))
+        d, L = int(rng.integers(2, 5)), int(rng.integers(1, 5))
+        X = rng.normal(size=(int(rng.integers(1, d)), d))
+        y, beta0 = X @ rng.normal(size=d), 10 ** rng.uniform(-3, 0.5) * rng.normal(size=d)
+        ours = deep_interpolating_solution(lr.Task.from_data(X, y[:, None]), beta0, L)
+        pull = beta0 * np.linalg.norm(beta0) ** (-L / (L + 1))
+        truth = minimiser_mp(X, y, lambda size, L=L: size ** (mpf(-L) / (L + 1)), pull)
+        assert relative(ours.beta, truth) <= 1e-12
+        assert ours.kkt_residual <= 1e-14
+        objective = (L + 1) / (L + 2) * np.linalg.norm(truth) ** ((L + 2) / (L + 1)) - pull @ truth
+        assert abs(ours.objective - objective) <= 1e-12 * (1 + abs(objective))
+
+
+@pytest.mark.parametrize("problems", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_predicted_and_reached_agree(problems):
+    """δ = −4 … 4, starts of all sizes and directions: those that pass through zero too."""
+    worst = residual = 0.0
+    passed = 0
+    for seed in range(problems):
+        rng = np.random.default_rng((42, seed))
+        task, beta0 = rank_deficient(rng), 10 ** rng.uniform(-1, 0.5) * rng.normal(size=6)
+        for delta in DELTAS:
+            end = compare_with_flow(lr.Problem(task, lr.inits.single_neuron(beta0, delta=delta)))
+            assert end.distance <= 1e-8, (seed, delta)
+            assert end.predicted.passes_zero == end.passed_zero
+            assert relative(closed_form(task, beta0, delta).beta, end.predicted.beta) <= 1e-12
+            worst, residual = max(worst, end.distance), max(residual, end.kkt_residual)
+            passed += end.passed_zero
+    ends = problems * len(DELTAS)
+    print(
+        f"\n{ends} ends of one neuron, {passed} through zero: worst distance {worst:.1e}, KKT residual {residual:.1e}"
+    )
+    assert passed >= problems // 2
+
+
+@pytest.mark.parametrize("problems", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hidden_layers", [1, 2, 3])
+def test_deep_prediction_and_flow_agree(hidden_layers, problems):
+    worst = 0.0
+    for seed in range(problems):
+        rng = np.random.default_rng((43, seed))
+        task = rank_deficient(rng, samples=2, d=4)
+        network = lr.inits.zero_balanced(rng, sizes=(4, *[3] * hidden_layers, 1), scale=0.8)
+        end = compare_with_flow(lr.Problem(task, network))
+        predicted = deep_interpolating_solution(task, network.function[0], hidden_layers)
+        assert relative(predicted.beta, end.predicted.beta) <= 1e-13
+        worst = max(worst, end.distance)
+    print(f"\n{problems} ends of {hidden_layers} hidden layers: worst distance {worst:.1e}")
+    assert worst <= 1e-8
+
+
+@pytest.mark.parametrize("hidden_layers", [1, 2, 3])
+def test_deep_isotropic_starts_of_square_width(rng, hidden_layers):
+    """δ < 0, beyond the paper's δ → 0; from β0 = 0 too, where a = 0 and the hidden layers are rotations."""
+    for beta0 in (rng.normal(size=4), np.zeros(4)):
+        for delta in (-0.3, -2.0):
+            task = rank_deficient(rng, samples=2, d=4)
+            network = lr.Network(deep_isotropic(rng, beta0, hidden_layers, delta))
+            end = compare_with_flow(lr.Problem(task, network))
+            assert end.distance <= 1e-8
+            assert (
+                relative(deep_interpolating_solution(task, beta0, hidden_layers, delta).beta, end.predicted.beta)
+                <= 1e-9
+            )
+            if not beta0.any():
+                assert relative(end.predicted.beta, task.target[0]) <= 1e-9  # least norm
+
+
+def test_rates_only_rescale(rng):
+    for delta in (-2.0, 1.5):
+        task, rates = rank_deficient(rng, samples=2, d=4), (0.5, 3.0)
+        w, a = lr.inits.single_neuron(rng.normal(size=4), delta=delta).weights
+        end = compare_with_flow(
+            lr.Problem(task, lr.Network([w / np.sqrt(rates[1]), a / np.sqrt(rates[0])]), rates=rates)
+        )
+        assert end.distance <= 1e-8 and end.kkt_residual <= 1e-8
+
+
+def test_the_sign_of_the_output_weight_does_not_matter(rng):
+    task, beta0 = rank_deficient(rng), rng.normal(size=6)
+    ends = [
+        predicted_end(lr.Problem(task, lr.inits.single_neuron(beta0, delta=-2.0, sign=sign))).beta for sign in (1, -1)
+    ]
+    assert relative(*ends) <= 1e-13
+
+
+def test_the_free_part_of_w_stays(rng):
+    """Why it is so: the flow moves w within the span of the inputs only."""
+    task, network = rank_deficient(rng, samples=2, d=4), lr.inits.single_neuron(rng.normal(size=4), delta=-1.0)
+    N = np.linalg.svd(task.inputs)[2][2:].T
+    W1, _ = integrate.weights(network.weights, task.sigma_yx, task.sigma_xx, [0.0, 1.0, 5.0])
+    assert np.abs(W1 @ N - W1[0] @ N).max() <= 1e-11
+
+
+def test_passing_through_zero_is_the_basin_of_the_paper():
+    """Inputs that are white where they are at all leave a white problem in their span, with δ + ‖Nᵀw‖² for δ."""
+    checked = 0
+    for seed in SEEDS:
+        rng = np.random.default_rng((44, seed))
+        frame = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+        task = lr.Task.from_data(np.sqrt(3) * frame[:3], rng.normal(size=(3, 1)))
+        beta0, delta = rng.normal(size=5), float(rng.uniform(-6, 1))
+        w, a = lr.inits.single_neuron(beta0, delta=delta).weights
+        basin = kunin2024.basin(float(a[0, 0]), frame[:3] @ w[0], frame[:3] @ task.target[0])
+        assert passes_through_zero(task, beta0, delta) == (basin < 0)
+        checked += basin < 0
+    assert checked >= 8
+
+
+def test_the_separatrix_is_refused():
+    """β0 opposite to the only direction that is learned, and a0 such that a and w·β* fade together."""
+    task = lr.Task.from_correlations([[1.0, 0.0]])
+    delta = -2.0
+    reach = (delta + np.hypot(delta, 2)) / 2  # w0·β* = −reach·a0; a0² − ‖w0‖² = δ leaves the rest of w0
+    w0 = np.array([-reach, np.sqrt(1 - delta - reach**2)])
+    with pytest.raises(lr.InvalidInput, match="beta0 must lie off the separatrix, and for delta = -2 it lies on it"):
+        passes_through_zero(task, w0, delta)
+
+
+def test_figure_4b():
+    """Constants of the closed form by hand: X = (½, 1), y = 1.1, β0 = (.4, .05), v = (2, −1)/√5."""
+    beta0, v, target = np.array([0.4, 0.05]), np.array([2.0, -1.0]) / np.sqrt(5), 1.1 * np.array([0.5, 1.0]) / 1.25
+    for delta in DELTAS:
+        k = np.sqrt((np.hypot(delta, 2 * np.linalg.norm(beta0)) - delta) / 2) * (v @ beta0) / np.linalg.norm(beta0)
+        alpha = k * np.sqrt((k**2 + delta) / 2 + np.sqrt(((k**2 + delta) / 2) ** 2 + target @ target))
+        for end in (closed_form(FIGURE_4B, beta0, delta), interpolating_solution(FIGURE_4B, beta0, delta)):
+            assert relative(end.beta, target + alpha * v) <= 1e-13
+    assert np.allclose(upstream_end(FIGURE_4B, beta0), target + v * (v @ beta0), rtol=1e-14)
+    assert np.allclose(downstream_end(FIGURE_4B, beta0), beta0 * (target @ target) / (target @ beta0), rtol=1e-14)
+    assert np.allclose(downstream_end(FIGURE_4B, -beta0), downstream_end(FIGURE_4B, beta0), rtol=1e-14)
+
+
+def test_limits_of_delta(rng):
+    for _ in range(10):
+        task, beta0 = rank_deficient(rng, samples=2, d=4), rng.normal(size=4)
+        assert relative(closed_form(task, beta0, 1e8).beta, upstream_end(task, beta0)) <= 1e-7
+        if task.loss(beta0[None]) < task.loss(np.zeros((1, 4))):
+            assert relative(closed_form(task, beta0, -1e8).beta, downstream_end(task, beta0)) <= 1e-7
+    task = rank_deficient(rng, samples=2, d=4)
+    beta0 = -task.target[0] + 0.1 * rng.normal(size=4)  # through zero
+    assert closed_form(task, beta0, -1e3).passes_zero
+    assert relative(closed_form(task, beta0, -1e3).beta, downstream_end(task, beta0)) <= 1e-4
+
+
+def test_extreme_scales(rng):
+    for scale in (1e-8, 1e-3, 1e3, 1e8):
+        for delta in (-2.0, 0.0, 2.0):
+            X, y, beta0 = rng.normal(size=(2, 5)), rng.normal(size=(2, 1)), rng.normal(size=5)
+            for task, start in (
+                (lr.Task.from_data(X, y), scale * beta0),
+                (lr.Task.from_data(X, scale * y), beta0),
+                (lr.Task.from_data(X, scale * y), scale * beta0),
+            ):
+                exact, ours = closed_form(task, start, delta), interpolating_solution(task, start, delta)
+                assert relative(ours.beta, exact.beta) <= 1e-10
+                assert max(ours.kkt_residual, exact.kkt_residual) <= 1e-10
+            deep = deep_interpolating_solution(lr.Task.from_data(X, scale * y), beta0, 2)
+            assert deep.kkt_residual <= 1e-12
+
+
+def test_targets_of_zero_end_at_the_kink_or_off_it(rng):
+    """y = 0: β = α v with α = k√(k² + δ) where that is real, and 0 otherwise."""
+    X = rng.normal(size=(2, 4))
+    task = lr.Task.from_data(X, np.zeros((2, 1)))
+    N = np.linalg.svd(X)[2][2:].T
+    kinks = 0
+    for delta in (-6.0, -2.0, -0.2, 0.0, 3.0):
+        beta0 = rng.normal(size=4)
+        network = lr.inits.single_neuron(beta0, delta=delta)
+        kept = N @ N.T @ network.weights[0][0]
+        expected = np.sqrt(max(kept @ kept + delta, 0)) * kept
+        ours, exact = interpolating_solution(task, beta0, delta), closed_form(task, beta0, delta)
+        kinks += not ours.beta.any()
+        assert np.abs(exact.beta - expected).max() <= 1e-13 and np.abs(ours.beta - expected).max() <= 1e-12
+        assert ours.kkt_residual <= 1e-13 and not ours.passes_zero
+    assert 1 <= kinks <= 4
+    assert compare_with_flow(lr.Problem(task, lr.inits.single_neuron(rng.normal(size=4), delta=1.0))).distance <= 1e-8
+
+
+def test_starts_without_a_free_part_end_at_the_least_norm(rng):
+    task = rank_deficient(rng)
+    start = task.inputs[0]
+    for end in (
+        interpolating_solution(task, start, 1.0),
+        closed_form(task, start, -0.5),
+        deep_interpolating_solution(task, start, 2),
+    ):
+        assert relative(end.beta, task.target[0]) <= 1e-12
+    nothing = interpolating_solution(task, np.zeros(6), 1.0)
+    assert nothing.method == "least norm" and np.array_equal(nothing.beta, task.target[0])
+
+
+def test_full_rank_inputs_leave_no_choice(rng):
+    task = lr.Task.from_data(rng.normal(size=(9, 3)), rng.normal(size=(9, 1)))  # noisy: least squares
+    end = interpolating_solution(task, rng.normal(size=3), -1.0)
+    assert end.method == "unique" and np.array_equal(end.beta, task.target[0]) and end.kkt_residual == 0
+    assert closed_form(task, rng.normal(size=3), 2.0).kkt_residual <= 1e-15
+
+
+def test_noisy_targets_end_in_a_least_squares_solution(rng):
+    """Five samples on a plane of four inputs: no β meets them, and the theorem holds for the normal equations."""
+    X = rng.normal(size=(5, 2)) @ rng.normal(size=(2, 4))
+    task = lr.Task.from_data(X, rng.normal(size=(5, 1)))
+    for delta in (-2.0, 0.0, 2.0):
+        end = compare_with_flow(lr.Problem(task, lr.inits.single_neuron(rng.normal(size=4), delta=delta)))
+        assert end.distance <= 1e-8
+
+
+def test_correlations_alone_are_enough(rng):
+    data = rank_deficient(rng)
+    task, beta0 = lr.Task.from_correlations(data.sigma_yx, data.sigma_xx), rng.normal(size=6)
+    assert (
+        relative(interpolating_solution(task, beta0, 1.0).beta, interpolating_solution(data, beta0, 1.0).beta) <= 1e-12
+    )
+
+
+def test_sentences(rng, unchecked_shapes):
+    one, two = rank_deficient(rng), lr.Task.from_data(rng.normal(size=(2, 3)), rng.normal(size=(2, 2)))
+    gaussian = lambda *sizes, **options: lr.inits.gaussian(0, sizes=sizes, scale=0.5, **options)
+    small = lr.Task.from_data([[1.0, 1.0]], [[1.0]])
+    refused = [
+        (lambda: interpolating_solution(two, [1.0, 1.0, 1.0], 0.0), "task must have one output, and it has 2"),
+        (
+            lambda: interpolating_solution(one, [1.0], 0.0),
+            "beta0 must have 6 entries, as the inputs have, and it has 1",
+        ),
+        (lambda: closed_form(one, np.zeros(6), -1.0), "beta must not be zero when delta is negative|no gradient there"),
+        (
+            lambda: deep_interpolating_solution(one, np.zeros(6), 2),
+            "beta0 must not be zero where delta is: that is a s",
+        ),
+        (lambda: deep_interpolating_solution(one, np.ones(6), 2, 1.0), "delta must not be above 0, and it is 1"),
+        (lambda: downstream_end(small, [1.0, -1.0]), "beta0 must not be orthogonal to sigma_yx"),
+        (lambda: predicted_end("x"), "problem must be a lazyrich Problem, and it is a str"),
+        (lambda: predicted_end(lr.Problem(two, gaussian(3, 1, 2))), "task must have one output, and it has 2"),
+        (
+            lambda: predicted_end(lr.Problem(one, gaussian(6, 4, 1))),
+            "the end is known from one hidden neuron, a zero-bal",
+        ),
+        (lambda: predicted_end(lr.Problem(one, gaussian(6, 4, 1))), r"6-4-1, linear> with balance \S+ within"),
+        (lambda: predicted_end(lr.Problem(one, gaussian(6, 1))), "linear network of two layers or more"),
+        (lambda: predicted_end(lr.Problem(one, gaussian(6, 1, 1, activation="relu"))), "linear network of two layers"),
+        (lambda: predicted_end(lr.Problem(one, gaussian(6, 1, 1), weight_decay=0.1)), "weight decay 0.1"),
+        (lambda: compare_with_flow(lr.Problem(one, gaussian(6, 2, 1, 1))), r"lr\.flow\(problem, times\) goes there"),
+    ]
+    for call, sentence in refused:
+        with pytest.raises(lr.InvalidInput, match=sentence):
+            call()
