@@ -1,0 +1,247 @@
+"""When each mode appears, predicted from the start alone, and compared with a trajectory.
+
+Half time: when the strength uᵀWv of a mode is half way from its start a0 to s, the strength it ends at (Σyx/c for
+white inputs). In the units of `problem.canonical` (unit rates, white inputs, time c·t):
+
+exact           Start and inputs aligned with the task: the modes do not interact. Two layers, any balance, with
+                z = √(l² + 4a²) + 2a and l² = N² − 4a² of the mode (`exact/modes`), K = √(l² + 4s²):
+                    t = (2/K) artanh(K (z − z0) / (2s(z + z0) + l² − z z0)),     l = 0: (1/2s) ln(1 + s/a0)
+                L ≥ 3, zero-balanced: (1/L)[Φ((s + a0)/2) − Φ(a0)] (Saxe et al. 2014).
+leading order   Two layers, any small start. Mode α grows from the part of its row p_α = W1v_α + W2ᵀu_α that the rows
+                of stronger modes do not have: those directions of the hidden layer are taken when its turn comes,
+                    a0 = ¼‖new part of p_α‖²,     t = (1/2s) ln(1 + s/a0)
+                which is (1/s) ln(1/ε) for weights of size ε: by s, not by gaps. The error vanishes as ε^{2x}, with x
+                the least of 1, s_β/s_α − 1 for stronger modes β and 1 − s_β/s_α for weaker ones: slowly where two
+                modes are close (measured: these powers).
+scaling only    L ≥ 3, any small start: t = a0^{−(1−2/L)}/((L−2)s), with a0 = (K/L)^{L/(2L−2)} the strength of the
+                balanced mode that would be learned as fast, K = Σ_ℓ ‖W_{L:ℓ+1}ᵀu‖² ‖W_{ℓ−1:1}v‖². Modes turn and
+                layers balance as slowly as they grow, so the factor is not known: trust the power ε^{−(L−2)} alone.
+                (Gaussian starts, L = 3 and 4: observed over predicted tends to a constant, between 1 and 3.)
+
+nan: a mode that is never learned (no new part, no room in the narrowest layer, a start at zero or backwards).
+Among equal singular values the modes are turned so that they do not mix: `U` and `V` say how. Theory: sections 2, 3, 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.alignment import equal_groups
+from lazyrich.exact import deep_modes, modes
+from lazyrich.exact.graded import grade, spectrum
+from lazyrich.landscape.saddle_path import crossing, time_grid
+from lazyrich.observables.modes import half_times
+from lazyrich.problem import Problem
+from lazyrich.trajectory import Trajectory, as_trajectory
+
+__all__ = ["PlateauComparison", "Plateaus", "compare_plateaus", "plateau_times"]
+
+
+@dataclass(frozen=True)
+class Plateaus:
+    """When each mode will be half learned, strongest mode first; nan: never."""
+
+    kind: str  # "exact", "leading order" or "scaling only"
+    U: Float[Array, "out m"]
+    V: Float[Array, "in m"]
+    limit: Float[Array, " m"]  # uᵀWv when learned
+    start: Float[Array, " m"]  # a0, from which the mode grows
+    times: Float[Array, " m"]
+
+    def __str__(self) -> str:
+        rows = zip(self.limit, self.start, self.times, strict=True)
+        return "\n".join(
+            [f"half times, {self.kind}", f"{'mode':>6} {'limit':>12} {'start':>12} {'half time':>12}"]
+            + [f"{i:>6} {s:>12.6g} {a:>12.4g} {_time(t)}" for i, (s, a, t) in enumerate(rows)]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: None for times that never come."""
+        return {
+            "kind": self.kind,
+            "modes": [
+                {"limit": float(s), "start": float(a), "half_time": _none(t)}
+                for s, a, t in zip(self.limit, self.start, self.times, strict=True)
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class PlateauComparison:
+    """Predicted and observed half times, one per mode; nan: it does not come."""
+
+    prediction: Plateaus
+    observed: Float[Array, " m"]
+
+    @property
+    def ratio(self) -> Float[Array, " m"]:
+        """Observed over predicted."""
+        return self.observed / self.prediction.times
+
+    def __str__(self) -> str:
+        head = f"{'mode':>6} {'limit':>12} {'predicted':>12} {'observed':>12} {'ratio':>12}"
+        rows = zip(self.prediction.limit, self.prediction.times, self.observed, self.ratio, strict=True)
+        return "\n".join(
+            [f"half times, prediction: {self.prediction.kind}", head]
+            + [f"{i:>6} {s:>12.6g} {_time(t)} {_time(seen)} {_time(r)}" for i, (s, t, seen, r) in enumerate(rows)]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: None for times that never come."""
+        predicted = self.prediction.to_dict()
+        for mode, seen, ratio in zip(predicted["modes"], self.observed, self.ratio, strict=True):
+            mode |= {"observed": _none(seen), "ratio": _none(ratio)}
+        return predicted
+
+
+def plateau_times(problem: Problem) -> Plateaus:
+    """When each mode will be half learned, from the start of a linear network of any depth; `kind` says how well.
+
+    >>> import lazyrich as lr
+    >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
+    >>> print(plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
+    half times, exact
+      mode        limit        start    half time
+         0            4        1e-06      1.90023
+         1            1        1e-06      6.90776
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    facts = problem.facts
+    if facts.activation != "linear":
+        raise InvalidInput(f"plateau_times reads linear networks, and this one is {facts.kind}.")
+    if facts.depth == 1:
+        raise InvalidInput("plateau_times needs two layers or more, and this network has one: it has no plateaus.")
+    if facts.weight_decay:
+        raise InvalidInput(f"plateau_times has no weight decay, and this problem has {facts.weight_decay:g}.")
+    if facts.methods["modes"] is None:
+        return _aligned_two_layers(problem)
+    if facts.methods["deep_modes"] is None:
+        return _aligned_deep(problem)
+    if not facts.whitened:
+        raise InvalidInput(
+            f"plateau_times needs whitened inputs (Σxx = c·I), or modes that do not interact, and these inputs are "
+            f"off by {facts.whitening_error:.2g}: observables.half_times shows the times along a trajectory."
+        )
+    return _small_two_layers(problem) if facts.depth == 2 else _small_deep(problem)
+
+
+def compare_plateaus(traj: Trajectory) -> PlateauComparison:
+    """Half times as predicted from the start, and as they are along a trajectory (exact ones: at any times).
+
+    >>> import lazyrich as lr
+    >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
+    >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(2, 3, 2), scale=1e-6))
+    >>> compare_plateaus(lr.solve(problem, [0.0, 100.0])).ratio.round(4)
+    array([1., 1.])
+    """
+    traj = as_trajectory(traj)
+    prediction = plateau_times(traj.problem)
+    U, V, limit = prediction.U, prediction.V, prediction.limit
+
+    def strengths(function: Any) -> Float[Array, "T m"]:
+        return np.sum(U * (np.asarray(function) @ V), axis=1)
+
+    if traj.solution is None:
+        if not traj.knows("function"):
+            raise InvalidInput("compare_plateaus needs the function of a trajectory: record='function' would do.")
+        times, a = _check.as_times(traj.times), strengths(traj.function)
+        if times[0] > 0:
+            times = np.append(0.0, times)
+            a = np.concatenate([strengths(traj.problem.network.function[None]), a])
+        return PlateauComparison(prediction, half_times(times, a, limit))
+    times, solution = time_grid(traj), traj.solution
+    a = strengths(solution.function(times))
+    observed = half_times(times, a, limit)
+    for mode in np.flatnonzero(np.isfinite(observed)):
+        half = (a[0, mode] + limit[mode]) / 2
+
+        def beyond(t: float, mode: Any = mode, half: float = half) -> float:
+            return float(strengths(solution.function(np.array([t])))[0, mode] - half)
+
+        after = np.searchsorted(times, observed[mode])
+        observed[mode] = crossing(beyond, times[after - 1], times[after])
+    return PlateauComparison(prediction, observed)
+
+
+def _aligned_two_layers(problem: Problem) -> Plateaus:
+    """The Riccati equation of z = N + 2a, solved for the time."""
+    alone, fit = modes.solution(problem), problem.alignment
+    s = np.divide(alone.s, alone.d, out=np.zeros_like(alone.s), where=alone.d > 0)
+    l, a0, a = alone.l, alone.a0, (s + alone.a0) / 2
+
+    def sum_of(a: Float[Array, " m"]) -> Float[Array, " m"]:  # √(l² + 4a²) + 2a without cancellation
+        large = np.hypot(l, 2 * a) + 2 * np.abs(a)
+        return np.where(a >= 0, large, np.divide(l**2, large, out=np.zeros_like(a), where=large > 0))
+
+    z0, z, K = sum_of(a0), sum_of(a), np.hypot(l, 2 * s)
+    with np.errstate(divide="ignore", invalid="ignore"):  # at infinity and where there is nothing to learn
+        t = 2 / K * np.arctanh(K * (z - z0) / (2 * s * (z + z0) + l**2 - z * z0)) / alone.d
+    gain = problem.canonical.gain
+    return _plateaus("exact", fit.U, fit.V, s / gain, a0 / gain, t)
+
+
+def _aligned_deep(problem: Problem) -> Plateaus:
+    """Saxe's Φ, for modes on their way up."""
+    from lazyrich.exact.letter.saxe2014 import time_to_learn  # here, to keep `import lazyrich` quick
+
+    alone, fit, gain = deep_modes.solution(problem), problem.alignment, problem.canonical.gain
+    t = np.full(len(alone.s), np.nan)
+    moves = (alone.a0 > 0) & (alone.s > 0) & (alone.a0 != alone.s)
+    if moves.any():
+        a0, s = alone.a0[moves], alone.s[moves]
+        t[moves] = time_to_learn(a0, (s + a0) / 2, s, alone.L) / alone.d[moves]
+    return _plateaus("exact", fit.U, fit.V, alone.s / gain, alone.a0 / gain, t)
+
+
+def _small_two_layers(problem: Problem) -> Plateaus:
+    """New parts of the rows, strongest mode first: the row echelon form of the exact solution, at λ = 0."""
+    unit, fit = problem.canonical, problem.alignment
+    W1, W2 = (k * W for k, W in zip(unit.k, problem.network.weights, strict=True))
+    F = spectrum(fit.U, fit.s * (unit.gain / unit.clock), fit.V, 0.0)
+    graded = grade(np.concatenate([W1.T, W2]), F, eps=problem.network.eps, eps_task=problem.task.eps)
+    U, V, a0 = fit.U.copy(), fit.V.copy(), np.zeros(len(F.s))
+    for group in equal_groups(F.s[F.s > 0]):
+        new = graded.L[group][:, (graded.pivots >= group.start) & (graded.pivots < group.stop)]
+        R, lengths, _ = np.linalg.svd(new)  # among equal modes: the directions in which new parts are orthogonal
+        U[:, group], V[:, group] = U[:, group] @ R, V[:, group] @ R
+        a0[group.start : group.start + len(lengths)] = lengths**2 / 2
+    with np.errstate(divide="ignore", invalid="ignore"):  # a0 = 0: never
+        t = np.log1p(F.s / a0) / (2 * F.s) / unit.clock
+    return _plateaus("leading order", U, V, F.s / unit.gain, a0 / unit.gain, t)
+
+
+def _small_deep(problem: Problem) -> Plateaus:
+    """The balanced mode that would be learned as fast."""
+    unit, fit, L = problem.canonical, problem.alignment, problem.network.depth
+    m, weights = len(fit.s), [k * W for k, W in zip(unit.k, problem.network.weights, strict=True)]
+    after, before = [fit.U[:, :m]], [fit.V[:, :m]]
+    for W in weights[:-1]:
+        before.append(W @ before[-1])
+    for W in weights[:0:-1]:
+        after.insert(0, W.T @ after[0])
+    K = sum(np.sum(a**2, axis=0) * np.sum(b**2, axis=0) for a, b in zip(after, before, strict=True))
+    a0, s = (K / L) ** (L / (2 * L - 2)), fit.s * (unit.gain / unit.clock)
+    a0[min(problem.network.sizes) :] = 0.0  # no room
+    with np.errstate(divide="ignore", invalid="ignore"):  # a0 = 0: never
+        t = a0 ** (2 / L - 1) / ((L - 2) * s) / unit.clock
+    return _plateaus("scaling only", fit.U, fit.V, s / unit.gain, a0 / unit.gain, t)
+
+
+def _plateaus(kind: str, U: Any, V: Any, limit: Float[Array, " m"], start: Any, times: Any) -> Plateaus:
+    m = len(limit)
+    return Plateaus(kind, U[:, :m], V[:, :m], limit, start, np.where(np.isfinite(times) & (limit > 0), times, np.nan))
+
+
+def _time(value: float) -> str:
+    return f"{'–' if np.isnan(value) else f'{value:.6g}':>12}"
+
+
+def _none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

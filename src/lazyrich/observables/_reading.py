@@ -1,0 +1,82 @@
+"""What several observables ask of a trajectory first: is the network of the right kind, which layer, which samples.
+
+Layers are counted as in W_1 … W_L. Hidden layer ℓ is what W_ℓ feeds, ℓ = 1 … L−1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.problem import Problem
+from lazyrich.trajectory import Trajectory, as_trajectory
+
+__all__ = ["as_hidden_layer", "as_layer", "forward", "linear", "samples", "two_layer_linear"]
+
+
+def linear(traj: Any, wanted_by: str) -> Trajectory:
+    """The trajectory of a linear network, or a sentence."""
+    traj = as_trajectory(traj)
+    if traj.problem.network.activation != "linear":
+        raise InvalidInput(f"{wanted_by} belongs to linear networks, and this one is {traj.problem.network.kind}.")
+    return traj
+
+
+def two_layer_linear(traj: Any, wanted_by: str) -> Trajectory:
+    """The trajectory of a two-layer linear network, or a sentence."""
+    traj = linear(traj, wanted_by)
+    if traj.problem.network.depth != 2:
+        raise InvalidInput(f"{wanted_by} belongs to two layers, and this network has {traj.problem.network.depth}.")
+    return traj
+
+
+def as_layer(problem: Problem, layer: Any) -> int:
+    """ℓ of a weight matrix W_ℓ."""
+    return _at_most("layer", _check.count("layer", layer), problem.network.depth)
+
+
+def as_hidden_layer(problem: Problem, layer: Any, wanted_by: str) -> int:
+    """ℓ of a hidden layer."""
+    if problem.network.depth == 1:
+        raise InvalidInput(f"{wanted_by} needs a hidden layer, and this network has none: two layers would do.")
+    return _at_most("layer", _check.count("layer", layer), problem.network.depth - 1)
+
+
+def _at_most(name: str, value: int, last: int) -> int:
+    if value > last:
+        raise InvalidInput(f"{name} must be at most {last} for this network, and it is {value}.")
+    return value
+
+
+def samples(problem: Problem, wanted_by: str) -> Float[Array, "P in"]:
+    """The inputs, a sample per row; for a linear network on a task of correlations alone, one item per input."""
+    task = problem.task
+    if task.inputs is not None:
+        return task.inputs
+    if problem.network.activation != "linear":
+        raise InvalidInput(
+            f"{wanted_by} needs the samples of the task where the network is {problem.network.kind}, and this task "
+            "holds correlations only: Task.from_data(inputs, targets) would do."
+        )
+    return np.eye(task.d_in)
+
+
+def forward(
+    weights: Sequence[Array], activation: str | float, inputs: Float[Array, "P in"]
+) -> Iterator[Float[Array, "P units"]]:
+    """The activity of one layer after the other, a sample per row: the hidden ones bent, the outputs not."""
+    slope = 0.0 if activation == "relu" else activation
+    h = inputs
+    for W in weights[:-1]:
+        h = h @ W.T
+        if activation == "tanh":
+            h = np.tanh(h)
+        elif activation != "linear":
+            h = np.where(h > 0, h, slope * h)
+        yield h
+    yield h @ weights[-1].T

@@ -1,0 +1,161 @@
+"""How far a network has gone from where it was at a reference time: weights, activation patterns, representation,
+function.
+
+`reference` is the index of one of the times, by default the first.
+"""
+
+from __future__ import annotations
+
+import operator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.observables._reading import as_hidden_layer, forward, samples
+from lazyrich.observables.representations import features
+from lazyrich.tasks import Task
+from lazyrich.trajectory import Trajectory, as_trajectory, observable
+
+__all__ = ["cka", "function_distance", "hamming_distance", "parameter_distance"]
+
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)  # what taking off the mean leaves of equal numbers
+
+
+@observable(long_name="distance of the weights from the start")
+def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = False) -> Float[Array, " T"]:
+    """√Σ_ℓ‖W_ℓ(t) − W_ℓ(t_ref)‖², or that divided by √Σ_ℓ‖W_ℓ(t_ref)‖².
+
+    >>> import lazyrich as lr
+    >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]]])), [0.0, 100.0])
+    >>> parameter_distance(traj), parameter_distance(traj, relative=True)
+    (array([0. , 1.5]), array([0., 3.]))
+    """
+    start = _as_reference(as_trajectory(traj), reference)
+    weights = [np.asarray(W) for W in traj.weights]
+    distance = _length([W - W[start] for W in weights])
+    if not relative:
+        return distance
+    size = float(_length([W[start, None] for W in weights])[0])
+    if size == 0:
+        raise InvalidInput(
+            "relative=True needs weights that are not all zero at the reference: relative=False would do."
+        )
+    return distance / size
+
+
+@observable(long_name="fraction of activation signs that have changed")
+def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]:
+    """The fraction of all (sample, hidden unit) whose activation is positive at one of the two times only.
+
+    All hidden layers count. In linear networks the units are those of the given hidden basis, and the samples of a
+    task of correlations alone are one item per input.
+
+    >>> import lazyrich as lr
+    >>> task = lr.Task.from_correlations([[-1.0]])
+    >>> traj = lr.Trajectory(lr.Problem(task, lr.Network([[[1.0], [1.0]], [[0.0, 0.0]]])), np.arange(2.0), "flow",
+    ...     {"weights": [np.array([[[1.0], [1.0]], [[-1.0], [1.0]]]), np.zeros((2, 1, 2))]})
+    >>> hamming_distance(traj)
+    array([0. , 0.5])
+    """
+    start = _as_reference(as_trajectory(traj), reference)
+    network = traj.problem.network
+    as_hidden_layer(traj.problem, 1, "hamming_distance")
+    X, weights = samples(traj.problem, "hamming_distance"), [np.asarray(W) for W in traj.weights]
+
+    def pattern(i: int) -> Array:
+        active = islice(forward([W[i] for W in weights], network.activation, X), network.depth - 1)
+        return np.concatenate([h > 0 for h in active], axis=1)
+
+    before = pattern(start)
+    return np.array([np.mean(pattern(i) != before) for i in range(len(traj.times))])
+
+
+@observable(long_name="linear CKA with the start")
+def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = True) -> Float[Array, " T"]:
+    """⟨K, K'⟩/(‖K‖‖K'‖) of K = HHᵀ at the two times, H the activity of hidden layer ℓ, a sample per row.
+
+    1: the same representation up to rotation and scale. `centred` takes the mean over the samples off every unit
+    first, as is usual (Kornblith et al. 2019). A layer that is silent, or the same for all samples, is nan.
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
+    >>> cka(lr.solve(problem, [0.0, 20.0, 1e4])).round(3)
+    array([1.   , 0.518, 0.713])
+    """
+    start = _as_reference(as_trajectory(traj), reference)
+    layer = as_hidden_layer(traj.problem, layer, "cka")
+    if centred and traj.problem.task.inputs is None:
+        raise InvalidInput(
+            "cka needs the samples of the task to centre on them, and this task holds correlations only: "
+            "centred=False compares one item per input."
+        )
+    H0 = _unit(next(islice(features(traj, layer, "cka"), start, None)), centred)
+    return np.array([_inner(_unit(H, centred), H0) for H in features(traj, layer, "cka")])
+
+
+@observable(long_name="distance of the function from the start, root mean square")
+def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]:
+    """√ mean‖ŷ(t) − ŷ(t_ref)‖² over the samples (the sum, where the task's loss is one); ‖W − W_ref‖_Σxx if linear.
+
+    >>> import lazyrich as lr
+    >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]]])), [0.0, 100.0])
+    >>> function_distance(traj)
+    array([0. , 1.5])
+    """
+    start = _as_reference(as_trajectory(traj), reference)
+    network, task = traj.problem.network, traj.problem.task
+    if network.activation == "linear":
+        W = np.asarray(traj.function)
+        return np.linalg.norm((W - W[start]) @ _input_root(task).T, axis=(1, 2))
+    X, weights = samples(traj.problem, "function_distance"), [np.asarray(W) for W in traj.weights]
+
+    def outputs(i: int) -> Array:
+        return list(forward([W[i] for W in weights], network.activation, X))[-1]
+
+    before, count = outputs(start), len(X) if task.reduction == "mean" else 1
+    return np.array([np.linalg.norm(outputs(i) - before) for i in range(len(traj.times))]) / np.sqrt(count)
+
+
+def _as_reference(traj: Trajectory, reference: Any) -> int:
+    steps = len(traj.times)
+    try:
+        index = operator.index(reference)
+    except TypeError:
+        raise InvalidInput(f"reference must be the index of a time, a whole number, and it is {reference!r}.") from None
+    if not -steps <= index < steps:
+        raise InvalidInput(f"reference must lie between {-steps} and {steps - 1}, and it is {index}.")
+    return index % steps
+
+
+def _length(parts: list[Array]) -> Float[Array, " T"]:
+    """Norm over all layers, at each time."""
+    return np.linalg.norm(np.stack([np.linalg.norm(part, axis=(1, 2)) for part in parts]), axis=0)
+
+
+def _unit(H: Float[Array, "P h"], centred: bool) -> Float[Array, "P h"]:
+    """Activities with ‖HHᵀ‖ = 1; nan where there are none."""
+    size = np.abs(H).max()
+    H = H / size if size else H
+    H = H - H.mean(axis=0) if centred else H
+    norm = np.sqrt(_inner(H, H))
+    return H / (np.sqrt(norm) if norm > H.size * _ROUNDING**2 else np.nan)
+
+
+def _inner(H: Float[Array, "P h"], other: Float[Array, "P h2"]) -> float:
+    """⟨HHᵀ, H'H'ᵀ⟩, by samples or by units, whichever are fewer."""
+    samples, units = len(H), max(H.shape[1], other.shape[1])
+    if samples <= units:
+        return float(np.sum((H @ H.T) * (other @ other.T)))
+    return float(np.sum((H.T @ other) ** 2))
+
+
+def _input_root(task: Task) -> Float[Array, "r in"]:
+    """R with RᵀR = Σxx, from the samples where they are known: squaring them would lose digits."""
+    if task.inputs is not None:
+        weight = np.sqrt(len(task.inputs)) if task.reduction == "mean" else 1.0
+        return np.asarray(np.linalg.qr(task.inputs, mode="r")) / weight
+    values, vectors = np.linalg.eigh(task.sigma_xx)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))).T

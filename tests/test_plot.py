@@ -1,0 +1,138 @@
+"""The one-line plots: what they draw is what the observables say, and they leave matplotlib's settings alone."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import lazyrich as lr
+
+RATE, STEPS = 0.05, 400
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.05))
+
+
+@pytest.fixture(scope="module")
+def run(problem):
+    return lr.descend(problem, rate=RATE, steps=STEPS)
+
+
+@pytest.fixture(scope="module")
+def theory(problem, run):
+    return lr.solve(problem, run.times)
+
+
+def curves(figure: Figure) -> list[tuple[np.ndarray, str]]:
+    """Values and line style of every curve with data."""
+    return [
+        (np.asarray(line.get_ydata()), line.get_linestyle())
+        for line in figure.axes[0].lines
+        if len(line.get_xdata()) > 2
+    ]
+
+
+class TestCurves:
+    def test_theory_is_dotted_over_simulation(self, run, theory):
+        (simulated, solid), (exact, dotted) = curves(lr.plot.loss(theory, run))
+        assert np.array_equal(simulated, run.loss) and np.array_equal(exact, theory.loss)
+        assert solid == "-" and dotted != "-"
+
+    def test_theory_alone_is_a_plain_curve(self, theory):
+        ((values, style),) = curves(lr.plot.loss(theory))
+        assert np.array_equal(values, theory.loss) and style == "-"
+
+    def test_a_logarithmic_axis(self, theory):
+        assert lr.plot.loss(theory, log=True).axes[0].get_yscale() == "log"
+
+    def test_modes_are_the_mode_strengths(self, theory):
+        drawn = np.array([values for values, _ in curves(lr.plot.modes(theory))])
+        assert np.array_equal(drawn.T, lr.observables.mode_strengths(theory))
+
+    def test_kernel_distance_is_that_of_the_kernels(self, run, theory):
+        first, second = (values for values, _ in curves(lr.plot.kernel_distance(run, theory)))
+        assert np.array_equal(first, lr.observables.kernel_distance(run))
+        assert np.allclose(first, second, atol=0.05)
+
+    def test_draws_into_axes_that_are_given(self, theory):
+        figure = Figure()
+        left, right = figure.subplots(1, 2)
+        assert lr.plot.loss(theory, axes=left) is figure
+        assert len(left.lines) == 1 and len(right.lines) == 0
+
+    def test_a_relu_network(self, rng):
+        task = lr.Task.from_data(rng.normal(size=(10, 3)), rng.normal(size=(10, 1)))
+        traj = lr.descend(
+            lr.Problem(task, lr.inits.gaussian(0, sizes=(3, 6, 1), scale=0.3, activation="relu")), 0.1, 50
+        )
+        assert len(curves(lr.plot.loss(traj))) == len(curves(lr.plot.kernel_distance(traj))) == 1
+
+    def test_nothing_to_draw(self):
+        with pytest.raises(lr.InvalidInput, match="at least one trajectory"):
+            lr.plot.loss()
+
+    def test_not_a_trajectory(self, unchecked_shapes):
+        with pytest.raises(lr.InvalidInput, match="traj must be a lazyrich Trajectory"):
+            lr.plot.modes([1.0, 2.0])
+
+
+class TestStates:
+    def test_gram_at_chosen_times(self, theory):
+        first, last, _ = lr.plot.gram(theory, indices=[0, -1]).axes
+        assert np.array_equal(first.images[0].get_array(), theory.gram[0])
+        assert np.array_equal(last.images[0].get_array(), theory.gram[-1])
+
+    def test_gram_by_default_shows_the_whole_way(self, theory):
+        *panels, _ = lr.plot.gram(theory).axes
+        assert [panels[0].get_title(loc="left"), panels[-1].get_title(loc="left")] == ["t = 0", f"t = {RATE * STEPS:g}"]
+        assert len(panels) == 4
+
+    def test_gram_refuses_times_that_are_not_there(self, theory):
+        with pytest.raises(lr.InvalidInput, match="indices must lie between"):
+            lr.plot.gram(theory, indices=[STEPS + 1])
+
+    def test_fate_marks_what_is_missed(self):
+        task = lr.Task.from_correlations(np.diag([3.0, 2.0, 1.0]))
+        stuck = lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=[1e-3, 1e-3, -1e-3]))
+        figure = lr.plot.fate(stuck)
+        assert figure.axes[0].get_title(loc="left") == f"Ends in {lr.fate(stuck).end}"
+        words = [text.get_text() for text in figure.axes[0].texts]
+        assert words == ["0", "1", "2 never"]
+        at = [float(line.get_xdata()[0]) for line in figure.axes[0].lines if line.get_marker() == "o"]
+        assert at == pytest.approx(lr.fate(stuck).half_times[:2])
+
+    def test_forgetting_shows_losses_and_forecast(self):
+        tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3) for seed in range(3)]
+        run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), np.linspace(0, 300, 50))
+        lines = lr.plot.forgetting(run).axes[0].lines
+        assert np.array_equal(lines[0].get_ydata(), run.losses[:, 0])
+        circles = [np.asarray(line.get_ydata()) for line in lines if line.get_marker() == "o" and len(line.get_xdata())]
+        assert np.array_equal(np.array(circles).T, run.predicted_loss_matrix)
+
+    def test_forgetting_wants_a_sequence(self, theory, unchecked_shapes):
+        with pytest.raises(lr.InvalidInput, match=r"what lr\.continual returns"):
+            lr.plot.forgetting(theory)
+
+
+def test_notebooks_show_a_figure(theory):
+    assert lr.plot.loss(theory)._repr_png_()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_settings_of_matplotlib_are_left_alone(theory):
+    before = dict(matplotlib.rcParams)
+    lr.plot.loss(theory).savefig(io.BytesIO())
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_mode_colours_differ_for_colour_blind_readers():
+    """Lightness alone tells neighbouring modes apart."""
+    from lazyrich.plot.style import mode_colours
+
+    lightness = np.array(mode_colours(8))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert np.all(np.diff(lightness) > 0.03)
