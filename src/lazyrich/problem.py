@@ -21,11 +21,11 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.networks import Network
-from lazyrich.networks.network import in_words, product
+from lazyrich.networks.network import forward, in_words, product
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["METHODS", "Canonical", "Facts", "Problem"]
+__all__ = ["METHODS", "Canonical", "Facts", "Problem", "loss_of"]
 
 #: Name → refuses(facts), cheapest method first. `refuses` gives the failing condition in one sentence, or None.
 METHODS: dict[str, Callable[[Facts], str | None]] = {}
@@ -236,6 +236,19 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"<Problem: {self.network!r} on {self.task!r}>"
+
+
+def loss_of(task: Task, weights: Any, activation: str | float) -> float:
+    """The loss of one state of a network, by its forward pass on the samples where it is not linear."""
+    if activation == "linear":
+        return float(task.loss(product(weights)))
+    if task.inputs is None or task.targets is None:
+        raise InvalidInput(
+            f"task must hold samples for the loss of a network that is {in_words(activation)}, and it holds "
+            "correlations only: Task.from_data(inputs, targets) would do."
+        )
+    *_, outputs = forward(weights, activation, task.inputs)
+    return float(np.sum((task.targets - outputs) ** 2) / 2 / (len(outputs) if task.reduction == "mean" else 1))
 
 
 def _rank_and_sign(weights: Any, eps: float) -> tuple[int, float]:

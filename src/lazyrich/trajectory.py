@@ -19,7 +19,7 @@ from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
 from lazyrich.networks import Network
 from lazyrich.networks.network import product
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, loss_of
 
 if TYPE_CHECKING:
     import xarray
@@ -142,7 +142,10 @@ class Trajectory:
 
     def knows(self, name: str) -> bool:
         """Whether a quantity was recorded, or can be had."""
-        return name in self._parts or ("weights" in self._parts and (name != "gram" or self.problem.network.depth == 2))
+        if name in self._parts:
+            return True
+        applies = _PARTS[name][2] if name in _PARTS else None
+        return "weights" in self._parts and applies is not None and applies(self.problem)
 
     def computed(self, name: str) -> bool:
         """Whether a quantity is there already, and asking for it costs nothing."""
@@ -166,8 +169,8 @@ class Trajectory:
             raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
         wanted = [_check.choice("observables", name, tuple(OBSERVABLES)) for name in observables]
         data: dict[str, Any] = {}
-        for name, (dims, long_name, applies) in _PARTS.items():
-            if applies(self.problem) and self.knows(name):
+        for name, (dims, long_name, _) in _PARTS.items():
+            if self.knows(name):
                 data[name] = (("time", *dims), np.asarray(getattr(self, name)), {"long_name": long_name, "units": "1"})
         for name in wanted:
             entry = OBSERVABLES[name]
@@ -204,7 +207,8 @@ class Trajectory:
             return product(self.weights)
         if network.activation == "linear":
             return self.problem.task.loss(self.function)
-        raise AttributeError(f"{name} was not recorded: ask for it with record=({name!r}, …).")
+        states = zip(*self.weights, strict=True)
+        return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
 
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}"

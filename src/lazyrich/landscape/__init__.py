@@ -1,7 +1,27 @@
-"""Where the flow ends, and why: fate, regime, critical points, plateaus, curvature."""
+"""Where the flow ends, and why: fate, regime, critical points, the saddles on the way, curvature."""
 
+from lazyrich.landscape.critical_points import CriticalPoint, Escape, critical_points, escape, network_at
 from lazyrich.landscape.fate import Fate, fate
+from lazyrich.landscape.hessian import extreme_eigenvalues, hessian, hessian_vector_product, sharpness
 from lazyrich.landscape.regime import Phase, Regime, regime
 from lazyrich.landscape.regime_prediction import RegimePrediction, limiting_regimes, predict_regime
 
-__all__ = ["Fate", "Phase", "Regime", "RegimePrediction", "fate", "limiting_regimes", "predict_regime", "regime"]
+__all__ = [
+    "CriticalPoint",
+    "Escape",
+    "Fate",
+    "Phase",
+    "Regime",
+    "RegimePrediction",
+    "critical_points",
+    "escape",
+    "extreme_eigenvalues",
+    "fate",
+    "hessian",
+    "hessian_vector_product",
+    "limiting_regimes",
+    "network_at",
+    "predict_regime",
+    "regime",
+    "sharpness",
+]

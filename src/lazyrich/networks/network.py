@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 
-__all__ = ["Network"]
+__all__ = ["Network", "forward", "in_words", "product"]
 
 
 class Network:
@@ -90,6 +90,22 @@ def product(weights: Sequence[Array]) -> Array:
     for W in weights[1:]:
         result = W @ result
     return result
+
+
+def forward(
+    weights: Sequence[Array], activation: str | float, inputs: Float[Array, "P in"]
+) -> Iterator[Float[Array, "P units"]]:
+    """The activity of one layer after the other, a sample per row: the hidden ones bent, the outputs not."""
+    slope = 0.0 if activation == "relu" else activation
+    h = inputs
+    for W in weights[:-1]:
+        h = h @ W.T
+        if activation == "tanh":
+            h = np.tanh(h)
+        elif activation != "linear":
+            h = np.where(h > 0, h, slope * h)
+        yield h
+    yield h @ weights[-1].T
 
 
 def _activation(value: Any) -> str | float:

@@ -1,5 +1,81 @@
-"""Pure functions of a trajectory: what a reader of the papers would measure along it."""
+"""Pure functions of a trajectory: what a reader of the papers would measure along it.
 
+`traj.to_xarray("mode_strengths", "kernel_distance")` has those with one value per time under the same names.
+"""
+
+from lazyrich.observables.balance import (
+    BalanceDistribution,
+    balancedness,
+    conserved,
+    neuron_balance,
+    neuron_balance_distribution,
+    neuron_coordinates,
+    start_balance,
+    zero_balancedness,
+)
+from lazyrich.observables.decoupling import PeakTime, coupling, decoupling, peak_time
+from lazyrich.observables.distances import cka, function_distance, hamming_distance, parameter_distance
 from lazyrich.observables.modes import half_times, mode_strengths
+from lazyrich.observables.ntk import (
+    kernel_alignment,
+    kernel_distance,
+    kernel_distances,
+    kernel_movement,
+    kernel_norm,
+    kernels,
+)
+from lazyrich.observables.representations import (
+    effective_rank,
+    hidden_gram,
+    input_gram,
+    output_gram,
+    rsm_in,
+    rsm_out,
+    stable_rank,
+)
+from lazyrich.observables.singular import (
+    SingularModes,
+    mode_alignment,
+    off_diagonal_fraction,
+    singular_modes,
+    singular_values,
+)
 
-__all__ = ["half_times", "mode_strengths"]
+__all__ = [
+    "BalanceDistribution",
+    "PeakTime",
+    "SingularModes",
+    "balancedness",
+    "cka",
+    "conserved",
+    "coupling",
+    "decoupling",
+    "effective_rank",
+    "function_distance",
+    "half_times",
+    "hamming_distance",
+    "hidden_gram",
+    "input_gram",
+    "kernel_alignment",
+    "kernel_distance",
+    "kernel_distances",
+    "kernel_movement",
+    "kernel_norm",
+    "kernels",
+    "mode_alignment",
+    "mode_strengths",
+    "neuron_balance",
+    "neuron_balance_distribution",
+    "neuron_coordinates",
+    "off_diagonal_fraction",
+    "output_gram",
+    "parameter_distance",
+    "peak_time",
+    "rsm_in",
+    "rsm_out",
+    "singular_modes",
+    "singular_values",
+    "stable_rank",
+    "start_balance",
+    "zero_balancedness",
+]

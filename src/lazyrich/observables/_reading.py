@@ -5,7 +5,6 @@ Layers are counted as in W_1 … W_L. Hidden layer ℓ is what W_ℓ feeds, ℓ 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory, as_trajectory
 
-__all__ = ["as_hidden_layer", "as_layer", "forward", "linear", "samples", "two_layer_linear"]
+__all__ = ["as_hidden_layer", "as_layer", "linear", "samples", "two_layer_linear"]
 
 
 def linear(traj: Any, wanted_by: str) -> Trajectory:
@@ -64,19 +63,3 @@ def samples(problem: Problem, wanted_by: str) -> Float[Array, "P in"]:
             "holds correlations only: Task.from_data(inputs, targets) would do."
         )
     return np.eye(task.d_in)
-
-
-def forward(
-    weights: Sequence[Array], activation: str | float, inputs: Float[Array, "P in"]
-) -> Iterator[Float[Array, "P units"]]:
-    """The activity of one layer after the other, a sample per row: the hidden ones bent, the outputs not."""
-    slope = 0.0 if activation == "relu" else activation
-    h = inputs
-    for W in weights[:-1]:
-        h = h @ W.T
-        if activation == "tanh":
-            h = np.tanh(h)
-        elif activation != "linear":
-            h = np.where(h > 0, h, slope * h)
-        yield h
-    yield h @ weights[-1].T

@@ -14,7 +14,8 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.observables._reading import as_hidden_layer, forward, samples
+from lazyrich.networks.network import forward
+from lazyrich.observables._reading import as_hidden_layer, samples
 from lazyrich.observables.representations import features
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory, as_trajectory, observable

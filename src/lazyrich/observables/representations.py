@@ -28,8 +28,8 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.networks.network import product
-from lazyrich.observables._reading import as_hidden_layer, as_layer, forward, linear, samples
+from lazyrich.networks.network import forward, product
+from lazyrich.observables._reading import as_hidden_layer, as_layer, linear, samples
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
-from lazyrich.networks.network import product
+from lazyrich.problem import loss_of
 from lazyrich.sequences.forecast import forgetting, loss_matrix, since_own_training
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
@@ -75,7 +75,7 @@ class Continual:
     def start_losses(self) -> Float[Array, " task"]:
         """Loss of every task before any training."""
         network = self.trajectories[0].problem.network
-        return np.array([_loss(task, network.weights, network.activation) for task in self.tasks])
+        return np.array([loss_of(task, network.weights, network.activation) for task in self.tasks])
 
     @cached_property
     def loss_matrix(self) -> Float[Array, "stage task"]:
@@ -187,20 +187,7 @@ def _losses(task: Task, trajectory: Trajectory) -> Float[Array, " T"]:
     if network.activation == "linear":
         return np.asarray(task.loss(np.asarray(trajectory.function)))
     states = zip(*trajectory.weights, strict=True)
-    return np.array([_loss(task, weights, network.activation) for weights in states])
-
-
-def _loss(task: Task, weights: Any, activation: str | float) -> float:
-    """Loss of one state of a network, by its forward pass where it is not linear."""
-    if activation == "linear":
-        return float(task.loss(product(weights)))
-    assert task.inputs is not None and task.targets is not None
-    signal, slope = task.inputs.T, 0.0 if activation == "relu" else activation
-    for W in weights[:-1]:
-        z = W @ signal
-        signal = np.tanh(z) if activation == "tanh" else np.where(z > 0, z, slope * z)
-    squares = np.sum((task.targets.T - weights[-1] @ signal) ** 2)
-    return float(squares / 2 / (len(task.inputs) if task.reduction == "mean" else 1))
+    return np.array([loss_of(task, weights, network.activation) for weights in states])
 
 
 def _row(label: str, values: Float[Array, " task"]) -> str:
