@@ -95,7 +95,7 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml
 
 # All that the demo and the wheel need is in here too.
 $(VENV)/.test: $(VENV)/.made pyproject.toml
-	@$(PIP) --editable '.[engines,figures,files,sweeps,dev]'
+	@$(PIP) --editable '.[engines,figures,files,bias,sweeps,dev]'
 	@touch $(VENV)/.demo $(VENV)/.wheel $@
 
 $(VENV)/.wheel: $(VENV)/.made

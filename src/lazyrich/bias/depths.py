@@ -6,7 +6,7 @@ which it meets the measurements (Li, Luo and Lyu 2020; Jacot et al. 2021). `rank
 explains where it ends:
 
 - the nuclear norm is least there, at every depth ≥ 2, where measurements commute and the start is an identity
-  (Gunasekar et al. 2017), and not in general (`li_luo_lyu`);
+  (Gunasekar et al. 2017; unstable from depth 3 on, see `commuting_measurements`), and not in general (`li_luo_lyu`);
 - the Schatten-2/L quasi-norm is not, even where measurements commute. There the eigenvalues x of W follow the mirror
   flow of φ(x) = −L x^{2/L}/(2(L−2)), L > 2, and from x = ε they end in argmin Σ_i (φ(x_i) − φ'(ε) x_i): as φ'(ε) goes
   to −∞ with ε → 0, Σx decides, and the power 2/L, with a minus sign, only what Σx leaves open;
@@ -23,8 +23,9 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
-from lazyrich.bias.factorisation import Factorisation, cell, effective_rank, factorise, schatten, small_start
+from lazyrich.bias.factorisation import Factorisation, cell, factorise, schatten, small_start
 from lazyrich.bias.measurements import Measurements, as_measurements, least_nuclear_norm
+from lazyrich.observables.representations import effective_rank_of
 
 __all__ = ["Comparison", "RankGrowth", "Result", "compare_depths", "rank_growth"]
 
@@ -42,7 +43,7 @@ def rank_growth(run: Factorisation, *, cutoff: float = 0.01) -> RankGrowth:
     """The times at which the first, second, … singular value passes a tenth, half and nine tenths of its end.
 
     Counted are those that end above `cutoff` times the largest. The plateau before value r is
-    begun_r − done_{r−1}, divided by the time from the begin of the first to the end of the last of these two rises (the
+    begun_r − done_{r−1}, divided by the time from the start of the first to the end of the last of these two rises (the
     zeroth is done at t = 0): near 1 where they come one at a time, below 0 where they overlap, −1 where they are one.
     Times are interpolated between records.
 
@@ -146,5 +147,5 @@ def compare_depths(
 def _result(measurements: Measurements, depths: tuple[int, ...], W: Array, name: str, status: str) -> Result:
     s = np.linalg.svd(W, compute_uv=False)
     error, quasi_norms = float(measurements.test_error(W)), tuple(float(schatten(s, 2 / L)) for L in depths if L > 2)
-    rank, nuclear = float(effective_rank(s)), float(s.sum())
+    rank, nuclear = float(effective_rank_of(s)), float(s.sum())
     return Result(name, W, float(measurements.loss(W)), error, rank, nuclear, quasi_norms, status)

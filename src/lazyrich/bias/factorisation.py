@@ -24,8 +24,9 @@ from lazyrich._typing import Array, Float, Rng
 from lazyrich.bias.measurements import Measurements, as_measurements, as_shape, residual
 from lazyrich.inits import zero_balanced
 from lazyrich.networks import Network
+from lazyrich.observables.representations import effective_rank_of
 
-__all__ = ["Factorisation", "effective_rank", "factorise", "schatten", "small_start"]
+__all__ = ["Factorisation", "factorise", "schatten", "small_start"]
 
 _STEPS = 512  # in one call of the compiled loop
 _NEVER = 1e300  # a time that no flow reaches
@@ -78,7 +79,7 @@ class Factorisation:
 
     @property
     def effective_rank(self) -> Float[Array, " T"]:
-        return effective_rank(self.singular_values)
+        return effective_rank_of(self.singular_values)
 
     @property
     def nuclear_norm(self) -> Float[Array, " T"]:
@@ -98,21 +99,6 @@ class Factorisation:
                 f"{self.effective_rank[i]:9.3f} {self.nuclear_norm[i]:9.4g}  {values}"
             )
         return "\n".join([*rows, self.status])
-
-
-def effective_rank(singular_values: Float[Array, "*batch m"]) -> Any:
-    """exp(−Σ p ln p) with p = σ/Σσ; 0 where all are 0.
-
-    >>> import numpy as np
-    >>> from lazyrich.bias.factorisation import effective_rank
-    >>> effective_rank(np.array([[2.0, 2.0], [2.0, 0.0]]))
-    array([2., 1.])
-    """
-    from scipy.special import entr
-
-    total = singular_values.sum(axis=-1, keepdims=True)
-    p = singular_values / np.where(total > 0, total, 1.0)
-    return np.where(total[..., 0] > 0, np.exp(entr(p).sum(axis=-1)), 0.0)
 
 
 def schatten(singular_values: Float[Array, "*batch m"], p: float) -> Any:

@@ -485,6 +485,9 @@ def kernel_alignment(traj: Trajectory) -> Float[Array, " T"]:
 def kernel_distances(traj: Trajectory) -> Float[Array, "T T"]:
     """Kernel distances between all pairs of times, to about 1e-15; `kernel_distance` resolves smaller ones.
 
+    The factors of all kernels are held at once: per time about min(samples, inputs)² numbers and, for piecewise
+    linear networks, twice the hidden activities.
+
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
     >>> kernel_distances(lr.solve(problem, [0.0, 60.0, 1e4])).round(3)

@@ -34,6 +34,7 @@ from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
 __all__ = [
     "effective_rank",
+    "effective_rank_of",
     "features",
     "hidden_gram",
     "input_gram",
@@ -144,11 +145,19 @@ def effective_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, "
     >>> effective_rank(lr.solve(problem, [0.0, 100.0])).round(6)
     array([1.296572, 2.      ])
     """
-    s = _singular_values(traj, layer, "effective_rank")
-    total = np.sum(s, axis=1, keepdims=True)
-    p = s / np.where(total > 0, total, 1.0)
-    entropy = -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=1)
-    return np.where(total[:, 0] > 0, np.exp(entropy), 0.0)
+    return effective_rank_of(_singular_values(traj, layer, "effective_rank"))
+
+
+def effective_rank_of(singular_values: Float[Array, "*batch m"]) -> Any:
+    """The same of singular values that are known.
+
+    >>> effective_rank_of(np.array([[2.0, 2.0], [2.0, 0.0]]))
+    array([2., 1.])
+    """
+    total = np.sum(singular_values, axis=-1, keepdims=True)
+    p = singular_values / np.where(total > 0, total, 1.0)
+    entropy = -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=-1)
+    return np.where(total[..., 0] > 0, np.exp(entropy), 0.0)
 
 
 @observable(long_name="stable rank of the network function")

@@ -86,7 +86,7 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
     """The loss of every task along a sequence of tasks, with what the theory says before any training (circles).
 
     >>> import lazyrich as lr
-    >>> tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3) for seed in range(3)]
+    >>> tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3, samples=20) for seed in range(3)]
     >>> run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), range(40))
     >>> lr.plot.forgetting(run).axes[0].get_ylabel()
     'loss'
