@@ -108,7 +108,7 @@ class TestStates:
         assert at == pytest.approx(lr.fate(stuck).half_times[:2])
 
     def test_forgetting_shows_losses_and_forecast(self):
-        tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3) for seed in range(3)]
+        tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3, samples=20) for seed in range(3)]
         run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), np.linspace(0, 300, 50))
         lines = lr.plot.forgetting(run).axes[0].lines
         assert np.array_equal(lines[0].get_ydata(), run.losses[:, 0])

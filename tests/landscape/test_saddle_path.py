@@ -324,6 +324,16 @@ def test_equal_modes_are_learned_in_the_directions_of_the_start(rng):
     assert paths[0].visits[0].departure == pytest.approx(paths[1].visits[0].departure, rel=1e-10)
 
 
+def test_equal_modes_with_unequal_inputs_are_measured_by_their_mean_variance():
+    """TΣxx^½ = 2I with Σxx = diag(1, 4), W2 = 0, by hand: K = ‖W1Σxx^½v‖² = x², K* = 2·2·√d with d = 5/2."""
+    task = lr.Task.from_correlations(np.diag([2.0, 4.0]), np.diag([1.0, 4.0]))
+    states = [[np.diag([x, 0.0]), np.zeros((2, 2))] for x in (0.5, 2.0)]
+    (visit,) = saddle_path(recorded(lr.Problem(task, lr.Network(states[0])), states)).visits
+    here, there = (x**2 / 4 / np.sqrt(2.5) for x in (0.5, 2.0))
+    assert visit.modes == ()
+    assert visit.departure == pytest.approx(np.log(0.1 / here) / np.log(there / here), rel=1e-12)
+
+
 def test_rates_and_input_scale_only_rescale():
     """Rates η and Σxx = c·I: times as theory section 0 says, distances as they were."""
     plain, c, eta = staircase(), 0.125, np.array([0.5, 2.0])

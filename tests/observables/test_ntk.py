@@ -11,7 +11,7 @@ from oracles import jacobian
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
-from lazyrich.observables import ntk
+from lazyrich.observables import tangent_kernel
 from lazyrich.observables.ntk import (
     kernel_alignment,
     kernel_distance,
@@ -124,7 +124,7 @@ def test_degenerate_weights(rng, activation, scale):
     shapes = [(5, 6, 3), (5, 1, 3), (4, 40, 1), (1, 1, 1), (6, 2, 2)]
     for d_in, h, d_out in shapes:
         W1, W2 = scale * rng.normal(size=(4, h, d_in)), scale * rng.normal(size=(4, d_out, h))
-        W1[1, 0], W2[1, :, 0] = 0.0, 0.0
+        W1[1, 0], W2[1, :, -1] = 0.0, 0.0  # σ'(0) counts where W2 is not zero too
         W1[2] = W1[2, :1]
         W1[3], W2[3] = np.outer(W1[3, :, 0], W1[3, 0]), np.outer(W2[3, :, 0], W2[3, 0])
         for n in (1, 3, 9):
@@ -236,10 +236,10 @@ def test_kernels_that_differ_in_size_alone_are_at_no_distance(rng):
 
 def test_rows_are_read_in_blocks(rng, monkeypatch):
     """Small blocks, nothing kept, Lanczos: what large problems use, on small ones."""
-    monkeypatch.setattr(ntk, "_TABLE", 32)
-    monkeypatch.setattr(ntk, "_KEPT", 0)
-    monkeypatch.setattr(ntk, "_DENSE", 1)
-    monkeypatch.setattr(ntk, "_BLOCK", 32)
+    monkeypatch.setattr(tangent_kernel, "_TABLE", 32)
+    monkeypatch.setattr(tangent_kernel, "_KEPT", 0)
+    monkeypatch.setattr(tangent_kernel, "_DENSE", 1)
+    monkeypatch.setattr(tangent_kernel, "_BLOCK", 32)
     for activation in ("linear", "relu"):
         W1, W2, X = rng.normal(size=(4, 7, 5)), rng.normal(size=(4, 3, 7)), rng.normal(size=(11, 5))
         traj = trajectory([W1, W2], X, activation=activation)

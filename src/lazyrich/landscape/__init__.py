@@ -3,16 +3,23 @@
 from lazyrich.landscape.critical_points import CriticalPoint, Escape, critical_points, escape, network_at
 from lazyrich.landscape.fate import Fate, fate
 from lazyrich.landscape.hessian import extreme_eigenvalues, hessian, hessian_vector_product, sharpness
+from lazyrich.landscape.plateaus import PlateauComparison, Plateaus, compare_plateaus, plateau_times
 from lazyrich.landscape.regime import Phase, Regime, regime
 from lazyrich.landscape.regime_prediction import RegimePrediction, limiting_regimes, predict_regime
+from lazyrich.landscape.saddle_path import SaddlePath, Visit, saddle_path
 
 __all__ = [
     "CriticalPoint",
     "Escape",
     "Fate",
     "Phase",
+    "PlateauComparison",
+    "Plateaus",
     "Regime",
     "RegimePrediction",
+    "SaddlePath",
+    "Visit",
+    "compare_plateaus",
     "critical_points",
     "escape",
     "extreme_eigenvalues",
@@ -21,7 +28,9 @@ __all__ = [
     "hessian_vector_product",
     "limiting_regimes",
     "network_at",
+    "plateau_times",
     "predict_regime",
     "regime",
+    "saddle_path",
     "sharpness",
 ]

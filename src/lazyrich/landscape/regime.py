@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.observables.ntk import Kernel, kernels
+from lazyrich.observables.ntk import kernels
+from lazyrich.observables.tangent_kernel import Kernel
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory, as_trajectory
 

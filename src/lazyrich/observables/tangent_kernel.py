@@ -1,0 +1,363 @@
+"""The neural tangent kernel of one network, without ever forming it (theory: sections 4 and 8).
+
+K = Σ_ℓ η_ℓ J_ℓJ_ℓᵀ, with J_ℓ the Jacobian of the outputs on all samples with respect to layer ℓ; outputs are the outer
+index and samples the inner one. X holds the samples in rows. Linear networks of any depth have one Kronecker product
+per layer,
+
+    K = Σ_ℓ η_ℓ B_ℓ ⊗ XA_ℓXᵀ,     B_ℓ = W_{L:ℓ+1}W_{L:ℓ+1}ᵀ,     A_ℓ = W_{ℓ−1:1}ᵀW_{ℓ−1:1},
+
+so that ⟨K, K'⟩ = Σ_{ℓm} η_ℓη_m tr(B_ℓB'_m) tr(S_ℓS'_m) with S_ℓ = RA_ℓRᵀ, where X = ER, E has orthonormal columns and R
+no more rows than there are inputs or samples. With two layers and a piecewise linear activation, c = σ'(W1Xᵀ) and
+Φ = σ(W1Xᵀ),
+
+    K^{op} = η_1 XXᵀ ∘ (cᵀ diag(W2_o ∘ W2_p) c) + δ_op η_2 ΦᵀΦ,
+
+which is read in blocks of rows. Where a task holds correlations only, K stands for the kernel divided by the number
+of samples: it has norms, distances, eigenvalues and an alignment, but no matrix.
+
+Small distances keep their digits: with d = ‖K − K'‖ from differences of the factors,
+1 − cos = (d² − (‖K‖ − ‖K'‖)²)/(2‖K‖‖K'‖) has an error of about 1e-16·d²/(‖K‖‖K'‖), or 1e-16 where that is less.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.tasks import Task
+
+__all__ = ["Comparison", "Inputs", "Kernel", "KroneckerKernel", "PiecewiseKernel"]
+
+_MATRIX = 2**31  # bytes above which no matrix is formed
+_KEPT = 2**26  # entries up to which what many blocks or kernels need is kept
+_BLOCK = 2**17  # entries of a block of rows: they stay in the cache
+_TABLE = 2**24  # entries of the blocks of all kernels at once
+_DENSE = 64  # rows up to which all eigenvalues are as quick as one
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What the kernels of a task share: X = ER with orthonormal columns in E, and the targets Y in the same basis."""
+
+    task: Task
+    E: Float[Array, "n r"] | None  # None: the identity
+    R: Float[Array, "r in"]
+    Y: Float[Array, "r out"]
+
+    @classmethod
+    def of_samples(cls, task: Task) -> Inputs:
+        return cls(task, None, _samples(task), np.asarray(task.targets))
+
+    @classmethod
+    def reduced(cls, task: Task) -> Inputs:
+        """R of at most d_in rows; without samples any R with RᵀR = Σxx will do, and the Y with YᵀR = Σyx."""
+        if task.inputs is None:
+            eigenvalues, V = np.linalg.eigh(task.sigma_xx)
+            seen = eigenvalues > task.d_in * np.finfo(np.float64).eps * eigenvalues[-1]  # Σyx vanishes on the others
+            root = np.sqrt(eigenvalues, where=seen, out=np.zeros_like(eigenvalues))[:, None]
+            Y = np.divide((task.sigma_yx @ V).T, root, where=seen[:, None], out=np.zeros((task.d_in, task.d_out)))
+            return cls(task, None, root * V.T, Y)
+        if len(task.inputs) <= task.d_in:
+            return cls.of_samples(task)
+        E, R = np.linalg.qr(task.inputs)
+        return cls(task, E, R, E.T @ task.targets)
+
+    @cached_property
+    def bare(self) -> Float[Array, "r r"]:
+        """RRᵀ: S of the first layer."""
+        return self.R @ self.R.T
+
+    def same_as(self, other: Inputs) -> bool:
+        X, X2 = self.task.inputs, other.task.inputs
+        if X is None or X2 is None:
+            return X is X2 and np.array_equal(self.R, other.R)
+        return X is X2 or np.array_equal(X, X2)
+
+
+def _samples(task: Task) -> Float[Array, "n in"]:
+    if task.inputs is None:
+        raise InvalidInput(
+            "task must hold samples, since the kernel has one row per output and sample, and it holds correlations "
+            "only: Task.from_data(inputs, targets) would do."
+        )
+    return task.inputs
+
+
+class Comparison(NamedTuple):
+    """Two kernels side by side."""
+
+    norm: float
+    other_norm: float
+    inner: float  # ⟨K, K'⟩
+    change: float  # ‖K − K'‖
+    along: float  # ⟨K − K', K⟩
+
+    @property
+    def distance(self) -> float:
+        """1 − cos of the angle; 0 between kernels that are both zero, nan where one is."""
+        size = self.norm * self.other_norm
+        if not size:
+            return 0.0 if self.norm == self.other_norm else float("nan")
+        if self.change**2 >= size:
+            return max(1 - self.inner / size, 0.0)
+        gap = (2 * self.along - self.change**2) / (self.norm + self.other_norm)  # ‖K‖ − ‖K'‖, without cancellation
+        return max((self.change - gap) * (self.change + gap) / (2 * size), 0.0)
+
+    @property
+    def movement(self) -> float:
+        """‖K − K'‖ / max(‖K‖, ‖K'‖), from 0 to √2; 0 between kernels that are both zero."""
+        return self.change / (max(self.norm, self.other_norm) or 1.0)
+
+
+class Kernel(ABC):
+    """The tangent kernel of one network on one set of inputs; `kernels(traj)` makes them."""
+
+    inputs: Inputs
+    d_out: int
+
+    @property
+    @abstractmethod
+    def trace(self) -> float:
+        """tr K."""
+
+    @abstractmethod
+    def inner(self, other: Any) -> float:
+        """⟨K, K'⟩ = tr KK'."""
+
+    @abstractmethod
+    def compare(self, other: Any) -> Comparison:
+        """Norms, inner product, distance and difference of two kernels."""
+
+    @abstractmethod
+    def _apply(self, V: Float[Array, "out r k"]) -> Float[Array, "out r k"]:
+        """K on vectors in the basis E."""
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[tuple[int, int, Float[Array, "n n"]]]:
+        """Outputs o ≤ p and K^{op}."""
+
+    @cached_property
+    def norm(self) -> float:
+        """‖K‖, Frobenius."""
+        return float(np.sqrt(max(self.inner(self), 0.0)))
+
+    @property
+    def alignment(self) -> float:
+        """⟨K, yyᵀ⟩/(‖K‖‖y‖²) with the targets y, from 0 to 1; nan where the kernel or the targets are zero."""
+        task, Y = self.inputs.task, self.inputs.Y.T[:, :, None]
+        size = self.norm * float(np.trace(task.sigma_yy) if task.targets is None else np.sum(task.targets**2))
+        return float(np.vdot(Y, self._apply(Y))) / size if size else float("nan")
+
+    def distance(self, other: Kernel) -> float:
+        """S = 1 − ⟨K, K'⟩/(‖K‖‖K'‖), from 0 to 1; 0 between kernels that are both zero, nan where one is."""
+        return self.compare(other).distance
+
+    def change(self, other: Kernel) -> float:
+        """‖K − K'‖, to about 1e-16 of the larger norm."""
+        return self.compare(other).change
+
+    def matvec(self, vector: Any) -> Array:
+        """Kv of a vector, or of the columns of a matrix, with one row per output and sample, samples within outputs."""
+        (n, size), v = self._shape, _check.as_array("vector", vector)
+        if v.ndim > 2 or v.shape[:1] != (size,):
+            raise InvalidInput(
+                f"vector must have {size} rows ({self.d_out} outputs × {n} samples), and it has shape {v.shape}."
+            )
+        V, E = v.reshape(self.d_out, n, -1), self.inputs.E
+        return (self._apply(V) if E is None else E @ self._apply(E.T @ V)).reshape(v.shape)
+
+    def matrix(self) -> Float[Array, "rows rows"]:
+        """K itself."""
+        n, size = self._shape
+        if 8 * size**2 > _MATRIX:
+            raise InvalidInput(
+                f"matrix would have {size} × {size} entries ({8 * size**2 / 2**30:.3g} GiB), and 2 GiB are the most: "
+                "matvec, inner, norm and largest_eigenvalue do without it."
+            )
+        K = np.empty((self.d_out, n, self.d_out, n))
+        for o, p, block in self._blocks():
+            K[o, :, p, :] = K[p, :, o, :] = block
+        return K.reshape(size, size)
+
+    def largest_eigenvalue(self) -> float:
+        """By Lanczos iteration, to rounding. In the basis E, which leaves out eigenvalues zero only."""
+        shape = (self.d_out, len(self.inputs.Y), -1)
+        size = shape[0] * shape[1]
+        apply = lambda v: self._apply(v.reshape(shape)).reshape(v.shape)  # noqa: E731
+        if self.trace == 0:
+            return 0.0
+        if size <= _DENSE:
+            return float(np.linalg.eigvalsh(apply(np.eye(size)))[-1])
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        K, start = LinearOperator((size, size), apply, dtype=np.float64), np.random.default_rng(0).normal(size=size)
+        return float(eigsh(K, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        """Numbers of samples and of rows."""
+        n = len(_samples(self.inputs.task))
+        return n, n * self.d_out
+
+    def _match(self, other: Any) -> Any:
+        if type(other) is type(self) and other.d_out == self.d_out and other.inputs.same_as(self.inputs):
+            return other
+        raise InvalidInput(f"other must be a {type(self).__name__} on the same inputs, and it is {other!r}.")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.d_out} outputs on {self.inputs.task!r}>"
+
+
+class KroneckerKernel(Kernel):
+    """Σ_ℓ B_ℓ ⊗ XA_ℓXᵀ of a linear network, the rates in B_ℓ.
+
+    >>> import lazyrich as lr
+    >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]])
+    >>> traj = lr.flow(lr.Problem(task, lr.Network([[[1.0, 1.0]], [[3.0]]])), [0.0])
+    >>> lr.observables.kernels(traj)[0].matrix()
+    array([[10.,  2.],
+           [ 2., 40.]])
+    """
+
+    def __init__(self, inputs: Inputs, B: Sequence[Float[Array, "out out"]], S: Sequence[Float[Array, "r r"]]) -> None:
+        self.inputs, self.d_out, self.terms = inputs, inputs.task.d_out, list(zip(B, S, strict=True))
+
+    @property
+    def trace(self) -> float:
+        return float(sum(np.trace(B) * np.trace(S) for B, S in self.terms))
+
+    def inner(self, other: Any) -> float:
+        its = self._match(other).terms
+        return float(sum(np.vdot(B, B2) * np.vdot(S, S2) for B, S in self.terms for B2, S2 in its))
+
+    def compare(self, other: Any) -> Comparison:
+        inner = self.inner(other)
+        if len(other.terms) != len(self.terms):
+            raise InvalidInput(f"other must have {len(self.terms)} layers too, and it has {len(other.terms)}.")
+        apart = self._minus(other)
+        return Comparison(self.norm, other.norm, inner, apart.norm, apart.inner(self))
+
+    def _minus(self, other: KroneckerKernel) -> KroneckerKernel:
+        """K − K' = Σ_ℓ (B_ℓ − B'_ℓ) ⊗ (S_ℓ + S'_ℓ)/2 + (B_ℓ + B'_ℓ)/2 ⊗ (S_ℓ − S'_ℓ): terms as small as the change.
+
+        Along a trajectory, the first layer's S and the last layer's B stay the same and add none.
+        """
+        apart: list[tuple[Array, Array]] = []
+        for (B, S), (B2, S2) in zip(self.terms, other.terms, strict=True):
+            if not np.array_equal(B, B2):
+                apart.append((B - B2, S if S is S2 else (S + S2) / 2))
+            if S is not S2:
+                apart.append(((B + B2) / 2, S - S2))
+        return KroneckerKernel(self.inputs, [B for B, _ in apart], [S for _, S in apart])
+
+    def _apply(self, V: Float[Array, "out r k"]) -> Float[Array, "out r k"]:
+        on_each = (np.tensordot(B, np.tensordot(V, S, axes=(1, 0)), axes=(1, 0)) for B, S in self.terms)
+        return np.swapaxes(sum(on_each), 1, 2)
+
+    def _blocks(self) -> Iterator[tuple[int, int, Float[Array, "n n"]]]:
+        E = self.inputs.E
+        on_samples = [(B, S if E is None else E @ S @ E.T) for B, S in self.terms]
+        for o, p in itertools.combinations_with_replacement(range(self.d_out), 2):
+            yield o, p, np.asarray(sum(B[o, p] * M for B, M in on_samples))
+
+    @staticmethod
+    def inner_table(many: list[Any]) -> Float[Array, "T T"]:
+        """⟨K_s, K_t⟩ of all pairs, by products of large matrices."""
+        terms = [term for K in many for term in K.terms]
+        count, r = len(terms), len(terms[0][1])
+        step = max(1, _TABLE // (count * r))
+        B, of_S = np.array([B for B, _ in terms]).reshape(count, -1), np.zeros((count, count))
+        for start in range(0, r, step):
+            rows = np.array([S[start : start + step] for _, S in terms]).reshape(count, -1)
+            of_S += rows @ rows.T
+        return (B @ B.T * of_S).reshape(len(many), -1, len(many), count // len(many)).sum(axis=(1, 3))
+
+
+class PiecewiseKernel(Kernel):
+    """The kernel of two layers with σ(z) = max(z, γz) between them, on samples; σ'(0) = γ.
+
+    >>> import lazyrich as lr
+    >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]])
+    >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0]], [[3.0]]], activation="relu"))
+    >>> lr.observables.kernels(lr.descend(problem, rate=0.1, steps=1))[0].matrix()
+    array([[10.,  0.],
+           [ 0.,  0.]])
+    """
+
+    def __init__(self, inputs: Inputs, W1: Array, W2: Array, *, slope: float, rates: tuple[float, ...]) -> None:
+        self.inputs, self.d_out, self.X, self.W2, self.rates = inputs, len(W2), inputs.R, W2, rates
+        z = W1 @ self.X.T
+        self.c = np.where(z > 0, 1.0, slope)
+        self.phi = self.c * z
+
+    @property
+    def trace(self) -> float:
+        first = np.sum(self.W2**2, axis=0) @ self.c**2 @ np.sum(self.X**2, axis=1)
+        return float(self.rates[0] * first + self.rates[1] * self.d_out * np.sum(self.phi**2))
+
+    def inner(self, other: Any) -> float:
+        its = self._match(other)._pieces()
+        return float(sum(np.vdot(K, K2) for K, K2 in zip(self._pieces(), its, strict=True)))
+
+    def compare(self, other: Any) -> Comparison:
+        squares = np.zeros(5)
+        for K, K2 in zip(self._as_reference(), self._match(other)._pieces(), strict=True):
+            apart = K - K2
+            squares += [np.vdot(a, b) for a, b in ((K, K), (K2, K2), (K, K2), (apart, apart), (apart, K))]
+        norm, other_norm, inner, change, along = squares.tolist()
+        return Comparison(norm**0.5, other_norm**0.5, inner, change**0.5, along)
+
+    def _apply(self, V: Float[Array, "out r k"]) -> Float[Array, "out r k"]:
+        result = np.empty_like(V)
+        for column in range(V.shape[2]):
+            v = V[:, :, column]
+            first = self.W2 @ (self.c * ((self.c * (self.W2.T @ v)) @ self.X @ self.X.T))
+            result[:, :, column] = self.rates[0] * first + self.rates[1] * (v @ self.phi.T) @ self.phi
+        return result
+
+    def _blocks(
+        self, rows: slice = slice(None), columns: slice = slice(None)
+    ) -> Iterator[tuple[int, int, Float[Array, "a b"]]]:
+        kept = len(self.X) ** 2 <= _KEPT
+        first = self.rates[0] * (self.inputs.bare[rows, columns] if kept else self.X[rows] @ self.X[columns].T)
+        second = (self.rates[1] * self.phi[:, rows]).T @ self.phi[:, columns]
+        for o, p in itertools.combinations_with_replacement(range(self.d_out), 2):
+            block = ((self.W2[o] * self.W2[p])[:, None] * self.c[:, rows]).T @ self.c[:, columns]
+            block *= first
+            yield o, p, block + second if o == p else block
+
+    def _pieces(self, at_once: int = 1) -> Iterator[Float[Array, "a b"]]:
+        """Blocks of rows from the diagonal to the right, × √2 what stands for two: ⟨K, K'⟩ is the sum over them."""
+        n = len(self.X)
+        step = max(1, min(_BLOCK, _TABLE // at_once) // n)
+        for start in range(0, n, step):
+            for o, p, block in self._blocks(slice(start, start + step), slice(start, n)):
+                block[:, len(block) :] *= np.sqrt(2)
+                yield block if o == p else np.multiply(block, np.sqrt(2), out=block)
+
+    def _as_reference(self) -> Iterable[Float[Array, "a b"]]:
+        """Its pieces, kept where they are few, since all other kernels are compared with them."""
+        few = (len(self.X) * self.d_out) ** 2 <= _KEPT
+        return self._kept_pieces if few else self._pieces()
+
+    @cached_property
+    def _kept_pieces(self) -> list[Float[Array, "a b"]]:
+        return list(self._pieces())
+
+    @staticmethod
+    def inner_table(many: list[Any]) -> Float[Array, "T T"]:
+        """⟨K_s, K_t⟩ of all pairs, by products of large matrices."""
+        table = np.zeros((len(many), len(many)))
+        for pieces in zip(*(K._pieces(at_once=len(many)) for K in many), strict=True):
+            rows = np.array(pieces).reshape(len(many), -1)
+            table += rows @ rows.T
+        return table
