@@ -23,6 +23,7 @@ from lazyrich.exact.letter import kunin2024
 
 from .test_function_space import deep_isotropic
 
+PROBLEMS = 20
 DELTAS = (-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0)
 FIGURE_4B = lr.Task.from_data([[0.5, 1.0]], [[1.1]], reduction="sum")
 
@@ -90,12 +91,11 @@ def test_deep_against_the_conditions_in_40_digits():
         assert abs(ours.objective - objective) <= 1e-12 * (1 + abs(objective))
 
 
-@pytest.mark.parametrize("problems", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_predicted_and_reached_agree(problems):
+def test_predicted_and_reached_agree(record_property):
     """δ = −4 … 4, starts of all sizes and directions: those that pass through zero too."""
     worst = residual = 0.0
     passed = 0
-    for seed in range(problems):
+    for seed in range(PROBLEMS):
         rng = np.random.default_rng((42, seed))
         task, beta0 = rank_deficient(rng), 10 ** rng.uniform(-1, 0.5) * rng.normal(size=6)
         for delta in DELTAS:
@@ -105,18 +105,15 @@ def test_predicted_and_reached_agree(problems):
             assert relative(closed_form(task, beta0, delta).beta, end.predicted.beta) <= 1e-12
             worst, residual = max(worst, end.distance), max(residual, end.kkt_residual)
             passed += end.passed_zero
-    ends = problems * len(DELTAS)
-    print(
-        f"\n{ends} ends of one neuron, {passed} through zero: worst distance {worst:.1e}, KKT residual {residual:.1e}"
-    )
-    assert passed >= problems // 2
+    ends = f"{PROBLEMS * len(DELTAS)} ends of one neuron, {passed} through zero"
+    record_property("figure", f"implicit bias, {ends}: worst distance {worst:.1e}, KKT residual {residual:.1e}")
+    assert passed >= PROBLEMS // 2
 
 
-@pytest.mark.parametrize("problems", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("hidden_layers", [1, 2, 3])
-def test_deep_prediction_and_flow_agree(hidden_layers, problems):
+def test_deep_prediction_and_flow_agree(hidden_layers, record_property):
     worst = 0.0
-    for seed in range(problems):
+    for seed in range(PROBLEMS):
         rng = np.random.default_rng((43, seed))
         task = rank_deficient(rng, samples=2, d=4)
         network = lr.inits.zero_balanced(rng, sizes=(4, *[3] * hidden_layers, 1), scale=0.8)
@@ -124,7 +121,7 @@ def test_deep_prediction_and_flow_agree(hidden_layers, problems):
         predicted = deep_interpolating_solution(task, network.function[0], hidden_layers)
         assert relative(predicted.beta, end.predicted.beta) <= 1e-13
         worst = max(worst, end.distance)
-    print(f"\n{problems} ends of {hidden_layers} hidden layers: worst distance {worst:.1e}")
+    record_property("figure", f"implicit bias, {PROBLEMS} ends, L = {hidden_layers}: worst distance {worst:.1e}")
     assert worst <= 1e-8
 
 

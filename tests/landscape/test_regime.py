@@ -155,7 +155,7 @@ class TestPredicted:
                     total += 1
                     if said.name != seen.name:
                         apart.append((name, delta, scale, seed, said, seen))
-        record_property("regimes", f"{total} problems, {len(apart)} apart")
+        record_property("figure", f"regime, predicted against measured: {total} problems, {len(apart)} apart")
         for name, delta, scale, seed, said, seen in apart:
             case = f"{name}, δ = {delta}, scale {scale}, seed {seed}: predicted {said}; measured {seen}"
             late = seen.kernel_half_time / seen.lazy_time
