@@ -536,8 +536,8 @@ SINGULAR = lr.Task.from_correlations([[1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]])
      "loss_matrix(tasks, network) would say it where an exact solution exists."),
     (lambda: rebalance(lr.Problem(TASK, lr.Network([[[0.1, 0.2]]])), 0.0),
      "rebalance needs two linear layers, and the network is <Network: 2-1, linear>."),
-    (lambda: small_run().network(3), "stage must be a whole number between -3 and 2, and it is 3."),
-    (lambda: small_run().network("last"), "stage must be a whole number between -3 and 2, and it is 'last'."),
+    (lambda: small_run().network(3), "stage must lie between -3 and 2, and it is 3."),
+    (lambda: small_run().network("last"), "stage must be a whole number, and it is 'last'."),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_said(call, sentence, unchecked_shapes):
     with pytest.raises(lr.InvalidInput) as error:

@@ -26,6 +26,7 @@ __all__ = [
     "count",
     "eps_of",
     "from_any_library",
+    "index",
     "number",
     "positive",
     "sizes",
@@ -107,6 +108,17 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
     if whole < least:
         raise InvalidInput(f"{name} must be at least {least}, and it is {whole}.")
     return whole
+
+
+def index(name: str, value: Any, length: int) -> int:
+    """The place of one of so many things; a negative one counts from the end."""
+    try:
+        place = operator.index(value)
+    except TypeError:
+        raise InvalidInput(f"{name} must be a whole number, and it is {value!r}.") from None
+    if not -length <= place < length:
+        raise InvalidInput(f"{name} must lie between {-length} and {length - 1}, and it is {place}.")
+    return place % length
 
 
 def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:

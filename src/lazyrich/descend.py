@@ -18,7 +18,7 @@ from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
 __all__ = ["descend"]
@@ -36,8 +36,7 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
     >>> lr.descend(problem, rate=0.1, steps=100, at=[0, 1, 100]).function.ravel().round(6)
     array([0.01    , 0.014376, 2.      ])
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     rate, steps = _check.positive("rate", rate), _check.count("steps", steps)
     network, task = problem.network, problem.task
     names = _engines.as_record(record, network.depth, network.activation)

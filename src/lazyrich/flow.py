@@ -25,7 +25,7 @@ from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
 __all__ = ["flow"]
@@ -54,8 +54,7 @@ def flow(
     >>> lr.flow(problem, [0.0, 1.0, 10.0], record="function").function.ravel().round(6)
     array([0.01    , 0.430588, 2.      ])
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     network = problem.network
     if network.activation != "linear":
         raise InvalidInput(

@@ -25,7 +25,7 @@ from lazyrich.networks.network import forward, in_words, product
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["METHODS", "Canonical", "Facts", "Problem", "loss_of"]
+__all__ = ["METHODS", "Canonical", "Facts", "Problem", "as_problem", "loss_of"]
 
 #: Name → refuses(facts), cheapest method first. `refuses` gives the failing condition in one sentence, or None.
 METHODS: dict[str, Callable[[Facts], str | None]] = {}
@@ -236,6 +236,15 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"<Problem: {self.network!r} on {self.task!r}>"
+
+
+def as_problem(value: Any) -> Problem:
+    """A problem, or a sentence."""
+    if not isinstance(value, Problem):
+        raise InvalidInput(
+            f"problem must be a lazyrich Problem, and it is a {type(value).__name__}: Problem(task, network) would do."
+        )
+    return value
 
 
 def loss_of(task: Task, weights: Any, activation: str | float) -> float:

@@ -13,7 +13,7 @@ from lazyrich.exact import FILES
 from lazyrich.exact.deep_modes import DeepModes
 from lazyrich.exact.modes import Modes
 from lazyrich.exact.riccati import Riccati
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
 __all__ = ["NoExactSolution", "solve"]
@@ -46,8 +46,7 @@ def solve(
     >>> lr.solve(problem, [0.0, 1.0, 10.0]).function.ravel().round(6)
     array([0.01    , 0.430588, 2.      ])
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     push = _push(on_separatrix, perturbation)
     with one_blas_thread(max(problem.network.sizes) <= SMALL):
         chosen = _choose(problem, "riccati" if push and method is None else method)

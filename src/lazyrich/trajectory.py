@@ -6,7 +6,6 @@ Exact trajectories hold their solution and compute a quantity when it is first a
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -125,13 +124,7 @@ class Trajectory:
 
     def network(self, index: int = -1) -> Network:
         """The network as it is at one of the times, to start another problem from."""
-        steps = len(self.times)
-        try:
-            index = operator.index(index)
-        except TypeError:
-            raise InvalidInput(f"index must be a whole number, and it is {index!r}.") from None
-        if not -steps <= index < steps:
-            raise InvalidInput(f"index must lie between {-steps} and {steps - 1}, and it is {index}.")
+        index = _check.index("index", index, len(self.times))
         network = Network([np.asarray(W[index]) for W in self.weights], self.problem.network.activation)
         network.eps = max(network.eps, self.problem.network.eps)  # no more precise than it started
         return network

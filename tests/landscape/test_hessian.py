@@ -297,7 +297,10 @@ def linear_problem(sizes=(3, 2, 4)):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda p: hessian("p", p.network.weights), "problem must be a lazyrich Problem, and it is a str."),
+        (
+            lambda p: hessian("p", p.network.weights),
+            "problem must be a lazyrich Problem, and it is a str: ",
+        ),
         (lambda p: hessian(p, np.ones((2, 3))), "weights must hold one matrix per layer (2), and it is a ndarray."),
         (lambda p: hessian(p, [np.ones((2, 3))]), "weights must hold one matrix per layer (2), and it holds 1."),
         (

@@ -179,7 +179,10 @@ def test_to_xarray_names_the_axes():
         (lambda: neuron_balance(sampled(0, depth=3), 3), "layer must be at most 2 for this network, and it is 3."),
         (lambda: neuron_coordinates(sampled(0, depth=3)), "neuron_coordinates belongs to two layers with one output"),
         (lambda: conserved(None), "traj must be a lazyrich Trajectory, and it is a NoneType"),
-        (lambda: start_balance(None), "problem must be a lazyrich Problem, and it is a NoneType."),
+        (
+            lambda: start_balance(None),
+            "problem must be a lazyrich Problem, and it is a NoneType: ",
+        ),
         (lambda: neuron_balance_distribution(solved(0).problem, tolerance=-1.0), "tolerance must be at least 0"),
     ],
 )

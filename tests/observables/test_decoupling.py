@@ -168,7 +168,10 @@ def test_to_xarray_names_the_axes():
         (lambda: decoupling(piecewise_linear(0)), "decoupling belongs to linear networks, and this one is relu."),
         (lambda: coupling(sampled(0, depth=3)), "coupling belongs to two layers, and this network has 3."),
         (lambda: decoupling("W"), "traj must be a lazyrich Trajectory, and it is a str"),
-        (lambda: peak_time("W"), "problem must be a lazyrich Problem, and it is a str."),
+        (
+            lambda: peak_time("W"),
+            "problem must be a lazyrich Problem, and it is a str: ",
+        ),
         (lambda: peak_time(solved(4).problem, (0, 9)), "pair must hold two different modes from 0 to"),
         (lambda: peak_time(solved(4).problem, (0, 0)), "and it is (0, 0)."),
         (

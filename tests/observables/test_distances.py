@@ -169,7 +169,7 @@ def test_to_xarray_names_the_axes():
     [
         (lambda: parameter_distance(None), "traj must be a lazyrich Trajectory, and it is a NoneType"),
         (lambda: parameter_distance(sampled(0), 4), "reference must lie between -4 and 3, and it is 4."),
-        (lambda: cka(solved(0), 0.5), "reference must be the index of a time, a whole number, and it is 0.5."),
+        (lambda: cka(solved(0), 0.5), "reference must be a whole number, and it is 0.5."),
         (lambda: cka(sampled(0, depth=1)), "cka needs a hidden layer, and this network has none"),
         (lambda: hamming_distance(sampled(0, depth=1)), "hamming_distance needs a hidden layer"),
         (

@@ -285,9 +285,9 @@ def refusals(rng) -> dict:
         "not a trajectory": (lambda: kernels(3), "traj must be a lazyrich Trajectory, and it is a int"),
         "index too large": (
             lambda: kernel_distance(linear, 2),
-            "reference must be at most 1, the index of the last time, and it is 2.",
+            "reference must lie between -2 and 1, and it is 2.",
         ),
-        "index too small": (lambda: kernel_movement(linear, -3), "reference must be at least -2, and it is -3."),
+        "index too small": (lambda: kernel_movement(linear, -3), "reference must lie between -2 and 1, and it is -3."),
         "no index": (lambda: kernel_distance(linear, 0.5), "reference must be a whole number, and it is 0.5."),
         "tanh": (
             lambda: kernels(trajectory(W, X, activation="tanh")),

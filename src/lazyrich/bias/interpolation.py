@@ -27,7 +27,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neuron_potential
 from lazyrich.flow import flow
 from lazyrich.inits import single_neuron
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
@@ -271,8 +271,7 @@ def compare_with_flow(problem: Problem, *, rtol: float = 1e-11) -> Comparison:
 
 def _bias_of(problem: Any) -> tuple[_Bias, float]:
     """The minimisation that a problem's end solves, and a factor: it is posed for β times that, with unit rates."""
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     network, facts = problem.network, problem.facts
     if network.activation != "linear" or problem.weight_decay or network.depth < 2:
         raise InvalidInput(

@@ -28,7 +28,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
 __all__ = ["Eigenvalues", "extreme_eigenvalues", "hessian", "hessian_vector_product", "sharpness"]
@@ -261,8 +261,7 @@ def _lanczos(curvature: _Curvature, count: int, smallest: bool) -> tuple[Array, 
 
 def _as_layers(name: str, value: Any, problem: Problem) -> list[Any]:
     """One matrix per layer of the problem's network, or a sentence."""
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     shapes = [(out, into) for into, out in itertools.pairwise(problem.network.sizes)]
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != len(shapes):
         came = f"holds {len(value)}" if isinstance(value, Sequence) else f"is a {type(value).__name__}"

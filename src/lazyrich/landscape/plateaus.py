@@ -37,7 +37,7 @@ from lazyrich.exact import deep_modes, modes
 from lazyrich.exact.graded import grade, spectrum
 from lazyrich.landscape.saddle_path import crossing, time_grid
 from lazyrich.observables.modes import half_times
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 __all__ = ["PlateauComparison", "Plateaus", "compare_plateaus", "plateau_times"]
@@ -111,8 +111,7 @@ def plateau_times(problem: Problem) -> Plateaus:
          0            4        1e-06      1.90023
          1            1        1e-06      6.90776
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     facts = problem.facts
     if facts.activation != "linear":
         raise InvalidInput(f"plateau_times reads linear networks, and this one is {facts.kind}.")

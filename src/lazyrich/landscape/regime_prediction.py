@@ -24,7 +24,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.regime import DELAY, LAZY
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 
 __all__ = ["RegimePrediction", "limiting_regimes", "predict_regime"]
 
@@ -78,8 +78,7 @@ def predict_regime(problem: Problem) -> RegimePrediction:
     >>> [predict_regime(lr.Problem(task, lr.inits.single_neuron([-1.0, 0.0], delta=d))).name for d in (-60, 0, 60)]
     ['delayed rich', 'rich', 'lazy']
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     network = problem.network
     if network.depth != 2 or network.activation != "linear":
         raise InvalidInput(

@@ -23,7 +23,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import as_hidden_layer
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
 __all__ = [
@@ -221,8 +221,7 @@ def _outgoing_and_incoming(problem: Problem, weights: Sequence[Any], layer: int)
 
 
 def _at_start(problem: Any, layer: Any, wanted_by: str) -> tuple[Array, Array]:
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     _conserving(problem, wanted_by)
     layer = as_hidden_layer(problem, layer, wanted_by)
     return _outgoing_and_incoming(problem, problem.network.weights, layer)

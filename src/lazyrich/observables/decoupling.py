@@ -22,7 +22,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import two_layer_linear
 from lazyrich.observables.representations import input_gram, output_gram
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, as_problem
 from lazyrich.solve import solve
 from lazyrich.trajectory import Solution, Trajectory, observable
 
@@ -92,8 +92,7 @@ def peak_time(problem: Problem, pair: tuple[int, int] = (0, 1)) -> PeakTime:
     >>> [round(time, 6) for time in peak_time(lr.Problem(task, lr.Network([A, A.T])))]
     [0.13407, nan]
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"problem must be a lazyrich Problem, and it is a {type(problem).__name__}.")
+    as_problem(problem)
     solution = two_layer_linear(solve(problem, [0.0]), "peak_time").solution
     assert solution is not None
     i, j = _as_pair(pair, len(problem.task.modes.s))

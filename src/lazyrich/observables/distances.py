@@ -6,12 +6,11 @@ function.
 
 from __future__ import annotations
 
-import operator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import forward
@@ -34,7 +33,7 @@ def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = Fa
     >>> parameter_distance(traj), parameter_distance(traj, relative=True)
     (array([0. , 1.5]), array([0., 3.]))
     """
-    start = _as_reference(as_trajectory(traj), reference)
+    start = _check.index("reference", reference, len(as_trajectory(traj).times))
     weights = [np.asarray(W) for W in traj.weights]
     distance = _length([W - W[start] for W in weights])
     if not relative:
@@ -61,7 +60,7 @@ def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]
     >>> hamming_distance(traj)
     array([0. , 0.5])
     """
-    start = _as_reference(as_trajectory(traj), reference)
+    start = _check.index("reference", reference, len(as_trajectory(traj).times))
     network = traj.problem.network
     as_hidden_layer(traj.problem, 1, "hamming_distance")
     X, weights = samples(traj.problem, "hamming_distance"), [np.asarray(W) for W in traj.weights]
@@ -86,7 +85,7 @@ def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = Tr
     >>> cka(lr.solve(problem, [0.0, 20.0, 1e4])).round(3)
     array([1.   , 0.518, 0.713])
     """
-    start = _as_reference(as_trajectory(traj), reference)
+    start = _check.index("reference", reference, len(as_trajectory(traj).times))
     layer = as_hidden_layer(traj.problem, layer, "cka")
     if centred and traj.problem.task.inputs is None:
         raise InvalidInput(
@@ -106,7 +105,7 @@ def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"
     >>> function_distance(traj)
     array([0. , 1.5])
     """
-    start = _as_reference(as_trajectory(traj), reference)
+    start = _check.index("reference", reference, len(as_trajectory(traj).times))
     network, task = traj.problem.network, traj.problem.task
     if network.activation == "linear":
         W = np.asarray(traj.function)
@@ -118,17 +117,6 @@ def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"
 
     before, count = outputs(start), len(X) if task.reduction == "mean" else 1
     return np.array([np.linalg.norm(outputs(i) - before) for i in range(len(traj.times))]) / np.sqrt(count)
-
-
-def _as_reference(traj: Trajectory, reference: Any) -> int:
-    steps = len(traj.times)
-    try:
-        index = operator.index(reference)
-    except TypeError:
-        raise InvalidInput(f"reference must be the index of a time, a whole number, and it is {reference!r}.") from None
-    if not -steps <= index < steps:
-        raise InvalidInput(f"reference must lie between {-steps} and {steps - 1}, and it is {index}.")
-    return index % steps
 
 
 def _length(parts: list[Array]) -> Float[Array, " T"]:

@@ -159,8 +159,5 @@ def kernel_distances(traj: Trajectory) -> Float[Array, "T T"]:
 
 def _compared(traj: Trajectory, reference: Any, read: Callable[[Comparison], float]) -> Float[Array, " T"]:
     many = kernels(traj)
-    index = _check.count("reference", reference, least=-len(many))
-    if index >= len(many):
-        raise InvalidInput(f"reference must be at most {len(many) - 1}, the index of the last time, and it is {index}.")
-    start = many[index]
+    start = many[_check.index("reference", reference, len(many))]
     return np.array([read(start.compare(K)) for K in many])

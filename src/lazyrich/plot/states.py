@@ -40,9 +40,7 @@ def gram(traj: Trajectory, indices: Any = None) -> Figure:
         fallen = np.maximum.accumulate(traj.loss[0] - np.asarray(traj.loss))
         parts = np.searchsorted(fallen, fallen[-1] * np.linspace(0, 1, _SHOWN)[1:-1])
         indices = np.unique([0, *parts, count - 1])
-    places = [int(_check.number("indices", i)) for i in np.atleast_1d(indices)]
-    if not all(-count <= i < count for i in places):
-        raise InvalidInput(f"indices must lie between {-count} and {count - 1}, and they are {places}.")
+    places = [_check.index("indices", i, count) for i in np.atleast_1d(indices)]
     chosen = np.asarray(traj.gram)[places]
     with style.styled():
         figure = style.new_figure(2.9 * len(places) + 0.9, 3.2)

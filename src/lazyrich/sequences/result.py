@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazyrich._check import InvalidInput
+from lazyrich import _check
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
 from lazyrich.problem import loss_of
@@ -124,10 +124,7 @@ class Continual:
 
     def network(self, stage: int = -1) -> Network:
         """The network after a stage."""
-        count = len(self.ends)
-        if not isinstance(stage, int | np.integer) or not -count <= stage < count:
-            raise InvalidInput(f"stage must be a whole number between {-count} and {count - 1}, and it is {stage!r}.")
-        return self.ends[stage]
+        return self.ends[_check.index("stage", stage, len(self.ends))]
 
     def to_xarray(self) -> xarray.Dataset:
         """Losses over time, task in training, and the matrices, with named dimensions."""
