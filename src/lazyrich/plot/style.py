@@ -30,6 +30,7 @@ __all__ = [
     "STRENGTH",
     "THEORY",
     "TIME",
+    "diverging_colours",
     "draw_gram",
     "draw_matrix",
     "drawn_on",
@@ -49,6 +50,7 @@ COLOURS = {
     "orange": "#D55E00",
     "grey": "#6E6E6E",
 }
+_SIDES = {-1: "blue", 0: "grey", 1: "orange"}
 TIME, STRENGTH = "time (learning rate × steps)", "mode strength uᵀWv"
 #: Theory is dotted, over what it predicts; dashed where it is the flow, integrated.
 THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (1, 1.6)), "linewidth": 1.5, "zorder": 3}
@@ -141,6 +143,15 @@ def mode_colours(count: int) -> list[Any]:
     return list(_matplotlib().colormaps["viridis"](np.linspace(0.0, 0.88, count)))
 
 
+def diverging_colours(values: Any) -> list[Any]:
+    """One colour per signed value: blue below zero, grey at it, orange above, paler towards it."""
+    values = np.asarray(values, dtype=float)
+    reach = float(np.abs(values).max()) or 1.0
+    rgb = {sign: np.array(_matplotlib().colors.to_rgb(COLOURS[name])) for sign, name in _SIDES.items()}
+    full = {value: 0.4 + 0.6 * abs(value) / reach if value else 1.0 for value in values}
+    return [tuple(1 - full[value] * (1 - rgb[int(np.sign(value))])) for value in values]
+
+
 def draw_matrix(axes: Axes, matrix: Float[Array, "rows columns"], bound: float | None = None) -> Any:
     """A heat map, white at zero; returns what a colour bar needs."""
     bound = bound or float(np.abs(matrix).max()) or 1.0
@@ -167,6 +178,7 @@ def draw_gram(axes: Axes, gram: Float[Array, "n n"], d_in: int, bound: float | N
 def _matplotlib() -> Any:
     try:
         import matplotlib
+        import matplotlib.colors
     except ImportError:
         raise ImportError("figures need matplotlib: pip install 'lazyrich[figures]'.") from None
     return matplotlib

@@ -1,0 +1,1 @@
+"""Braun et al. 2022, "Exact learning dynamics of deep linear networks with prior knowledge"."""

@@ -1,0 +1,131 @@
+"""The catalogue: every figure of the papers under a name such as "braun2022/2", in a file of its own.
+
+`figures/<paper>/fig_<name>.py` holds
+
+    TITLE, ABOUT          a line, and three sentences: what is shown, with which settings, what to see
+    CALLS                 the calls of the public interface that it stands on
+    CHECKS                the numbers that make it true, each with its bound (`Check`)
+    QUICK                 settings of a small version, for a first look and for tests
+    compute(**settings)   → xarray.Dataset; the defaults are the published settings, the numbers are in `attrs`
+    draw(data)            → matplotlib figure, from that data alone
+
+To add a figure, write such a file: nothing else needs to know of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+__all__ = ["Check", "Entry", "entry", "names"]
+
+_PREFIX = "fig_"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a number says, and the bound that it must keep, at the published size and at the quick one."""
+
+    words: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def holds(self, value: float) -> bool:
+        """Whether the bound is kept; nan keeps none."""
+        return (self.at_most is None or value <= self.at_most) and (self.at_least is None or value >= self.at_least)
+
+    def __str__(self) -> str:
+        bound = f"≤ {self.at_most:g}" if self.at_most is not None else f"≥ {self.at_least:g}"
+        return f"{self.words} ({bound})"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure: its words, its settings, its two functions."""
+
+    name: str
+    module: ModuleType
+
+    @property
+    def title(self) -> str:
+        return str(self.module.TITLE)
+
+    @property
+    def about(self) -> str:
+        return str(self.module.ABOUT)
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        return tuple(self.module.CALLS)
+
+    @property
+    def checks(self) -> dict[str, Check]:
+        return dict(self.module.CHECKS)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The published settings, by name."""
+        return {name: p.default for name, p in inspect.signature(self.module.compute).parameters.items()}
+
+    def compute(self, settings: Mapping[str, Any] | None = None, *, quick: bool = False) -> xarray.Dataset:
+        """The data of the figure; `settings` go before those of the quick size, and those before the published ones."""
+        try:
+            import xarray  # noqa: F401
+        except ImportError:
+            raise ImportError("figures need xarray: pip install 'lazyrich[figures]'.") from None
+        chosen = dict(settings or {})
+        for name in chosen:
+            _check.choice("settings", name, tuple(self.settings))
+        data: xarray.Dataset = self.module.compute(**(dict(self.module.QUICK) if quick else {}) | chosen)
+        return data.assign_attrs(figure=self.name, title=self.title)
+
+    def draw(self, data: xarray.Dataset) -> Figure:
+        """The figure, from its data alone."""
+        figure: Figure = self.module.draw(data)
+        return figure
+
+    def numbers(self, data: xarray.Dataset) -> dict[str, float]:
+        """What was measured, by the names of the checks."""
+        return {name: float(data.attrs[name]) for name in self.checks}
+
+    def parse(self, name: str, text: str) -> Any:
+        """A setting from text, of the kind of its published value."""
+        published = self.settings[_check.choice("settings", name, tuple(self.settings))]
+        kind = type(published[0] if isinstance(published, tuple) else published)
+        try:
+            if isinstance(published, tuple):
+                return tuple(kind(part) for part in text.split(","))
+            if kind is bool:
+                return {"true": True, "false": False}[text.lower()]
+            return kind(text)
+        except (ValueError, KeyError):
+            example = ",".join(map(str, published)) if isinstance(published, tuple) else published
+            raise InvalidInput(f"{name} must be like {example}, and it is {text!r}.") from None
+
+
+def names() -> list[str]:
+    """All figures, paper by paper."""
+    files = Path(__file__).parent.glob(f"*/{_PREFIX}*.py")
+    return sorted(f"{file.parent.name}/{file.stem.removeprefix(_PREFIX)}" for file in files)
+
+
+def entry(name: str) -> Entry:
+    """The figure of that name; a near miss is suggested.
+
+    >>> entry("kunin2024/3").title[:11]
+    'One neuron:'
+    """
+    paper, _, figure = _check.choice("figure", name, names()).partition("/")
+    return Entry(name, import_module(f"lazyrich.figures.{paper}.{_PREFIX}{figure}"))

@@ -1,0 +1,72 @@
+"""Every figure of the catalogue at its quick size: the numbers that make it true, and a picture of its data alone."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import xarray
+
+import lazyrich as lr
+from lazyrich.cli import main
+from lazyrich.figures.catalogue import Check, entry, names
+
+
+@pytest.mark.parametrize("name", names())
+def test_quick_version_is_true_and_drawn_from_its_data(name):
+    known = entry(name)
+    data = known.compute(quick=True)
+    for key, check in known.checks.items():
+        assert check.holds(known.numbers(data)[key]), f"{check}: {known.numbers(data)[key]:.3g}"
+    restored = xarray.open_dataset(io.BytesIO(bytes(data.to_netcdf(engine="scipy"))), engine="scipy").load()
+    stream = io.BytesIO()
+    known.draw(restored).savefig(stream, format="svg")
+    assert stream.tell() > 5000
+
+
+@pytest.mark.parametrize("name", names())
+def test_entry_says_what_it_is(name):
+    known = entry(name)
+    assert known.title and len(known.title) < 90 and not known.title.endswith(".")
+    assert 2 <= known.about.count(". ") + 1 <= 5
+    assert known.checks and all(isinstance(check, Check) for check in known.checks.values())
+    assert set(known.module.QUICK) <= set(known.settings)
+    for call in known.calls:
+        thing = lr
+        for part in call.removeprefix("lr.").split("."):
+            thing = getattr(thing, part)
+
+
+def test_a_check_needs_a_number_that_keeps_its_bound():
+    assert Check("x", at_most=1.0).holds(1.0) and not Check("x", at_most=1.0).holds(1.1)
+    assert Check("x", at_least=1.0).holds(1.0) and not Check("x", at_least=1.0).holds(np.nan)
+
+
+class TestCommand:
+    def test_lists_all(self, capsys):
+        assert main(["figure", "--list"]) == 0
+        printed = capsys.readouterr().out
+        assert all(name in printed for name in names())
+
+    def test_writes_picture_and_data(self, tmp_path, capsys):
+        assert main(["figure", "kunin2024/3", "--quick", "--format", "svg", "--out", str(tmp_path / "new")]) == 0
+        assert {file.name for file in (tmp_path / "new").iterdir()} == {"kunin2024-3.svg", "kunin2024-3.nc"}
+        assert "holds" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["kunin2024/33"], "did you mean 'kunin2024/3'"),
+            (["kunin2024/3", "--set", "rat=1"], "did you mean 'rate'"),
+            (["kunin2024/3", "--set", "rate=x"], "rate must be like 0.001, and it is 'x'"),
+            (["kunin2024/3", "--set", "rate"], "--set must be NAME=VALUE"),
+            (["kunin2024/3", "--out", "/dev/null/x"], "--out must be a folder to write to"),
+            ([], "NAME is missing"),
+        ],
+    )
+    def test_refuses_in_one_sentence_before_computing(self, arguments, sentence, capsys, monkeypatch):
+        monkeypatch.setattr("lazyrich.figures.catalogue.Entry.compute", None)
+        assert main(["figure", *arguments]) == 2
+        said = capsys.readouterr().err
+        assert sentence in said and said.count("\n") == 1
