@@ -61,7 +61,7 @@ class TestCommand:
             (["kunin2024/3", "--set", "rat=1"], "did you mean 'rate'"),
             (["kunin2024/3", "--set", "rate=x"], "rate must be like 0.001, and it is 'x'"),
             (["kunin2024/3", "--set", "rate"], "--set must be NAME=VALUE"),
-            (["kunin2024/3", "--out", "/dev/null/x"], "--out must be a folder to write to"),
+            (["kunin2024/3", "--out", "/dev/null/x"], "--out must be a folder that can be written to"),
             ([], "NAME is missing"),
         ],
     )
