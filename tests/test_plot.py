@@ -40,7 +40,7 @@ def curves(figure: Figure) -> list[tuple[np.ndarray, str]]:
 
 class TestCurves:
     def test_theory_is_dotted_over_simulation(self, run, theory):
-        (simulated, solid), (exact, dotted) = curves(lr.plot.loss(theory, run))
+        (exact, dotted), (simulated, solid) = curves(lr.plot.loss(theory, run))
         assert np.array_equal(simulated, run.loss) and np.array_equal(exact, theory.loss)
         assert solid == "-" and dotted != "-"
 
@@ -72,6 +72,20 @@ class TestCurves:
             lr.Problem(task, lr.inits.gaussian(0, sizes=(3, 6, 1), scale=0.3, activation="relu")), 0.1, 50
         )
         assert len(curves(lr.plot.loss(traj))) == len(curves(lr.plot.kernel_distance(traj))) == 1
+
+    def test_labels_name_the_curves(self, theory):
+        shown = lr.plot.loss(theory, theory, labels=["one", "two"]).axes[0].get_legend().get_texts()
+        assert [text.get_text() for text in shown] == ["one", "two"]
+        with pytest.raises(lr.InvalidInput, match=r"one name per trajectory \(2\)"):
+            lr.plot.loss(theory, theory, labels=["one"])
+
+    def test_one_time_is_a_point(self, problem):
+        (line,) = lr.plot.loss(lr.solve(problem, [3.0])).axes[0].lines
+        assert line.get_marker() == "o"
+
+    def test_seven_curves_have_seven_colours(self, theory):
+        lines = lr.plot.kernel_distance(*[theory] * 7).axes[0].lines
+        assert len({tuple(np.round(line.get_color(), 6)) for line in lines}) == 7
 
     def test_nothing_to_draw(self):
         with pytest.raises(lr.InvalidInput, match="at least one trajectory"):
@@ -113,7 +127,8 @@ class TestStates:
         lines = lr.plot.forgetting(run).axes[0].lines
         assert np.array_equal(lines[0].get_ydata(), run.losses[:, 0])
         circles = [np.asarray(line.get_ydata()) for line in lines if line.get_marker() == "o" and len(line.get_xdata())]
-        assert np.array_equal(np.array(circles).T, run.predicted_loss_matrix)
+        assert np.array_equal(np.array(circles).T, run.limit_loss_matrix)
+        assert np.allclose(run.limit_loss_matrix, run.predicted_loss_matrix, rtol=1e-10)
 
     def test_forgetting_wants_a_sequence(self, theory, unchecked_shapes):
         with pytest.raises(lr.InvalidInput, match=r"what lr\.continual returns"):

@@ -232,7 +232,7 @@ class TestXarray:
         np.testing.assert_array_equal(data["time"], TIMES)
         for name in ("loss", "function", "gram"):
             np.testing.assert_array_equal(data[name], getattr(traj, name))
-        assert data.attrs == {"method": "riccati", "citation": traj.citation, "status": "complete"}
+        assert data.attrs == {"method": "riccati", "citation": traj.citation, "status": "complete", "notes": ""}
         assert all(array.attrs["long_name"] for array in data.variables.values())
 
     @pytest.mark.parametrize("kind", ["shallow", "deep_modes"])

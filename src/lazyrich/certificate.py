@@ -265,7 +265,7 @@ def _agreement(problem: Problem, solution: Any, times: Float[Array, " T"]) -> fl
         function, worst = product(state["weights"]), 0.0
     task, start = problem.task, problem.network.function
     size = np.linalg.norm(function) + np.linalg.norm(task.target) + np.linalg.norm(start)
-    losses = np.linalg.norm(task.loss(function)) + task.loss(start)
+    losses = np.linalg.norm(task.loss(function)) + task.loss(start) + task.loss(np.zeros_like(start))
     worst = max(worst, _ratio(np.linalg.norm(solution.function(times) - function), size))
     return max(worst, _ratio(np.linalg.norm(solution.loss(times) - task.loss(function)), losses))
 

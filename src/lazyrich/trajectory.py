@@ -34,6 +34,7 @@ class Observable:
     dims: tuple[str, ...]  # after time
     long_name: str
     units: str
+    items: tuple[str, ...]  # the same where the task holds no samples
 
 
 #: Name → observable; the files of `observables/` enter themselves here.
@@ -42,14 +43,17 @@ OBSERVABLES: dict[str, Observable] = {}
 _Measure = TypeVar("_Measure", bound=Callable[..., Any])
 
 
-def observable(*dims: str, long_name: str, units: str = "1") -> Callable[[_Measure], _Measure]:
+def observable(
+    *dims: str, long_name: str, units: str = "1", items: tuple[str, ...] | None = None
+) -> Callable[[_Measure], _Measure]:
     """Enters a function f(traj) → (T, …) under its own name, so that `to_xarray` can be asked for it.
 
     `dims` name the axes after time; where a matrix has the same axis twice, the second name ends in an underscore.
+    `items` are the names where a task without samples has one item per input or output.
     """
 
     def enter(measure: _Measure) -> _Measure:
-        OBSERVABLES[measure.__name__] = Observable(measure, dims, long_name, units)
+        OBSERVABLES[measure.__name__] = Observable(measure, dims, long_name, units, dims if items is None else items)
         return measure
 
     return enter
@@ -137,8 +141,8 @@ class Trajectory:
         """Whether a quantity was recorded, or can be had."""
         if name in self._parts:
             return True
-        applies = _PARTS[name][2] if name in _PARTS else None
-        return "weights" in self._parts and applies is not None and applies(self.problem)
+        applies = name in _PARTS and _PARTS[name][2](self.problem)
+        return applies and ("weights" in self._parts or ("gram" in self._parts and name != "weights"))
 
     def computed(self, name: str) -> bool:
         """Whether a quantity is there already, and asking for it costs nothing."""
@@ -160,6 +164,8 @@ class Trajectory:
             import xarray
         except ImportError:
             raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        if len(observables) == 1 and isinstance(observables[0], list | tuple):
+            observables = tuple(observables[0])
         wanted = [_check.choice("observables", name, tuple(OBSERVABLES)) for name in observables]
         data: dict[str, Any] = {}
         for name, (dims, long_name, _) in _PARTS.items():
@@ -168,8 +174,10 @@ class Trajectory:
         for name in wanted:
             entry = OBSERVABLES[name]
             about = {"long_name": entry.long_name, "units": entry.units}
-            data[name] = (("time", *entry.dims), np.asarray(entry.measure(self)), about)
+            dims = entry.dims if self.problem.task.inputs is not None else entry.items
+            data[name] = (("time", *dims), np.asarray(entry.measure(self)), about)
         attributes = {"method": self.method, "citation": self.citation, "status": self.status}
+        attributes["notes"] = "\n".join(self.notes)
         time = ("time", np.asarray(self.times), {"long_name": "time", "units": "learning rate × steps"})
         return xarray.Dataset(data, coords={"time": time}, attrs=attributes)
 
@@ -189,6 +197,9 @@ class Trajectory:
             )
         if name == "function" and network.activation != "linear":
             raise AttributeError(f"function is the matrix of a linear network, and this one is {network!r}.")
+        if "gram" in self._parts and name in ("function", "loss"):
+            d_in = self.problem.task.d_in
+            return self.problem.task.loss(self.function) if name == "loss" else self.gram[:, d_in:, :d_in]
         if "weights" not in self._parts:
             kept = ", ".join(self._parts)
             raise AttributeError(f"{name} was not recorded (only {kept}): ask for it with record=({name!r}, …).")

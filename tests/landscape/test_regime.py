@@ -57,22 +57,51 @@ class TestMeasured:
     @pytest.mark.parametrize("sizes", [(4, 2, 2), (2, 2, 4), (3, 3, 3)])
     def test_against_kernels_formed_in_full(self, sizes, delta):
         problem = problem_of(3, sizes, delta, 0.2)
-        times = np.linspace(0, 40, 801)
+        measured = regime(lr.solve(problem, [40.0]))
+        times = np.append(np.linspace(0, measured.learned_by, 401), 40.0)
         weights = integrate.weights(problem.network.weights, problem.task.sigma_yx, None, times)
         K = kernels_in_full(weights, np.eye(sizes[0]))
-        change = np.linalg.norm(K - K[0], axis=(1, 2))
-        size = max(np.linalg.norm(K[0]), np.linalg.norm(K[-1]))
-        measured = regime(lr.solve(problem, times))
-        assert measured.kernel_movement == pytest.approx(change.max() / size, rel=1e-9)
-        cosine = np.vdot(K[0], K[-1]) / np.linalg.norm(K[0]) / np.linalg.norm(K[-1])
+        change, norm = np.linalg.norm(K - K[0], axis=(1, 2)), np.linalg.norm(K, axis=(1, 2))
+        loss = np.linalg.norm(weights[1] @ weights[0] - problem.task.sigma_yx, axis=(1, 2)) ** 2 / 2
+        assert loss[0] - loss[-2] == pytest.approx(0.99 * (loss[0] - loss[-1]), rel=1e-6)
+        peak = change[:-1].max()
+        assert measured.kernel_movement == pytest.approx(peak / max(norm[0], norm[-2]), rel=1e-6)
+        cosine = np.vdot(K[0], K[-1]) / norm[0] / norm[-1]
         assert measured.kernel_distance == pytest.approx(1 - cosine, abs=1e-10)
         assert measured.lazy_time == pytest.approx(1 / np.linalg.eigvalsh(K[0])[-1], rel=1e-10)
-        after = int(np.argmax(change >= change.max() / 2))
+        after = int(np.argmax(change >= peak / 2))
         assert times[after - 1] <= measured.kernel_half_time <= times[after]
+
+    def test_does_not_depend_on_the_times_of_an_exact_trajectory(self):
+        problem = problem_of(3, (4, 2, 2), -6.0, 0.2)
+        several = [
+            regime(lr.solve(problem, times)) for times in (np.linspace(0, 400, 9), [400.0], np.geomspace(1e-3, 400))
+        ]
+        for other in several[1:]:
+            assert other.name == several[0].name
+            assert other.kernel_half_time == pytest.approx(several[0].kernel_half_time, rel=1e-4)
+            assert other.kernel_movement == pytest.approx(several[0].kernel_movement, rel=1e-4)
+
+    def test_coarse_records_do_not_look_like_delay(self):
+        problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([-1.0, 0.0], delta=0.0))
+        assert regime(lr.flow(problem, np.linspace(0, 1000, 101))).name == "rich"
+
+    def test_what_the_kernel_does_after_learning_does_not_count(self):
+        """A slow tail of the inputs moves the kernel by a tenth when the loss has long since fallen."""
+        rng = np.random.default_rng(5)
+        X = rng.normal(size=(30, 6)) * [3, 1, 0.3, 0.1, 0.05, 0.02]
+        task = lr.Task.from_data(X, X @ rng.normal(size=(6, 1)))
+        traj = lr.flow(lr.Problem(task, lr.inits.gaussian(5, sizes=(6, 40, 1), scale=1 / 3)), np.linspace(0, 200, 401))
+        assert lr.observables.kernel_movement(traj)[-1] > LAZY
+        assert regime(traj).name == predict_regime(traj.problem).name == "lazy"
+
+    def test_a_start_alone_shows_no_regime(self):
+        with pytest.raises(lr.InvalidInput, match="traj must go on after t = 0"):
+            regime(lr.solve(problem_of(3, (4, 2, 2), 0.0, 0.2), [0.0]))
 
     def test_phases_share_what_the_loss_falls(self):
         problem = problem_of(0, (5, 1, 1), -30.0, 0.1)
-        late = regime(lr.solve(problem, np.linspace(0, 400, 2001)))
+        late = regime(lr.solve(problem, [400.0]))
         assert late.name == "delayed rich"
         lazy, rich = late.phases
         assert (lazy.name, rich.name) == ("lazy", "rich")
@@ -83,7 +112,7 @@ class TestMeasured:
 
     def test_a_lazy_phase_ends_with_the_fit(self):
         problem = problem_of(0, (4, 4, 4), 30.0, 0.1)
-        (phase,) = regime(lr.solve(problem, np.linspace(0, 1, 1001))).phases
+        (phase,) = regime(lr.solve(problem, [1.0])).phases
         fallen = lr.solve(problem, [0.0, phase.end, 1.0]).loss
         assert (phase.name, phase.start) == ("lazy", 0.0)
         assert (fallen[0] - fallen[1]) / (fallen[0] - fallen[2]) == pytest.approx(0.9, abs=1e-3)

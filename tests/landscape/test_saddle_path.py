@@ -281,7 +281,7 @@ def test_a_lazy_network_passes_no_saddle():
         assert [v.kind for v in saddle_path(lr.solve(lr.Problem(task, network), [1e6])).visits] == ["minimum"]
     early = lr.solve(lr.Problem(task, network), [1e-3])
     assert str(saddle_path(early)) == "no saddle within 0.1"
-    assert saddle_path(early).to_dict() == {"radius": 0.1, "visits": []}
+    assert saddle_path(early).to_dict() == {"radius": 0.1, "spacing": 0.0, "visits": []}
 
 
 def test_a_large_start_only_arrives():

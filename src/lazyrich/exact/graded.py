@@ -28,6 +28,7 @@ from lazyrich.alignment import equal_groups
 __all__ = ["Graded", "Spectrum", "grade", "resume", "spectrum"]
 
 _EPS = float(np.finfo(np.float64).eps)
+_SMALLEST = 1e-140  # what is smaller has no square
 
 
 class Spectrum(NamedTuple):
@@ -158,7 +159,7 @@ def _rounding(
     gap = np.triu(w[:, None] - w, 1)
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
     turned = np.where(apart, lengths / np.where(apart, gap, 1.0), 0.0).max(axis=1, initial=0.0)
-    return 16 * (eps * size + np.sqrt(len(P)) * eps_task * largest * turned)
+    return np.maximum(16 * (eps * size + np.sqrt(len(P)) * eps_task * largest * turned), _SMALLEST)
 
 
 def _echelon(
@@ -188,7 +189,7 @@ def _echelon(
             continue
         length = float(np.linalg.norm(rest))
         # a row that cannot grow is no matter of the separatrix: it is kept as far as its digits go
-        dependent = length <= (cutoff[i] if w[i] > 0 else max(cutoff[i], 64 * _EPS * lengths[i]))
+        dependent = length <= (cutoff[i] if w[i] > 0 else max(64 * _EPS * lengths[i], _SMALLEST))
         if not dependent and w[i] > 0 and length < 1e-6 * lengths[i]:
             # rounding of the rows above counts as often as this row is made of them
             parts = np.linalg.solve(L[pivots, :k].T, L[i, :k])

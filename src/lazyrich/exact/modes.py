@@ -89,7 +89,9 @@ class Modes:
         self.p, self.q = P.T[:m], Q[:m]
         eps = 64 * max(problem.network.eps, 2.0**-52)
         weight = np.sqrt(np.sum(self.p**2, axis=1) + np.sum(self.q**2, axis=1))
-        nothing = weight <= eps * weight.max(initial=0.0)  # rounding of zero, which must not grow
+        largest = max(float(np.abs(P).max(initial=0.0)), float(np.abs(Q).max(initial=0.0)))
+        nothing = weight <= eps * largest  # rounding of zero, which must not grow
+        nothing[np.argsort(-weight, kind="stable")[len(P) :]] = True  # nor can more modes live than there are units
         self.p, self.q = np.where(nothing[:, None], 0.0, self.p), np.where(nothing[:, None], 0.0, self.q)
         self.d, self.s, self.gamma = fit.d, gain * fit.s, problem.weight_decay * problem.rates[0]
         self.a0 = np.sum(self.p * self.q, axis=1)
@@ -194,7 +196,8 @@ def _evolve_decaying(s: Any, a0: Any, d: Any, gamma: float, t: Any) -> ModeState
     r = np.where(mirrored, -s, s) - gamma
     faded = np.exp(-2 * np.abs(r) * t)
     integral = np.where(r == 0, 2 * t, -np.expm1(-2 * np.abs(r) * t) / np.where(r == 0, 1.0, np.abs(r)))
-    growth = np.where(r > 0, 1 / (faded + size * d * integral), faded / (1 + size * d * integral))
+    fed = size * d * integral  # 0 for a mode that is not there: it stays away, and its growth is never asked for
+    growth = np.where(r > 0, 1 / np.where(size > 0, faded + fed, 1.0), faded / (1 + fed))
     a = size * growth
     factor = np.sqrt(growth)  # of p + q, or of p − q where mirrored; the other is zero and stays zero
     return ModeState(np.where(mirrored, -a, a), factor, factor)

@@ -25,6 +25,7 @@ __all__ = ["Fate", "Regime", "fate"]
 
 FOREVER = 1e200  # every exponential has ended, and nothing overflows
 _GRID = 200
+_ROUNDS = 8  # of looking again at the half times found so far; two or three are the rule
 
 
 @dataclass(frozen=True)
@@ -154,13 +155,17 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
     sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
     fastest = max(problem.rates) * max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300) * max(sizes, 1e-300)
     first = last = 0.01 / fastest
-    while last < 1e18 * first and np.abs(strengths(np.array([last]))[0] - fit.a).max() > 1e-3 * scale:
+    own = 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)  # of each mode, weak ones too
+    while last < 1e18 * first and np.any(np.abs(strengths(np.array([last]))[0] - fit.a) > own):
         last *= 4
     times = np.concatenate([[0.0], np.geomspace(first, max(last, 4 * first), _GRID)])
-    values = strengths(times)
-    extra = _half_times(times, values, fit.a, scale)
-    extra = np.unique(extra[np.isfinite(extra)])
-    if len(extra):
+    values, before = strengths(times), np.full(m, np.nan)
+    for _ in range(_ROUNDS):
+        halves = _half_times(times, values, fit.a, scale)
+        moved = ~(np.abs(halves - before) <= 1e-12 * halves) & np.isfinite(halves)
+        extra, before = np.setdiff1d(halves[moved], times), halves
+        if len(extra) == 0:
+            break
         merged = np.concatenate([times, extra])
         order = np.argsort(merged, kind="stable")
         times, values = merged[order], np.concatenate([values, strengths(extra)])[order]

@@ -18,7 +18,8 @@ scaling only    L ≥ 3, any small start: t = a0^{−(1−2/L)}/((L−2)s), with
                 layers balance as slowly as they grow, so the factor is not known: trust the power ε^{−(L−2)} alone.
                 (Gaussian starts, L = 3 and 4: observed over predicted tends to a constant, between 1 and 3.)
 
-nan: a mode that is never learned (no new part, no room in the narrowest layer, a start at zero or backwards).
+nan: a mode that is never learned (no new part, no room in the narrowest layer, a start at zero or backwards), or that
+is learned already.
 Among equal singular values the modes are turned so that they do not mix: `U` and `V` say how. Theory: sections 2, 3, 7.
 """
 
@@ -41,6 +42,8 @@ from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 __all__ = ["PlateauComparison", "Plateaus", "compare_plateaus", "plateau_times"]
+
+_THERE = 1e-9  # of the strongest mode: a start so near to its limit is learned already
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class PlateauComparison:
 
     prediction: Plateaus
     observed: Float[Array, " m"]
+    spacing: Float[Array, " m"]  # of the records between which it was read; 0 for exact trajectories
 
     @property
     def ratio(self) -> Float[Array, " m"]:
@@ -90,6 +94,7 @@ class PlateauComparison:
         return "\n".join(
             [f"half times, prediction: {self.prediction.kind}", head]
             + [f"{i:>6} {s:>12.6g} {_time(t)} {_time(seen)} {_time(r)}" for i, (s, t, seen, r) in enumerate(rows)]
+            + [f"observed between records up to {self.spacing.max():.3g} apart"] * bool(self.spacing.any())
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,7 +102,7 @@ class PlateauComparison:
         predicted = self.prediction.to_dict()
         for mode, seen, ratio in zip(predicted["modes"], self.observed, self.ratio, strict=True):
             mode |= {"observed": _none(seen), "ratio": _none(ratio)}
-        return predicted
+        return predicted | {"spacing": self.spacing.tolist()}
 
 
 def plateau_times(problem: Problem) -> Plateaus:
@@ -154,7 +159,11 @@ def compare_plateaus(traj: Trajectory) -> PlateauComparison:
         if times[0] > 0:
             times = np.append(0.0, times)
             a = np.concatenate([strengths(traj.problem.network.function[None]), a])
-        return PlateauComparison(prediction, half_times(times, a, limit))
+        observed = half_times(times, a, limit)
+        after = np.clip(np.searchsorted(times, observed), 1, len(times) - 1) if len(times) > 1 else 0
+        return PlateauComparison(
+            prediction, observed, np.where(np.isfinite(observed), times[after] - times[after - 1], 0.0)
+        )
     times, solution = time_grid(traj), traj.solution
     a = strengths(solution.function(times))
     observed = half_times(times, a, limit)
@@ -166,7 +175,7 @@ def compare_plateaus(traj: Trajectory) -> PlateauComparison:
 
         after = np.searchsorted(times, observed[mode])
         observed[mode] = crossing(beyond, times[after - 1], times[after])
-    return PlateauComparison(prediction, observed)
+    return PlateauComparison(prediction, observed, np.zeros_like(observed))
 
 
 def _aligned_two_layers(problem: Problem) -> Plateaus:
@@ -192,7 +201,7 @@ def _aligned_deep(problem: Problem) -> Plateaus:
 
     alone, fit, gain = deep_modes.solution(problem), problem.alignment, problem.canonical.gain
     t = np.full(len(alone.s), np.nan)
-    moves = (alone.a0 > 0) & (alone.s > 0) & (alone.a0 != alone.s)
+    moves = (alone.a0 > 0) & (alone.s > 0) & (np.abs(alone.a0 - alone.s) > _THERE * alone.s.max())
     if moves.any():
         a0, s = alone.a0[moves], alone.s[moves]
         t[moves] = time_to_learn(a0, (s + a0) / 2, s, alone.L) / alone.d[moves]
@@ -234,8 +243,9 @@ def _small_deep(problem: Problem) -> Plateaus:
 
 
 def _plateaus(kind: str, U: Any, V: Any, limit: Float[Array, " m"], start: Any, times: Any) -> Plateaus:
-    m = len(limit)
-    return Plateaus(kind, U[:, :m], V[:, :m], limit, start, np.where(np.isfinite(times) & (limit > 0), times, np.nan))
+    m, there = len(limit), np.abs(limit - start) <= _THERE * np.abs(limit).max(initial=0.0)
+    comes = np.isfinite(times) & (limit > 0) & ~there
+    return Plateaus(kind, U[:, :m], V[:, :m], limit, start, np.where(comes, times, np.nan))
 
 
 def _time(value: float) -> str:

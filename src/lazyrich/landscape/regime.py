@@ -1,30 +1,35 @@
 """Lazy, rich or delayed rich: a verdict from how much the tangent kernel moves along a trajectory, and when.
 
-Lazy: the kernel stays what it is at the start, up to a tenth of its size. Rich: it does not. Delayed rich: it does
-not, but the kernel of the start has fitted what it can long before: half of the change comes over ten times later
-than the start's own learning time 1/‖K(0)‖. Each phase has a start, an end, and a share of what the loss falls.
+Lazy: the kernel stays what it is at the start, up to a tenth of its size, as long as there is anything to learn: until
+the loss has fallen by 99 of 100 parts. Rich: it does not. Delayed rich: it does not, but the kernel of the start has
+fitted what it can long before: half of the change comes over ten times later than the start's own learning time
+1/‖K(0)‖, by its largest eigenvalue. Each phase has a start, an end, and a share of what the loss falls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.observables.ntk import kernels
 from lazyrich.observables.tangent_kernel import Kernel
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, loss_of
 from lazyrich.trajectory import Trajectory, as_trajectory
 
-__all__ = ["DELAY", "LAZY", "Phase", "Regime", "regime", "regime_of_solution"]
+__all__ = ["DELAY", "LAZY", "NEGLIGIBLE", "Phase", "Regime", "regime", "regime_of_solution"]
 
 LAZY = 0.1  # movement of the kernel, relative, below which it counts as the one of the start
+NEGLIGIBLE = 0.01  # of the fall of the loss: what the kernel does when no more is left does not count
 DELAY = 10.0  # times the start's own learning time, beyond which a change is late
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _SAMPLES = 60
+_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,16 @@ class Regime:
     """A word, and the numbers behind it."""
 
     name: str  # "lazy", "rich" or "delayed rich"
-    kernel_movement: float  # largest ‖K(t) − K(0)‖, relative to the larger of ‖K(0)‖ and the last ‖K(t)‖
+    kernel_movement: float  # largest ‖K(t) − K(0)‖ while there is anything to learn, relative to the larger of the two
     kernel_distance: float  # 1 − cos of the angle between K(0) and the last K(t)
     kernel_half_time: float  # when half of the movement is done; nan: it does not move
     lazy_time: float  # 1/‖K(0)‖: how fast the kernel of the start learns
+    learned_by: float  # when the loss has fallen by 99 of 100 parts
     phases: tuple[Phase, ...]
 
     def __str__(self) -> str:
         words = f"{self.name}: the kernel moves by {self.kernel_movement:.1%} and turns by {self.kernel_distance:.3f}"
-        if self.name != "lazy":
+        if self.name != "lazy":  # both thresholds are told by the numbers: a tenth, and ten times
             words += f", half of it by t = {self.kernel_half_time:.4g} (the start's own time is {self.lazy_time:.4g})"
         for phase in self.phases:
             words += f"; {phase.name} from {phase.start:.4g} to {phase.end:.4g}, {phase.share:.0%} of the loss"
@@ -58,87 +64,126 @@ class Regime:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for what does not happen."""
-        plain = asdict(self) | {"phases": [asdict(phase) for phase in self.phases]}
-        return {key: None if value != value else value for key, value in plain.items()}
+        plain = {key: _finite(value) for key, value in asdict(self).items()}
+        return plain | {"phases": [{k: _finite(v) for k, v in asdict(phase).items()} for phase in self.phases]}
 
 
 def regime(traj: Trajectory) -> Regime:
-    """The regime in which a network learned, within the times of a trajectory.
+    """The regime in which a network learned, from its start to the last time of a trajectory.
 
-    Linear networks of any depth, and two layers with a ReLU or a leaky one. `lr.fate(problem).regime` is that of an
-    exact solution up to its limit, and `lr.predict_regime(problem)` says it from the start alone.
+    Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
+    something changes; between the records of others is interpolated, and a change counts as late only where records
+    tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the start alone.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
-    >>> lr.regime(lr.solve(problem, range(200))).name
+    >>> lr.regime(lr.solve(problem, [200.0])).name
     'rich'
     """
-    problem = as_trajectory(traj).problem
-    first = kernels(_still(problem))[0]
-    return _verdict(problem, np.asarray(traj.times, dtype=float), first, kernels(traj), np.asarray(traj.loss))
+    problem, end = as_trajectory(traj).problem, float(traj.times[-1])
+    if end == 0:
+        raise InvalidInput(
+            f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at a start."
+        )
+    if traj.solution is not None:
+        return regime_of_solution(traj, np.append(time_grid(traj), end))
+    weights = [W[None] for W in problem.network.weights]
+    first = kernels(Trajectory(problem, np.zeros(1), "start", {"weights": weights}))[0]
+    times, loss, along = np.asarray(traj.times, dtype=float), np.asarray(traj.loss), kernels(traj)
+    seen, last = [(first.change(K), K.norm) for K in along], along[len(along) - 1]
+    if times[0] > 0:
+        times, seen = np.append(0.0, times), [(0.0, first.norm), *seen]
+        loss = np.append(loss_of(problem.task, problem.network.weights, problem.network.activation), loss)
+    return _verdict(problem, times, first, last, np.array(seen), loss)
 
 
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"]) -> Regime:
-    """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its limit."""
-    chosen = times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))]
-    chosen = np.append(chosen, trajectory.times[-1])
+    """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
     solution: Any = trajectory.solution
+    chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
 
-    def at(t: float) -> Kernel:  # one at a time, for large networks
+    @cache
+    def at(t: float) -> tuple[float, float]:
+        K = kernel(t)
+        return first.change(K), K.norm
+
+    def kernel(t: float) -> Kernel:  # one at a time, for large networks
         now = np.array([t])
         state = {"gram": solution.gram(now)} if hasattr(solution, "gram") else {"weights": solution.weights(now)}
         return kernels(Trajectory(trajectory.problem, now, trajectory.method, state))[0]
 
-    return _verdict(trajectory.problem, chosen, at(0.0), map(at, chosen), solution.loss(chosen))
+    end = float(trajectory.times[-1])
+    first, last, latest = kernel(0.0), kernel(end), float(chosen.max())
+    while latest < 1e18 * chosen[chosen > 0].min() and kernel(latest).change(last) > 1e-3 * max(first.norm, last.norm):
+        chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
+        latest = float(chosen.max())
+    for _ in range(_ROUNDS):  # looking again at the times found so far
+        chosen = np.unique(np.minimum(chosen, end))
+        seen = np.array([at(float(t)) for t in chosen])
+        found = _verdict(trajectory.problem, chosen, first, last, seen, solution.loss(chosen))
+        again = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
+        new = [t for t in again if np.isfinite(t) and np.abs(chosen - t).min() > 1e-9 * t]
+        if not new:
+            break
+        chosen = np.append(chosen, new)
+    return found
 
 
 def _verdict(
-    problem: Problem, times: Float[Array, " T"], first: Kernel, along: Iterable[Kernel], loss: Float[Array, " T"]
+    problem: Problem,
+    times: Float[Array, " T"],
+    first: Kernel,
+    last: Kernel,
+    seen: Float[Array, "T two"],
+    loss: Float[Array, " T"],
 ) -> Regime:
-    changes, last = [], first
-    for last in along:
-        changes.append(first.change(last))
-    moved = np.array(changes)
-    peak, size = float(moved.max()), max(first.norm, last.norm)  # a kernel may leave and come back
+    """From ‖K − K(0)‖ and ‖K‖ at each of the times, which start at 0."""
+    fallen = np.maximum.accumulate(loss[0] - loss)
+    whole = float(fallen[-1])
+    fallen = fallen / whole if whole > 0 else np.full_like(fallen, np.nan)
+    learned_by = _first_time(times, fallen, 1 - NEGLIGIBLE)[0] if whole > 0 else times[-1]
+    until = np.append(times[times < learned_by], learned_by)
+    moved, norms, fallen = (np.interp(until, times, values) for values in (*seen.T, fallen))
+    peak, size = float(moved.max()), max(first.norm, float(norms[-1]))  # a kernel may leave and come back
     movement = peak / size if size else 0.0
     own = first.largest_eigenvalue() * _weight(problem)
     lazy_time = 1 / own if own > 0 else float("inf")
-    half_time = _first_time(times, moved, peak / 2) if movement > 1e-7 else float("nan")
-    name = "lazy" if movement < LAZY else "delayed rich" if half_time > DELAY * lazy_time else "rich"
+    half_time, before = _first_time(until, moved, peak / 2) if movement > 1e-7 else (float("nan"), 0.0)
+    name = "lazy" if movement < LAZY else "rich"
+    if name == "rich" and half_time > DELAY * lazy_time and before > half_time / 2:
+        name = "delayed rich"  # where records are too far apart to tell, it is not
     turned = first.distance(last) if first.norm and last.norm else 0.0
-    return Regime(name, movement, turned, half_time, lazy_time, _phases(name, times, moved, size, loss))
+    phases = _phases(name, until, moved, size, fallen)
+    return Regime(name, movement, turned, half_time, lazy_time, float(learned_by), phases)
 
 
 def _phases(
-    name: str, times: Float[Array, " T"], moved: Float[Array, " T"], size: float, loss: Float[Array, " T"]
+    name: str, times: Float[Array, " T"], moved: Float[Array, " T"], size: float, fallen: Float[Array, " T"]
 ) -> tuple[Phase, ...]:
     """Lazy until the kernel has moved by a tenth of its size, or the loss has fallen; then rich until it stays."""
-    fallen = np.maximum.accumulate(loss[0] - loss)
-    whole = float(fallen[-1])
 
     def phase(word: str, start: float, end: float) -> Phase:
-        fall = np.interp([start, end], times, fallen)
-        return Phase(word, start, end, float((fall[1] - fall[0]) / whole) if whole > 0 else float("nan"))
+        return Phase(word, start, end, float(np.interp(end, times, fallen) - np.interp(start, times, fallen)))
 
     if name == "lazy":
-        return (phase("lazy", float(times[0]), _first_time(times, fallen, _DONE * whole)),)
-    start, end = _first_time(times, moved, LAZY * size), _first_time(times, moved, _DONE * float(moved.max()))
+        return (phase("lazy", 0.0, _first_time(times, fallen, _DONE)[0]),) if fallen[-1] > 0 else ()
+    start, end = _first_time(times, moved, LAZY * size)[0], _first_time(times, moved, _DONE * float(moved.max()))[0]
     rich = phase("rich", start, end)
-    return (rich,) if name == "rich" else (phase("lazy", float(times[0]), start), rich)
+    return (rich,) if name == "rich" else (phase("lazy", 0.0, start), rich)
 
 
-def _first_time(times: Float[Array, " T"], values: Float[Array, " T"], level: float) -> float:
-    """When a value is first reached, between the nearest of the times."""
+def _first_time(times: Float[Array, " T"], values: Float[Array, " T"], level: float) -> tuple[float, float]:
+    """When a value is first reached, between the nearest of the times, and the one before; nan where it never is."""
     if values.max() < level:
-        return float("nan")
+        return float("nan"), float("nan")
     i = int(np.argmax(values >= level))
-    return float(np.interp(level, values[i - 1 : i + 1], times[i - 1 : i + 1])) if i else float(times[0])
+    if i == 0:
+        return float(times[0]), float(times[0])
+    return float(np.interp(level, values[i - 1 : i + 1], times[i - 1 : i + 1])), float(times[i - 1])
 
 
-def _still(problem: Problem) -> Trajectory:
-    """The start alone."""
-    weights = [W[None] for W in problem.network.weights]
-    return Trajectory(problem, np.zeros(1), "start", {"weights": weights})
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _weight(problem: Problem) -> float:

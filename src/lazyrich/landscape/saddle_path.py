@@ -69,6 +69,7 @@ class SaddlePath:
 
     visits: tuple[Visit, ...]
     radius: float
+    spacing: float  # the widest gap between records, between which times were read; 0 for exact trajectories
 
     def __str__(self) -> str:
         if not self.visits:
@@ -80,13 +81,17 @@ class SaddlePath:
             for v in self.visits
         ]  # fmt: skip
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        return "\n".join("  ".join(f"{x:>{w}}" for x, w in zip(row, widths, strict=True)) for row in (head, *rows))
+        lines = ["  ".join(f"{x:>{w}}" for x, w in zip(row, widths, strict=True)) for row in (head, *rows)]
+        if self.spacing:
+            lines.append(f"read between records up to {self.spacing:.3g} apart: shorter visits may be missed")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for a departure that does not come."""
         visits = [asdict(v) | {"modes": list(v.modes)} for v in self.visits]
         return {
             "radius": self.radius,
+            "spacing": self.spacing,
             "visits": [v | {"departure": None if np.isinf(v["departure"]) else v["departure"]} for v in visits],
         }
 
@@ -114,7 +119,8 @@ def saddle_path(traj: Trajectory, *, radius: float = 0.1, modes: int | None = No
         times, looks, look = _check.as_times(traj.times), saddles.look(**{part: getattr(traj, part)}), None
     stays = _stays(looks.off <= radius, looks.learned)
     visits = [_visit(saddles, stay, times, looks, radius, look) for stay in stays]
-    return SaddlePath(_joined(visits), radius)
+    spacing = float(np.diff(times).max(initial=0.0)) if look is None else 0.0
+    return SaddlePath(_joined(visits), radius, spacing)
 
 
 class _Looks(NamedTuple):

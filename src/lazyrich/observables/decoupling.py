@@ -134,7 +134,9 @@ def _equal_modes(problem: Problem, i: int, j: int) -> dict[str, float] | None:
     a1, a2, b = (float(A[:, k] @ A[:, l]) for k, l in ((i, i), (j, j), (i, j)))
     if not applies or abs(b) <= 64 * _EPS * max(a1, a2):
         return None
-    return {"a1": a1, "a2": a2, "b": b, "s": float(s[i]) * unit.gain / unit.clock}
+    (r1, _), (_, r2) = np.linalg.qr(A[:, [i, j]], mode="r") if len(A) > 1 else ((1.0, 0.0), (0.0, 0.0))
+    new = abs(r2) if abs(r2) > 64 * _EPS * size else 0.0  # of the second column; a1a2 − b² would cancel
+    return {"a1": a1, "a2": a2, "b": b, "s": float(s[i]) * unit.gain / unit.clock, "determinant": float(r1 * new) ** 2}
 
 
 def _search(problem: Problem, solution: Solution, i: int, j: int) -> float:

@@ -24,7 +24,7 @@ __all__ = ["cka", "function_distance", "hamming_distance", "parameter_distance"]
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)  # what taking off the mean leaves of equal numbers
 
 
-@observable(long_name="distance of the weights from the start")
+@observable(long_name="distance of the weights from the first time")
 def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = False) -> Float[Array, " T"]:
     """√Σ_ℓ‖W_ℓ(t) − W_ℓ(t_ref)‖², or that divided by √Σ_ℓ‖W_ℓ(t_ref)‖².
 
@@ -73,7 +73,7 @@ def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]
     return np.array([np.mean(pattern(i) != before) for i in range(len(traj.times))])
 
 
-@observable(long_name="linear CKA with the start")
+@observable(long_name="linear CKA with the first time")
 def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = True) -> Float[Array, " T"]:
     """⟨K, K'⟩/(‖K‖‖K'‖) of K = HHᵀ at the two times, H the activity of hidden layer ℓ, a sample per row.
 
@@ -96,7 +96,7 @@ def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = Tr
     return np.array([_inner(_unit(H, centred), H0) for H in features(traj, layer, "cka")])
 
 
-@observable(long_name="distance of the function from the start, root mean square")
+@observable(long_name="distance of the function from the first time, root mean square")
 def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]:
     """√ mean‖ŷ(t) − ŷ(t_ref)‖² over the samples (the sum, where the task's loss is one); ‖W − W_ref‖_Σxx if linear.
 

@@ -13,6 +13,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.observables._reading import linear
 from lazyrich.trajectory import Trajectory, observable
 
 __all__ = ["half_times", "mode_strengths"]
@@ -28,7 +29,7 @@ def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     >>> (mode_strengths(lr.solve(problem, [1e4])) / 8).round(4)  # Σxx = I/8
     array([[0.3889, 0.3712, 0.2583, 0.2562, 0.1803, 0.1797, 0.1793, 0.179 ]])
     """
-    U, _, V = traj.problem.task.modes
+    U, _, V = linear(traj, "mode_strengths").problem.task.modes
     return np.sum(U * (np.asarray(traj.function) @ V), axis=1)
 
 

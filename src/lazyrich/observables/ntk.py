@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 
+_SMALL = 256  # inputs and outputs
+
+
 class Kernels:
     """The kernels of a trajectory, one per time, each made when it is asked for."""
 
@@ -38,8 +41,7 @@ class Kernels:
                 "network must be linear, or have two layers with a ReLU or a leaky one between them, for its kernel to "
                 f"have a formula, and it is {network!r}."
             )
-        # The closed form gives the Gram matrix for less than the weights.
-        self._by_gram = two and linear and traj.knows("gram") and not traj.computed("weights")
+        self._by_gram = two and linear and traj.knows("gram") and _gram_is_cheaper(traj)
         self._states: list[Any] = [traj.gram] if self._by_gram else traj.weights
         self._problem, self._inputs = traj.problem, Inputs.reduced(task) if linear else Inputs.of_samples(task)
 
@@ -47,6 +49,7 @@ class Kernels:
         return len(self._states[0])
 
     def __getitem__(self, index: int) -> Kernel:
+        index = _check.index("index", index, len(self))
         state, activation = [np.asarray(part[index]) for part in self._states], self._problem.network.activation
         if self._by_gram:
             return self._of_gram(state[0])
@@ -70,6 +73,13 @@ class Kernels:
             before.append(lower @ before[-1])
         B = [eta * P @ P.T for eta, P in zip(self._problem.rates, after, strict=True)]
         return KroneckerKernel(self._inputs, B, [self._inputs.bare, *(Z.T @ Z for Z in before[1:])])
+
+
+def _gram_is_cheaper(traj: Trajectory) -> bool:
+    """The closed form gives QQᵀ for less than the weights, but many inputs and few hidden units make it large."""
+    d_in, h, d_out = traj.problem.network.sizes
+    small = d_in + d_out <= max(2 * h, _SMALL)
+    return not traj.computed("weights") and (small or traj.computed("gram") or not traj.knows("weights"))
 
 
 def kernels(traj: Trajectory) -> Kernels:

@@ -92,7 +92,7 @@ def hidden_gram(traj: Trajectory, layer: int = 1) -> Float[Array, "T h h"]:
     return W @ np.swapaxes(W, 1, 2)
 
 
-@observable("sample", "sample_", long_name="similarity of the samples in the hidden layer")
+@observable("sample", "sample_", long_name="similarity of the samples in the hidden layer", items=("input", "input_"))
 def rsm_in(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
     """X M_ℓᵀM_ℓ Xᵀ: inner products of the hidden activities that the samples cause (M_ℓᵀM_ℓ of no samples).
 
@@ -107,7 +107,12 @@ def rsm_in(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
     return np.stack([H @ H.T for H in features(traj, layer, "rsm_in")])
 
 
-@observable("sample", "sample_", long_name="similarity of the samples in the hidden layer, from their targets")
+@observable(
+    "sample",
+    "sample_",
+    long_name="similarity of the samples in the hidden layer, from their targets",
+    items=("output", "output_"),
+)
 def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Array, "T P P"]:
     """Y (N_ℓN_ℓᵀ)⁺ Yᵀ: inner products of the least hidden activities that cause the targets ((N_ℓN_ℓᵀ)⁺ of no samples).
 
@@ -206,7 +211,8 @@ def _by_gram(traj: Trajectory) -> bool:
 def _root(G: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """R with RRᵀ = G."""
     values, vectors = np.linalg.eigh(G)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+    rounding = len(G) * np.finfo(np.float64).eps * values[-1]  # the root of it would be no rounding any more
+    return vectors * np.sqrt(np.where(values > rounding, values, 0.0))
 
 
 def _singular_values(traj: Any, layer: int | None, wanted_by: str) -> Float[Array, "T m"]:

@@ -139,6 +139,9 @@ def _turned(now: _Svd, other: _Svd) -> tuple[_Svd, Array]:
     column = _matched(shared[:, group_of])
     each = np.arange(len(column))
     sign_u, sign_v = (np.where(c[each, column] < 0, -1.0, 1.0) for c in (a, b))
+    # vectors that turned by more than 45° between the times do not tell whether s passed zero: it keeps its sign
+    lost = np.minimum(np.abs(a[each, column]), np.abs(b[each, column])) < np.sqrt(0.5)
+    sign_v = np.where(lost, sign_u * np.where(other.s < 0, -1.0, 1.0), sign_v)
     U, V, s = now.U[:, column] * sign_u, now.V[:, column] * sign_v, now.s[column] * sign_u * sign_v
     for i, g in enumerate(groups):
         here = np.flatnonzero(group_of[column] == i)

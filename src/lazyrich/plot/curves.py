@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,8 +24,12 @@ _MODES_NAMED = 5  # more overfill the legend
 _MODES_DRAWN = 12  # more cannot be told apart
 
 
-def loss(*trajectories: Trajectory, axes: Axes | None = None, log: bool = False) -> Figure:
+def loss(
+    *trajectories: Trajectory, labels: Sequence[str] | None = None, axes: Axes | None = None, log: bool = False
+) -> Figure:
     """The loss over time; an exact solution is dotted over the runs that it predicts.
+
+    `labels` name the trajectories in the legend, in their order.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
@@ -33,9 +37,11 @@ def loss(*trajectories: Trajectory, axes: Axes | None = None, log: bool = False)
     >>> figure = lr.plot.loss(run, lr.solve(problem, run.times))
     >>> figure.savefig("loss.png")  # doctest: +SKIP
     """
+    runs, named = _runs(trajectories, labels)
     with style.drawn_on(axes) as panel:
-        _curves(panel, trajectories, lambda traj: np.asarray(traj.loss)[:, None], lambda count: list(_SERIES))
-        panel.set(xlabel=style.TIME, ylabel="loss", yscale="log" if log else "linear")
+        _curves(panel, runs, named, lambda traj: np.asarray(traj.loss)[:, None])
+        positive = any(np.any(np.asarray(traj.loss) > 0) for traj in runs)
+        panel.set(xlabel=style.TIME, ylabel="loss", yscale="log" if log and positive else "linear")
         if not log:
             panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
     return style.figure_of(panel)
@@ -44,67 +50,80 @@ def loss(*trajectories: Trajectory, axes: Axes | None = None, log: bool = False)
 def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
     """How much of each mode of the task is learned, uᵀW(t)v, against what there is to learn (dashed).
 
+    One trajectory, or a run and the exact solution that predicts it; at most the twelve strongest modes.
+
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> lr.plot.modes(lr.solve(problem, range(100))).axes[0].get_ylabel()
     'mode strength uᵀWv'
     """
+    runs, named = _runs(trajectories, None)
     with style.drawn_on(axes) as panel:
-        _curves(panel, trajectories, lambda traj: mode_strengths(traj)[:, :_MODES_DRAWN], style.mode_colours)
-        task = trajectories[0].problem.task
+        _curves(panel, runs, named, lambda traj: mode_strengths(traj)[:, :_MODES_DRAWN])
+        task = runs[0].problem.task
         U, _, V = task.modes
-        for end in np.unique(np.einsum("om,oi,im->m", U, task.target, V)[:_MODES_DRAWN].round(12)):
+        for end in np.einsum("om,oi,im->m", U, task.target, V)[:_MODES_DRAWN]:
             panel.axhline(end, **style.LIMIT)
-        panel.set(xlabel=style.TIME, ylabel=style.STRENGTH)
+        more = len(task.modes.s) - _MODES_DRAWN
+        title = f"The {_MODES_DRAWN} strongest of {len(task.modes.s)} modes" if more > 0 else ""
+        panel.set(xlabel=style.TIME, ylabel=style.STRENGTH, title=title)
     return style.figure_of(panel)
 
 
-def kernel_distance(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
-    """How far the tangent kernel has turned from where it started, S(0, t): flat at 0 is lazy.
+def kernel_distance(*trajectories: Trajectory, labels: Sequence[str] | None = None, axes: Axes | None = None) -> Figure:
+    """How far the tangent kernel has turned from where it was at the first time: flat at 0 is lazy.
+
+    `labels` name the trajectories in the legend, in their order.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> lr.plot.kernel_distance(lr.solve(problem, range(100))).axes[0].get_ylabel()
     'kernel distance S(0, t)'
     """
+    runs, named = _runs(trajectories, labels)
     with style.drawn_on(axes) as panel:
-        _curves(
-            panel,
-            trajectories,
-            lambda traj: np.asarray(distance_of_kernels(traj))[:, None],
-            lambda count: list(_SERIES),
-        )
-        panel.set(xlabel=style.TIME, ylabel="kernel distance S(0, t)")
+        _curves(panel, runs, named, lambda traj: np.asarray(distance_of_kernels(traj))[:, None])
+        first = {float(traj.times[0]) for traj in runs}
+        since = f"{first.pop():.4g}" if len(first) == 1 else "first"
+        panel.set(xlabel=style.TIME, ylabel=f"kernel distance S({since}, t)")
         panel.set_ylim(0.0, max(1.0, panel.get_ylim()[1]))
     return style.figure_of(panel)
 
 
-_SERIES = [style.COLOURS[name] for name in ("blue", "orange", "green", "pink", "grey")]
-
-
-def _curves(
-    panel: Axes,
-    trajectories: tuple[Trajectory, ...],
-    measure: Callable[[Trajectory], Array],
-    colours: Callable[[int], list[Any]],
-) -> None:
-    """One line per column of what is measured; exact ones last, dotted, where there are others to lie on."""
+def _runs(
+    trajectories: tuple[Trajectory, ...], labels: Sequence[str] | None
+) -> tuple[list[Trajectory], list[str | None]]:
+    """The trajectories to draw, and their names."""
     if not trajectories:
         raise InvalidInput("trajectories are missing: at least one trajectory is needed to draw.")
     runs = [as_trajectory(traj) for traj in trajectories]
-    over = [traj for traj in runs if traj.solution is not None and any(other.solution is None for other in runs)]
-    under = [traj for traj in runs if not any(traj is exact for exact in over)]
-    for i, traj in enumerate(under):
+    if labels is None:
+        return runs, [None] * len(runs)
+    if isinstance(labels, str) or len(labels) != len(runs):
+        raise InvalidInput(f"labels must hold one name per trajectory ({len(runs)}), and it is {labels!r}.")
+    return runs, [str(label) for label in labels]
+
+
+def _curves(
+    panel: Axes, runs: list[Trajectory], named: list[str | None], measure: Callable[[Trajectory], Array]
+) -> None:
+    """One line per column of what is measured; exact ones last, dotted, where there are others to lie on."""
+    mixed = any(traj.solution is None for traj in runs)
+    over = [mixed and traj.solution is not None for traj in runs]
+    solid = [place for place, dotted in enumerate(over) if not dotted]
+    for place, traj in enumerate(runs):
         values = measure(traj)
-        shades = colours(values.shape[1])
+        if over[place]:
+            panel.plot(traj.times, values, **style.THEORY)
+            continue
+        count = values.shape[1]
+        shades = style.mode_colours(count) if count > 1 else [style.series_colours(len(solid))[solid.index(place)]]
         for j, curve in enumerate(values.T):
-            shade = shades[j % len(shades)] if values.shape[1] > 1 else shades[i % len(shades)]
-            panel.plot(traj.times, curve, color=shade, label=_label(traj, j, values.shape[1]))
-    for traj in over:
-        values = measure(traj)
-        panel.plot(traj.times, values, **style.THEORY)
-    if over:
-        panel.plot([], [], **style.THEORY, label=f"exact ({', '.join(dict.fromkeys(t.method for t in over))})")
+            label = named[place] or _label(traj, j, count)
+            panel.plot(traj.times, curve, color=shades[j], label=label, marker="o" if len(curve) == 1 else None)
+    if any(over):
+        used = dict.fromkeys(traj.method for traj, dotted in zip(runs, over, strict=True) if dotted)
+        panel.plot([], [], **style.THEORY, label=f"exact ({', '.join(used)})")
     panel.margins(x=0.01)
     panel.legend(loc="best")
 

@@ -8,12 +8,15 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.fate import fate as fate_of
+from lazyrich.observables._reading import two_layer_linear
 from lazyrich.plot import style
 from lazyrich.problem import Problem
 from lazyrich.sequences import Continual
-from lazyrich.trajectory import Trajectory, as_trajectory
+from lazyrich.solve import NoExactSolution
+from lazyrich.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,12 +38,14 @@ def gram(traj: Trajectory, indices: Any = None) -> Figure:
     >>> len(lr.plot.gram(lr.solve(problem, range(100)), indices=[0, -1]).axes)  # two, and the colour bar
     3
     """
-    count = len(as_trajectory(traj).times)
+    count = len(two_layer_linear(traj, "plot.gram").times)
     if indices is None:
         fallen = np.maximum.accumulate(traj.loss[0] - np.asarray(traj.loss))
         parts = np.searchsorted(fallen, fallen[-1] * np.linspace(0, 1, _SHOWN)[1:-1])
         indices = np.unique([0, *parts, count - 1])
     places = [_check.index("indices", i, count) for i in np.atleast_1d(indices)]
+    if not places:
+        raise InvalidInput("indices must name at least one of the times, and it is empty.")
     chosen = np.asarray(traj.gram)[places]
     with style.styled():
         figure = style.new_figure(2.9 * len(places) + 0.9, 3.2)
@@ -81,7 +86,10 @@ def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
 
 
 def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
-    """The loss of every task along a sequence of tasks, with what the theory says before any training (circles).
+    """The loss of every task along a sequence of tasks, and what is known before any training (circles).
+
+    The circles are where each stage ends if it is trained to the end: for this network where exact solutions apply,
+    bottleneck and saddles included, and otherwise from the tasks alone.
 
     >>> import lazyrich as lr
     >>> tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3, samples=20) for seed in range(3)]
@@ -97,10 +105,24 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
             panel.plot(run.times, run.losses[:, i], color=colour, label=f"{i}: {run.tasks[i].name or 'task'}")
         for end in ends[:-1]:
             panel.axvline(end, **style.LIMIT)
-        if all(np.linalg.matrix_rank(task.sigma_xx, hermitian=True) == task.d_in for task in run.tasks):
-            panel.plot(ends, run.predicted_loss_matrix[: len(ends)], **style.MARK)
-            panel.plot([], [], **style.MARK, label="predicted before training")
+        known = _known_before(run)
+        if known is not None:
+            for losses, colour in zip(known[: len(ends)].T, colours, strict=True):
+                panel.plot(ends, losses, **style.MARK | {"markeredgecolor": colour})
+            panel.plot([], [], **style.MARK, label="known before, if trained to the end")
         panel.set(xlabel=style.TIME, ylabel="loss")
         panel.margins(x=0.01)
         panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return style.figure_of(panel)
+
+
+def _known_before(run: Continual) -> Float[Array, "stage task"] | None:
+    """Losses after each stage, before any training; None where the inputs leave open what is learned."""
+    try:
+        return run.limit_loss_matrix
+    except NoExactSolution:
+        pass
+    try:
+        return run.predicted_loss_matrix
+    except InvalidInput:
+        return None

@@ -39,6 +39,7 @@ __all__ = [
     "mode_colours",
     "new_figure",
     "save",
+    "series_colours",
     "styled",
 ]
 
@@ -141,6 +142,12 @@ def save(figure: Figure, path: Path) -> None:
 def mode_colours(count: int) -> list[Any]:
     """One colour per mode, dark for strong, without the palest end."""
     return list(_matplotlib().colormaps["viridis"](np.linspace(0.0, 0.88, count)))
+
+
+def series_colours(count: int) -> list[Any]:
+    """One colour per curve: the palette, or shades from dark to light where it does not go round."""
+    palette = [COLOURS[name] for name in ("blue", "orange", "green", "pink", "grey")]
+    return palette[:count] if count <= len(palette) else mode_colours(count)
 
 
 def diverging_colours(values: Any) -> list[Any]:

@@ -81,14 +81,20 @@ def continual(
         problem = Problem(task, ends[-1] if ends else network, rates, weight_decay)
         largest = max(largest, _size(problem))
         problem, departure = _rebalanced(problem, lam, largest) if i and rate is None else (problem, 0.0)
-        trajectory = _descended(problem, span, rate) if rate is not None else _followed(problem, span, on_separatrix)
-        trajectories.append(trajectory)
-        ends.append(_end(trajectory))
-        rebalanced.append(departure)
-        notes += [f"task {i}: {note}" for note in _notes(trajectory, departure, chained=i > 0)]
-        if trajectory.status != "complete":
-            notes.append(f"task {i}: {trajectory.status}; later tasks were not reached")
+        try:
+            done = _descended(problem, span, rate) if rate is not None else _followed(problem, span, on_separatrix)
+        except RuntimeError as error:  # it reached none of its times
+            if not trajectories:
+                raise
+            notes.append(f"task {i}: {str(error).rstrip('.')}; neither this task nor later ones were reached")
             break
+        trajectories.append(done)
+        rebalanced.append(departure)
+        notes += [f"task {i}: {note}" for note in _notes(done, departure, chained=i > 0)]
+        if done.status != "complete":
+            notes.append(f"task {i}: {done.status}; later tasks were not reached")
+            break
+        ends.append(_end(done))
     return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))
 
 
@@ -134,7 +140,7 @@ def _size(problem: Problem) -> float:
 
 def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Problem, float]:
     """The problem with its network back at D = λI where that is a matter of rounding, and by how much it was off."""
-    if lam is None or problem.facts.balanced:
+    if lam is None or (problem.facts.balanced and problem.facts.balance[0] == lam):
         return problem, 0.0
     network, departure = rebalance(problem, lam)
     if departure > _ROUNDING * largest:
@@ -162,7 +168,8 @@ def _descended(problem: Problem, times: Float[Array, " T"], rate: float) -> Traj
             "rate * steps would do."
         )
     if steps[-1] < 1:
-        raise InvalidInput(f"times must end after one step of {rate:g} at least, and they end at {times[-1]:g}.")
+        still = {"weights": [np.repeat(W[None], len(times), axis=0) for W in problem.network.weights]}
+        return Trajectory(problem, times, "descend", still)
     return descend(problem, rate, int(steps[-1]), at=steps)
 
 
@@ -188,8 +195,10 @@ def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[s
         w = float(solution.graded.spectrum.w[solution.graded.missed].max())
         until = np.log(_EXACT / max(problem.network.eps, np.finfo(np.float64).eps)) / (w * solution.clock)
         if until < trajectory.times[-1]:
+            notes = [note for note in notes if "stays on it" not in note]  # that is what is not certain
             notes.append(
                 "rounding hides whether the start lies on the separatrix or only close to it: exact to "
-                f"{_EXACT:.0e} until t = {max(until, 0.0):.3g} of this task, and later if it does"
+                f"{_EXACT:.0e} until t = {max(until, 0.0):.3g} of this task; what rounding hides stays away here, and "
+                "in a real network may return after that"
             )
     return notes

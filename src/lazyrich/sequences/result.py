@@ -40,7 +40,7 @@ class Continual:
 
     tasks: tuple[Task, ...]
     trajectories: tuple[Trajectory, ...]  # one per stage; fewer than tasks where one could not go on
-    ends: tuple[Network, ...]  # the network after each stage
+    ends: tuple[Network, ...]  # the network after each stage that came to its end
     rebalanced: tuple[float, ...]  # departure from D = λI taken off before each stage, relative to the largest weights
     notes: tuple[str, ...]  # what a reader should know, stage by stage
 
@@ -132,11 +132,12 @@ class Continual:
             import xarray
         except ImportError:
             raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        kept = np.unique(self.times, return_index=True)[1]  # a boundary comes as end and as start
         about = lambda name: {"long_name": name, "units": "1"}  # noqa: E731
         both = ("stage", "task")
         data = {
-            "loss": (("time", "task"), self.losses, about("loss of every task")),
-            "training": ("time", self.training, about("task in training")),
+            "loss": (("time", "task"), self.losses[kept], about("loss of every task")),
+            "training": ("time", self.training[kept], about("task in training")),
             "method": ("stage", np.array(self.methods), about("method")),
             "rebalanced": ("stage", np.array(self.rebalanced), about("departure from balance taken off")),
             "loss_matrix": (both, self.loss_matrix, about("loss at the end of a stage")),
@@ -144,7 +145,7 @@ class Continual:
             "transfer": (both, self.transfer, about("change of the loss by earlier tasks")),
         }
         coordinates = {
-            "time": ("time", self.times, {"long_name": "time", "units": "learning rate × steps"}),
+            "time": ("time", self.times[kept], {"long_name": "time", "units": "learning rate × steps"}),
             "task": ("task", np.arange(len(self.tasks)), about("task")),
             "stage": ("stage", np.arange(len(self.trajectories)), about("stage")),
             "name": ("task", np.array([task.name for task in self.tasks]), about("name of the task")),

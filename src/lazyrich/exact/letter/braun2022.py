@@ -209,22 +209,24 @@ def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: 
     )
 
 
-def t_peak(a1: float, a2: float, b: float, s: float) -> float:
+def t_peak(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
     """When |b(t)| is largest, for s1 = s2 = s: (1/4s) ln[(s² − s(a1 + a2) + Δ)/Δ], exact, Δ = a1a2 − b².
+
+    `determinant` is Δ, where it is known better than by this difference.
 
     There is a peak after t = 0 if and only if s > a1 + a2, otherwise the answer is NaN. As Δ → 0 it moves to
     infinity.
     """
-    a1, a2, b, determinant = _gram_2x2(a1, a2, b)
+    a1, a2, b, determinant = _gram_2x2(a1, a2, b, determinant)
     s = _check.positive("s", s)
     if s <= a1 + a2:
         return math.nan
     return math.log1p(s * (s - a1 - a2) / determinant) / (4 * s) if determinant else math.inf
 
 
-def t_peak_as_printed(a1: float, a2: float, b: float, s: float) -> float:
+def t_peak_as_printed(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
     """Section 5: (1/4s) ln[s(s − a1 − a2)/Δ], which is `t_peak` for small starts and too early for others."""
-    a1, a2, b, determinant = _gram_2x2(a1, a2, b)
+    a1, a2, b, determinant = _gram_2x2(a1, a2, b, determinant)
     s = _check.positive("s", s)
     if s <= a1 + a2:
         return math.nan
@@ -304,10 +306,10 @@ def _singular_values(name: str, value: Any) -> Float[Array, " m"]:
     return s
 
 
-def _gram_2x2(a1: float, a2: float, b: float) -> tuple[float, float, float, float]:
+def _gram_2x2(a1: float, a2: float, b: float, determinant: float | None = None) -> tuple[float, float, float, float]:
     """a1, a2, b and Δ = a1a2 − b² of a Gram matrix."""
     a1, a2, b = _check.positive("a1", a1), _check.positive("a2", a2), _check.number("b", b)
-    determinant = a1 * a2 - b**2
+    determinant = a1 * a2 - b**2 if determinant is None else determinant
     if determinant < -4 * _EPS * a1 * a2:
         raise InvalidInput(
             f"b must lie within ±√(a1·a2) = ±{math.sqrt(a1 * a2):.3g} (AᵀA is positive), and it is {b:g}."
