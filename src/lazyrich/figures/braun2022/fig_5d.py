@@ -1,0 +1,142 @@
+"""Braun et al. 2022, Fig. 5D,E: five tasks in turn; loss of each after each, predicted before training and seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._progress import progress
+from lazyrich._typing import Array, Float
+from lazyrich.figures.braun2022.fig_5 import KINDS, NAMES, imbalance
+from lazyrich.figures.catalogue import Check
+from lazyrich.inits import zero_balanced
+from lazyrich.networks import Network
+from lazyrich.plot import style
+from lazyrich.sequences import continual
+from lazyrich.tasks import random_regression
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["ABOUT", "CALLS", "CHECKS", "QUICK", "TITLE", "compute", "draw"]
+
+TITLE = "Five tasks in turn: loss and forgetting of each, predicted before training and seen"
+ABOUT = (
+    "A 15-18-21 network, linear, tanh or ReLU, learns five random regressions (50 samples, rate 0.1, 20 000 steps, "
+    "start 0.025). "
+    "Each square is one task after one stage of training: the upper half is known from the tasks alone, the lower half "
+    "is seen in training. "
+    "The halves agree for the linear network alone; it is also the only one whose layers stay balanced."
+)
+CALLS = ("lr.continual", "lr.forgetting", "lr.tasks.random_regression", "lr.inits.zero_balanced")
+CHECKS = {
+    "loss_error": Check(
+        "largest difference of predicted and seen loss, linear network, of the mean loss", at_most=1e-3
+    ),
+    "forgetting_error": Check("the same for forgetting", at_most=1e-3),
+    "excess": Check("least mean forgetting of tanh and ReLU network, over the predicted mean", at_least=2.5),
+    "imbalance_linear": Check("largest imbalance of the layers of the linear network", at_most=0.01),
+    "imbalance_bent": Check("least imbalance of tanh and ReLU network at the end", at_least=0.2),
+}
+QUICK = {"steps": 2500, "records": 5}
+
+
+def compute(
+    *, sizes: tuple[int, ...] = (15, 18, 21), samples: int = 50, tasks: int = 5, rate: float = 0.1, steps: int = 20_000,
+    scale: float = 0.025, seed: int = 2, records: int = 11,
+) -> xarray.Dataset:  # fmt: skip
+    """Losses and forgetting after each stage for three activations, predicted and seen, and the imbalance all along."""
+    import xarray
+
+    generator = np.random.default_rng(seed)
+    sequence = [random_regression(generator, d_in=sizes[0], d_out=sizes[-1], samples=samples) for _ in range(tasks)]
+    start = zero_balanced(generator, sizes=sizes, scale=scale)
+    times = rate * np.linspace(0, steps, records).round()
+    losses, forgotten, balance = [], [], []
+    with progress(len(KINDS), "figure 5d") as move_on:
+        for kind in KINDS:
+            run = continual(sequence, Network(start.weights, kind), times, rate=rate)
+            losses.append([run.predicted_loss_matrix, run.loss_matrix])
+            forgotten.append([run.predicted_forgetting, run.forgetting])
+            states = [zip(*part.weights, strict=True) for part in run.trajectories]
+            balance.append([imbalance(weights) for part in states for weights in part])
+            move_on(1)
+    matrix = ("activation", "source", "stage", "task")
+    data = xarray.Dataset(
+        {
+            "loss": (matrix, np.array(losses)),
+            "forgetting": (matrix, np.array(forgotten)),
+            "imbalance": (("activation", "time"), np.array(balance)),
+            "boundary": ("stage", run.boundaries),
+        },
+        coords={"activation": list(KINDS), "source": ["theory", "descent"], "time": run.times},
+    )
+    return data.assign_attrs(_numbers(data))
+
+
+def _numbers(data: xarray.Dataset) -> dict[str, float]:
+    def error(name: str) -> float:
+        predicted, seen = (data[name].sel(activation="linear", source=source) for source in ("theory", "descent"))
+        return float(np.abs(predicted - seen).max() / predicted.mean())
+
+    bent = data.sel(activation=["tanh", "relu"])
+    earlier = np.tril(np.ones((data.sizes["stage"], data.sizes["task"])), -1) > 0  # only what was learned is forgotten
+    means = np.nanmean(np.where(earlier, bent.forgetting, np.nan), axis=(-1, -2))
+    return {
+        "loss_error": error("loss"),
+        "forgetting_error": error("forgetting"),
+        "excess": float((means[:, 1] / means[:, 0]).min()),
+        "imbalance_linear": float(data.imbalance.sel(activation="linear").max()),
+        "imbalance_bent": float(bent.imbalance.isel(time=-1).min()),
+    }
+
+
+def draw(data: xarray.Dataset) -> Figure:
+    """Losses above, forgetting below, a column per activation; balance at the right."""
+    with style.styled():
+        figure: Any = style.new_figure(13.5, 6.2)
+        left, right = figure.subfigures(1, 2, width_ratios=[2.4, 1])
+        panels = left.subplots(2, len(KINDS))
+        titles = {"loss": "D  Loss", "forgetting": "E  Forgetting"}
+        for row, (name, title) in zip(panels, titles.items(), strict=True):
+            for panel, kind in zip(row, KINDS, strict=True):
+                predicted, seen = data[name].sel(activation=kind).values
+                # a scale for each: what differs in a linear network is less than what the others forget
+                bar = left.colorbar(_draw_halves(panel, predicted, seen), ax=panel, shrink=0.8)
+                bar.ax.set_ylim(bottom=0.0)
+                panel.set_title(title if kind == "linear" else "")
+                panel.set_title(NAMES[kind], loc="right", color=KINDS[kind])
+            row[0].set_ylabel("after training on task")
+        for panel in panels[-1]:
+            panel.set_xlabel("task (above: predicted, below: seen)" if panel is panels[-1, 1] else "task")
+        _draw_balance(right.subplots(), data)
+    return figure
+
+
+def _draw_halves(panel: Axes, above: Float[Array, "stage task"], below: Float[Array, "stage task"]) -> Any:
+    """A matrix whose squares are cut in two: upper left and lower right."""
+    image = style.draw_matrix(panel, above, float(np.nanmax(np.abs([above, below]))))
+    panel.set_aspect("equal")
+    for (i, j), value in np.ndenumerate(below):
+        if np.isfinite(value):
+            corners = ([j - 0.5, j + 0.5, j + 0.5], [i + 0.5, i + 0.5, i - 0.5])
+            panel.fill(*corners, color=image.cmap(image.norm(value)), linewidth=0)
+            panel.plot([j - 0.5, j + 0.5], [i + 0.5, i - 0.5], color="white", linewidth=0.6)
+    numbers = [str(k + 1) for k in range(len(above))]
+    panel.set_xticks(range(len(above)), numbers)
+    panel.set_yticks(range(len(above)), numbers)
+    panel.tick_params(length=0)
+    return image
+
+
+def _draw_balance(panel: Axes, data: xarray.Dataset) -> None:
+    for kind, colour in KINDS.items():
+        panel.plot(data.time, data.imbalance.sel(activation=kind), color=colour, label=NAMES[kind])
+    for boundary in data.boundary.values[:-1]:
+        panel.axvline(boundary, color="black", linewidth=0.9)
+    panel.set(xlabel=style.TIME, ylabel="imbalance of the layers", ylim=(0, None), title="Balance over the sequence")
+    panel.margins(x=0.01)
+    panel.legend(loc="center right")

@@ -1,0 +1,225 @@
+"""Braun et al. 2022, Fig. 6C–H: a hierarchy is learned, then revised; loss, function and MDS of the items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.figures.braun2022._shared import (
+    ITEMS,
+    KINDS,
+    draw_modes,
+    draw_over,
+    draw_tree,
+    modes_of,
+    shades,
+    similarities,
+)
+from lazyrich.figures.braun2022.fig_6 import escapes
+from lazyrich.figures.catalogue import Check
+from lazyrich.inits import zero_balanced
+from lazyrich.plot import style
+from lazyrich.sequences import continual
+from lazyrich.tasks import colour_hierarchy, revised_kingdom, semantic_hierarchy
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["ABOUT", "CALLS", "CHECKS", "QUICK", "TITLE", "compute", "draw"]
+
+TITLE = "Revising structured knowledge: swapped leaves stall learning, a new hierarchy does not"
+ABOUT = (
+    "An 8-14-8 network learns the living kingdom (rate 0.05) and then the kingdom with two leaves swapped (from 0.001, "
+    "2000 and 3000 steps), or the same items sorted by colour (from 0.35, 500 and 500 steps). "
+    "A swap changes the sign of the determinant, so that the exact solution ends in a saddle; descent rests there too, "
+    "and escapes at a time that its weights tell at the switch (circle). "
+    "MDS of the columns of W2W1 shows the items part as in the tree, to the same places from small and large weights."
+)
+CALLS = ("lr.continual", "lr.tasks.semantic_hierarchy", "lr.tasks.revised_kingdom", "lr.tasks.colour_hierarchy")
+CHECKS = {
+    "deviation": Check(
+        "largest difference of loss between theory and descent off the saddle, of the first loss", at_most=0.02
+    ),
+    "saddle_loss": Check(
+        "difference of the exact loss at the end of the revision from that of the saddle", at_most=1e-6
+    ),
+    "escape_error": Check("relative error of the predicted escape time", at_most=0.04),
+    "same_end": Check("difference of W2W1 after the kingdom, from small and from large weights", at_most=0.06),
+    "stress": Check("stress of the MDS: distance that two dimensions cannot show", at_most=0.25),
+}
+QUICK = {"snapshots": 6, "iterations": 40}
+
+_ROWS = {"revised": revised_kingdom, "colour": colour_hierarchy}
+_NAMES = {"revised": "Revised kingdom", "colour": "Colour hierarchy"}
+_TREES: dict[str, Any] = {
+    "revised": ((*ITEMS[:6], ITEMS[7], ITEMS[6]), KINDS),
+    # which item sits at which leaf; the published tree has colours for nodes
+    "colour": (
+        tuple(ITEMS[i] for i in (2, 5, 4, 1, 0, 7, 3, 6)),
+        (("colour",), ("light", "dark"), ("I", "II", "III", "IV")),
+    ),
+}
+_PAIRS = [style.COLOURS[name] for name in ("blue", "orange", "pink", "green")]  # fish, birds, flowers, trees
+_RECORDS = 301
+
+
+def compute(
+    *, hidden: int = 14, scales: tuple[float, ...] = (0.001, 0.35), rate: float = 0.05,
+    first_steps: tuple[int, ...] = (2000, 500), second_steps: tuple[int, ...] = (3000, 500), seed: int = 3,
+    snapshots: int = 16, iterations: int = 200,
+) -> xarray.Dataset:  # fmt: skip
+    """Both sequences by theory and by descent, the escape from the saddle, and the items in the plane.
+
+    The seed is such that det W2W1 of both starts has the sign of the kingdom's, or it could not be learned.
+    """
+    import xarray
+
+    kingdom, parts, points = semantic_hierarchy(), [], []
+    for name, scale, first, second in zip(_ROWS, scales, first_steps, second_steps, strict=True):
+        tasks = [kingdom, _ROWS[name]()]
+        network = zero_balanced(seed, sizes=(8, hidden, 8), scale=scale)
+        spans = [rate * np.linspace(0, count, _RECORDS).round() for count in (first, second)]
+        run, exact = continual(tasks, network, spans, rate=rate), continual(tasks, network, spans)
+        functions = [np.stack([np.asarray(part.function) for part in both.trajectories]) for both in (exact, run)]
+        losses = [np.stack([part.loss for part in both.trajectories]) for both in (exact, run)]
+        modes = modes_of(tasks[1])
+        rsm_in, rsm_out = similarities(modes)
+        swapped = escapes(run.trajectories[1])[:, -1]
+        parts.append(xarray.Dataset(
+            {
+                "time": (("stage", "record"), np.stack([spans[0], spans[0][-1] + spans[1]])),
+                "loss": (("source", "stage", "record"), np.array(losses)),
+                "function": (("source", "stage", "record", "output", "input"), np.array(functions)),
+                "escape": ("source", swapped if name == "revised" else [np.nan, np.nan]),
+                "U": (("output", "mode"), modes.U), "s": ("mode", modes.s), "V": (("input", "mode"), modes.V),
+                "rsm_in": (("input", "input_"), rsm_in), "rsm_out": (("output", "output_"), rsm_out),
+            },
+            coords={"source": ["theory", "descent"]},
+        ))  # fmt: skip
+        shown = (np.linspace(0, 1, snapshots) ** 2 * (_RECORDS - 1)).round().astype(int)  # early ones move most
+        points.append(functions[1][:, shown])
+    data = xarray.concat(parts, dim=xarray.DataArray(list(_ROWS), dims="row", name="row"))
+    places, stress = _mds(np.swapaxes(np.array(points), -1, -2), iterations)
+    data["place"] = (("row", "stage", "snapshot", "item", "axis"), places)
+    return data.assign_attrs(_numbers(data) | {"stress": stress})
+
+
+def _mds(points: Float[Array, "row stage snapshot item feature"], iterations: int) -> tuple[Array, float]:
+    """The items of all snapshots in a plane that keeps their distances as far as it can, and the stress that is left.
+
+    What all items of a snapshot share is left out. Classical scaling (eigenvectors of the Gram matrix) is the start:
+    alone it would show the two widest splits of the tree and no leaves. Steps of SMACOF then lower the stress.
+    """
+    X = (points - points.mean(axis=-2, keepdims=True)).reshape(-1, points.shape[-1])
+    squares = np.sum(X**2, axis=1)
+    wanted = np.sqrt(np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0.0))
+    values, vectors = np.linalg.eigh(X @ X.T)
+    Z = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    Z = Z + 1e-3 * np.random.default_rng(0).normal(size=Z.shape) * np.abs(Z).max()  # items may coincide there
+    for _ in range(iterations):
+        apart = _distances(Z)
+        ratio = np.divide(wanted, apart, out=np.zeros_like(wanted), where=apart > 1e-12)
+        Z = (ratio.sum(axis=1)[:, None] * Z - ratio @ Z) / len(Z)
+    stress = np.sqrt(np.sum((_distances(Z) - wanted) ** 2) / np.sum(wanted**2))
+    return Z.reshape(*points.shape[:-1], 2), float(stress)
+
+
+def _distances(Z: Float[Array, "n axis"]) -> Float[Array, "n n"]:
+    return np.hypot(Z[:, 0, None] - Z[:, 0], Z[:, 1, None] - Z[:, 1])
+
+
+def _numbers(data: xarray.Dataset) -> dict[str, float]:
+    theory, run = (data.loss.sel(source=name) for name in ("theory", "descent"))
+    gap = np.abs(theory - run) / theory.isel(stage=0, record=0)
+    s, end = data.s.sel(row="revised").values, data.function.sel(source="descent").isel(stage=0, record=-1)
+    # one-hot inputs, Σxx = I/8: the mode that is missed leaves s²/2 · 8
+    saddle = theory.sel(row="revised").isel(stage=1, record=-1) - 8 * s[-1] ** 2 / 2
+    escape = data.escape.sel(row="revised")
+    return {
+        "deviation": float(max(gap.isel(stage=0).max(), gap.sel(row="colour").max())),
+        "saddle_loss": float(np.abs(saddle)),
+        "escape_error": float(np.abs(escape[0] / escape[1] - 1)),
+        "same_end": float(np.abs(end[0] - end[1]).max()),
+    }
+
+
+def draw(data: xarray.Dataset) -> Figure:
+    """Two blocks: task, modes and loss above; function and the paths of the items below."""
+    with style.styled():
+        figure: Any = style.new_figure(13.0, 13.6)
+        for row, block in zip(data.row.values, figure.subfigures(2, 1, hspace=0.04), strict=True):
+            part = data.sel(row=row)
+            block.suptitle(f"Living kingdom, then {_NAMES[str(row)].lower()}", fontweight="bold", fontsize=12)
+            top, bottom = block.subfigures(2, 1)
+            left, middle, right = top.subfigures(1, 3, width_ratios=[1.15, 0.95, 1.1])
+            tree = left.subplots()
+            draw_tree(tree, *_TREES[str(row)])
+            tree.set_title(f"C  {_NAMES[str(row)]}")
+            _draw_task(middle, part)
+            _draw_loss(right.subplots(), part)
+            function, *planes = bottom.subplots(1, 3, width_ratios=[1.15, 1, 1])
+            _draw_function(function, part)
+            reach = 1.15 * float(np.abs(data.place).max())
+            for stage, (plane, title) in enumerate(
+                zip(planes, ("G  MDS, first task", "H  MDS, second task"), strict=True)
+            ):
+                _draw_plane(plane, part.place.isel(stage=stage).values, reach)
+                plane.set_title(title)
+    return figure
+
+
+def _draw_task(figure: Any, part: xarray.Dataset) -> None:
+    panels = figure.subplot_mosaic([list("UUSSVV"), list("IIIOOO")], height_ratios=[1, 1.3])
+    draw_modes([panels[name] for name in "USV"], part.U, part.s, part.V)
+    panels["U"].set_title("D")
+    for key, name, title in (("I", "rsm_in", "items, VSVᵀ"), ("O", "rsm_out", "features, USUᵀ")):
+        style.draw_matrix(panels[key], part[name].values)
+        panels[key].set_aspect("equal")
+        panels[key].set(xticks=[], yticks=[])
+        panels[key].set_title(title, loc="center", weight="normal")
+
+
+def _draw_loss(panel: Axes, part: xarray.Dataset) -> None:
+    for stage in range(2):
+        theory, run = (part.loss.sel(source=name).isel(stage=stage) for name in ("theory", "descent"))
+        draw_over(panel, part.time.isel(stage=stage), run, theory, [style.COLOURS["blue"]])
+    boundary, escape = float(part.time[1, 0]), float(part.escape.sel(source="theory"))
+    panel.axvline(boundary, color="black", linewidth=0.9)
+    if np.isfinite(escape):
+        at = np.argmin(np.abs(part.time[1].values - boundary - escape))
+        panel.plot(boundary + escape, part.loss.sel(source="descent")[1, at], marker="o", markersize=15,
+                   markerfacecolor="none", markeredgecolor=style.COLOURS["green"], markeredgewidth=2.0,
+                   linestyle="none", clip_on=False, zorder=5, label="predicted escape")  # fmt: skip
+    panel.plot([], [], color=style.COLOURS["blue"], label="gradient descent")
+    panel.plot([], [], **style.THEORY, label="exact")
+    panel.set(xlabel=style.TIME, ylabel="loss of the task in training", ylim=0, title="E  Loss")
+    panel.legend(loc="upper right")
+
+
+def _draw_function(panel: Axes, part: xarray.Dataset) -> None:
+    for stage in range(2):
+        theory, run = (part.function.sel(source=name).isel(stage=stage).values for name in ("theory", "descent"))
+        time = part.time.isel(stage=stage)
+        for curve, colour in zip(run.reshape(len(time), -1).T, shades(run[0].size), strict=True):
+            panel.plot(time, curve, color=colour, linewidth=1.5)
+        # sixty-four curves: fewer and smaller dots than elsewhere, or nothing else is seen
+        panel.plot(time, theory.reshape(len(time), -1), **style.THEORY | {"linestyle": (0, (1, 4)), "linewidth": 1.0})
+    panel.axvline(float(part.time[1, 0]), color="black", linewidth=0.9)
+    panel.set(xlabel=style.TIME, ylabel="entries of W2W1", title="F  Function")
+    panel.margins(x=0.01)
+
+
+def _draw_plane(panel: Axes, places: Float[Array, "snapshot item axis"], reach: float) -> None:
+    """A path per item, from a small dot to its name."""
+    for item, name in enumerate(ITEMS):
+        x, y = places[:, item].T
+        panel.plot(x, y, color=_PAIRS[item // 2], linestyle="-" if item % 2 == 0 else (0, (4, 1.5)), linewidth=1.6)
+        panel.plot(x[0], y[0], ".", color=_PAIRS[item // 2], markersize=4)
+        panel.plot(x[-1], y[-1], "o" if item % 2 == 0 else "s", color=_PAIRS[item // 2], markersize=6)
+        panel.annotate(name, (x[-1], y[-1]), xytext=(5, 4), textcoords="offset points", fontsize="small")
+    panel.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], xlabel="MDS 1", ylabel="MDS 2")
+    panel.set_aspect("equal")

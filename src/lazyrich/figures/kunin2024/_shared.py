@@ -1,0 +1,86 @@
+"""What several figures of Kunin et al. 2024 share: settings of the single neuron, ReLU students, and the plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.inits import single_neuron
+from lazyrich.networks import Network
+from lazyrich.plot import style
+from lazyrich.problem import Problem
+from lazyrich.tasks import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "DELTAS",
+    "LOW_RANK_START",
+    "SOURCES",
+    "START",
+    "TARGET",
+    "as_text",
+    "direction_gap",
+    "low_rank_task",
+    "mark_points",
+    "one_neuron",
+    "relu_student",
+    "set_plane",
+    "unit_vectors",
+]
+
+#: Figures 2, 3 and 4a: β*, β0 and the balances δ.
+TARGET, START = (0.0, 1.0), (-1.0, 0.0)
+DELTAS = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+#: Figure 4b: β0.
+LOW_RANK_START = (0.4, 0.05)
+SOURCES = ["theory", "flow"]
+
+
+def one_neuron(target: Iterable[float], start: Iterable[float], delta: float) -> Problem:
+    """β0 = aw with a > 0 and a² − ‖w‖² = δ, on white inputs."""
+    return Problem(Task.from_correlations([list(target)]), single_neuron(list(start), delta=delta))
+
+
+def low_rank_task() -> Task:
+    """One sample of two inputs: XᵀX = [[.25, .5], [.5, 1]], and the solution of least norm is (.44, .88)."""
+    return Task.from_data([[0.5, 1.0]], [[1.1]])
+
+
+def unit_vectors(rng: np.random.Generator, count: int, size: int) -> Float[Array, "count size"]:
+    """Uniform on the sphere."""
+    vectors = rng.normal(size=(count, size))
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def relu_student(w: Float[Array, "h in"], a: Float[Array, " h"], tau: float, delta: float) -> Network:
+    """A base of unit neurons, w × τ/α and a × τα with δ = τ²(α² − α⁻²): every neuron then has that δ."""
+    half = abs(delta) / (2 * tau**2)
+    alpha = np.sqrt(half + np.hypot(half, 1.0)) ** (1.0 if delta >= 0 else -1.0)
+    return Network([w * tau / alpha, tau * alpha * a[None, :]], "relu")
+
+
+def direction_gap(directions: Float[Array, "h in"], others: Float[Array, "h in"]) -> Float[Array, " h"]:
+    """Angles between two sets of unit vectors, in degrees."""
+    return np.degrees(np.arccos(np.clip(np.sum(directions * others, axis=-1), -1.0, 1.0)))
+
+
+def as_text(value: float) -> str:
+    """A number with a true minus sign."""
+    return f"{value:g}".replace("-", "−")
+
+
+def set_plane(panel: Axes, xlabel: str = "β₁", ylabel: str = "β₂") -> None:
+    """Axes of a plane: both directions in the same scale."""
+    panel.set_aspect("equal", adjustable="box")
+    panel.set(xlabel=xlabel, ylabel=ylabel)
+
+
+def mark_points(panel: Axes, points: Any, **look: Any) -> None:
+    """Markers over all curves."""
+    x, y = np.atleast_2d(np.asarray(points)).T
+    panel.plot(x, y, **(style.MARK | {"zorder": 6} | look))
