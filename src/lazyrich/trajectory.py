@@ -148,7 +148,7 @@ class Trajectory:
         """Whether a quantity is there already, and asking for it costs nothing."""
         return name in self._parts and not callable(self._parts[name])
 
-    def to_xarray(self, *observables: str) -> xarray.Dataset:
+    def to_xarray(self, *observables: Any) -> xarray.Dataset:
         """Times, loss, function and (for two layers) the Gram matrix, and the observables asked for by name.
 
         Dimensions are named, and each variable has a long name and a unit.

@@ -103,3 +103,33 @@ def test_a_reversal_after_learning_keeps_what_cannot_grow(stop):
     assert traj.certificate().exact, str(traj.certificate())
     resumed, direct = traj.solution.restarted(20.0).gram(np.array([0.0])), traj.solution.gram(np.array([20.0]))
     assert np.linalg.norm(resumed - direct) <= 1e-13 * np.linalg.norm(direct)
+
+
+def test_a_mode_that_is_not_there_stays_away_under_weight_decay():
+    """1/0·0 after the exponential had faded: nan from t = 400 on."""
+    W = np.diag([0.1, 0.0])
+    problem = lr.Problem(lr.Task.from_correlations(np.diag([2.0, 1.0])), lr.Network([W, W]), weight_decay=0.1)
+    loss = lr.solve(problem, [100.0, 200.0, 400.0, 1e3, 1e9]).loss
+    assert np.allclose(loss, loss[0], rtol=1e-12)
+
+
+def test_rounding_left_by_a_reversal_is_no_mode():
+    """A one-unit network learned a map of rank 2: what an earlier task had left at 1e-17 grew."""
+    task = lr.Task.from_correlations(2 * np.random.default_rng(3).normal(size=(4, 3)))
+    start = lr.inits.zero_balanced(3, sizes=(3, 1, 4), scale=0.1)
+    run = lr.continual([task, lr.tasks.reversal(task), task], start, [0.0, 30.0])
+    end = run.trajectories[2]
+    assert np.linalg.matrix_rank(end.function[-1], tol=1e-9) <= 1
+    assert np.abs(end.function[-1] - run.network().function).max() < 1e-9
+
+
+def test_weights_without_a_square_do_not_grow_into_nan():
+    network = lr.Network([1e-160 * np.eye(3, 2), 1e-160 * np.eye(2, 3)])
+    problem = lr.Problem(lr.Task.from_correlations([[1.0, 0.2], [0.0, 0.5]]), network)
+    assert np.isfinite(lr.solve(problem, [0.0, 100.0, 1e4], method="riccati").gram).all()
+
+
+def test_a_learned_network_has_an_exact_certificate():
+    task = lr.tasks.semantic_hierarchy()
+    traj = lr.solve(lr.Problem(task, lr.inits.prior_knowledge(0, task, hidden=9)), [0.0, 10.0])
+    assert traj.certificate().exact, str(traj.certificate())

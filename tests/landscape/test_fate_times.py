@@ -1,0 +1,39 @@
+"""Half times of `fate` where its grid was too coarse, ended too soon, or there is nothing left to learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lazyrich as lr
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4, 6])
+def test_half_times_of_aligned_modes_are_exact(depth):
+    task = lr.Task.from_correlations(np.diag([4.0, 2.0, 1.0]))
+    network = lr.inits.aligned(0, task, hidden=(5,) * (depth - 1), strengths=[1e-3] * 3)
+    problem = lr.Problem(task, network)
+    assert lr.fate(problem).half_times == pytest.approx(lr.landscape.plateau_times(problem).times, rel=1e-11)
+
+
+def test_a_weak_mode_beside_a_strong_one_has_its_time():
+    task = lr.Task.from_correlations(np.diag([1000.0, 0.5]))
+    fate = lr.fate(lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-3)))
+    assert fate.half_times[1] == pytest.approx(np.log(1 + 0.5 / 1e-3), rel=1e-10)  # (1/2s) ln(1 + s/a0)
+
+
+def test_what_is_learned_already_has_no_half_time():
+    task = lr.Task.from_correlations(np.diag([4.0, 2.0]))
+    learned = lr.Problem(task, lr.inits.prior_knowledge(0, task, hidden=5))
+    assert np.isnan(lr.landscape.plateau_times(learned).times).all()
+    assert np.isnan(lr.fate(learned).half_times).all()
+    partly = lr.Problem(task, lr.inits.aligned(0, task, hidden=(5, 5), strengths=[1.0, 2.0]))
+    assert np.isfinite(lr.landscape.plateau_times(partly).times).tolist() == [True, False]
+
+
+def test_no_time_lies_in_the_limit():
+    """A start that falls into the saddle: the kernel goes on after the function rests."""
+    stuck = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[-0.01]], [[0.01]]]))
+    regime = lr.fate(stuck).regime
+    assert regime.kernel_half_time < 10
+    assert all(phase.end < 1e6 for phase in regime.phases)
