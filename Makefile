@@ -31,7 +31,7 @@ export SMOKE PROBE_VERSION PROBE_BESIDE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow lint wheel clean
+.PHONY: help demo test test-slow lint wheel gallery clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do \
@@ -68,8 +68,12 @@ wheel: $(VENV)/.wheel ## build the wheel and try it, without extras, on every Py
 		rm -rf "$$tmp/$$version"; \
 	done
 
+gallery: $(VENV)/.test ## every figure of the papers with its published settings, and docs/gallery from them
+	@$(BIN)/lazyrich figure all --out build/figures
+	@$(BIN)/python -m lazyrich.figures.gallery build/figures docs/gallery
+
 clean: ## remove all that make and the tests have made, .venv included
-	rm -rf $(VENV) build dist lazyrich-out lazyrich-demo.png lazyrich-predict.png
+	rm -rf $(VENV) build dist figures lazyrich-out lazyrich-demo.png lazyrich-predict.png
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -66,6 +66,7 @@ def _draw(known: Entry, settings: dict[str, Any], folder: Path, arguments: argpa
 
     start = time.perf_counter()
     data = known.compute(settings, quick=arguments.quick)
+    data.attrs["seconds"] = time.perf_counter() - start
     path = folder / f"{known.name.replace('/', '-')}.{arguments.format}"
     style.save(known.draw(data), path)
     encoded = data.to_netcdf(engine="scipy")
