@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lazyrich._check import InvalidInput
 from lazyrich._files import write_atomically
 from lazyrich.figures.catalogue import Entry, entry, names
 from lazyrich.plot import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["write"]
 
@@ -39,9 +43,7 @@ def write(source: Path, target: Path) -> Path:
         with xarray.open_dataset(path, engine="scipy") as data:
             data.load()
         picture = f"{name.replace('/', '-')}.png"
-        with style.styled():
-            figure = known.draw(data)
-            write_atomically(target / picture, lambda stream, f=figure: f.savefig(stream, format="png", dpi=_DPI))
+        _save(known.draw(data), target / picture)
         numbers, seconds = known.numbers(data), float(data.attrs["seconds"])
         total += seconds
         sections.setdefault(name.split("/")[0], []).append(_section(known, picture, numbers, seconds))
@@ -53,12 +55,17 @@ def write(source: Path, target: Path) -> Path:
     return page
 
 
+def _save(figure: Figure, path: Path) -> None:
+    with style.styled():
+        write_atomically(path, lambda stream: figure.savefig(stream, format="png", dpi=_DPI))
+
+
 def _section(known: Entry, picture: str, numbers: dict[str, float], seconds: float) -> str:
     checks = [f"- {check}: {numbers[key]:.2g}" for key, check in known.checks.items()]
     calls = ", ".join(f"`{call}`" for call in known.calls)
+    command = f"`lazyrich figure {known.name}` ({seconds:.0f} s); built on {calls}."
     return "\n".join(
-        [f"### {known.title}", "", f"![{known.title}]({picture})", "", known.about, ""]
-        + [f"`lazyrich figure {known.name}` ({seconds:.0f} s); built on {calls}.", "", *checks, ""]
+        [f"### {known.title}", "", f"![{known.title}]({picture})", "", known.about, "", command, "", *checks, ""]
     )
 
 
