@@ -27,7 +27,7 @@ __all__ = ["ABOUT", "CALLS", "CHECKS", "QUICK", "TITLE", "compute", "draw"]
 TITLE = "Decoupling of five modes, for three targets and three start scales"
 ABOUT = (
     "A 5-5-5 network starts at W1 = AṼᵀ, W2 = ŨAᵀ with Gaussian A, as in Fig. 4; the targets are dense (two pairs of "
-    "close modes), diag(5, 4, 3, 2, 1) and 5I, the scales of A 0.001, 0.1 and 2. "
+    "close modes), diag(5, 4, 3, 2, 1) and 5I, the scales of A 0.001, 0.1 and 2 (settings of our own). "
     "Exact AᵀA (dotted) lies over gradient descent, its diagonal blue and its ten couplings orange. "
     "The last row is the fraction of AᵀA off its diagonal: unequal modes decouple early, equal ones while they are "
     "learned."
