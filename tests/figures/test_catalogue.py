@@ -70,3 +70,18 @@ class TestCommand:
         assert main(["figure", *arguments]) == 2
         said = capsys.readouterr().err
         assert sentence in said and said.count("\n") == 1
+
+
+def test_gallery_is_drawn_from_the_data_alone(tmp_path, monkeypatch, capsys):
+    from lazyrich.figures import gallery
+
+    monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/3"])
+    with pytest.raises(lr.InvalidInput, match=r"kunin2024-3\.nc is missing: lazyrich figure all --out"):
+        gallery.write(tmp_path, tmp_path)
+    assert main(["figure", "kunin2024/3", "--quick", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    (tmp_path / "kunin2024-3.png").unlink()
+    page = gallery.write(tmp_path, tmp_path).read_text(encoding="utf-8")
+    known = entry("kunin2024/3")
+    assert known.about in page and "lazyrich figure kunin2024/3" in page and "(kunin2024-3.png)" in page
+    assert (tmp_path / "kunin2024-3.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
