@@ -177,6 +177,23 @@ def test_what_stops_a_flow_is_said():
     assert list(partial.times) == [0.0, 1.0] and partial.status.startswith("stopped")
 
 
+def test_contradicting_measurements_end_at_the_least_loss():
+    """⟨I, W⟩ = 1 and = 2: W = 0.75 I is best, with loss ¼; and with ±1 nothing is better than W = 0."""
+    start = small_start((2, 2), depth=2, epsilon=1e-3)
+    run = factorise(sensing([np.eye(2)] * 2, [1.0, 2.0]), start)
+    assert run.status == "converged to loss 0.25, the least there is: the measurements contradict each other"
+    assert abs(run.loss[-1] - 0.25) <= 1e-10 * 2.5 and np.abs(run.W[-1] - 0.75 * np.eye(2)).max() <= 1e-5
+    nothing = factorise(sensing([np.eye(2)] * 2, [1.0, -1.0]), start)
+    assert nothing.status.startswith("converged to loss 1, the least there is")
+    for seed in range(20):
+        rng = np.random.default_rng((9, seed))
+        A, y = rng.normal(size=(9, 2, 3)) * 10 ** rng.uniform(-3, 3, size=(9, 1, 1)), rng.normal(size=9)
+        rows = A.reshape(9, 6)
+        U = np.linalg.svd(rows)[0]
+        assert sensing(A, y).least_loss == pytest.approx(np.sum((U[:, 6:].T @ y) ** 2) / 2, rel=1e-10)
+        assert sensing(A[:6], y[:6]).least_loss <= 1e-20 * np.sum(y**2)
+
+
 # What is read off a run
 
 
@@ -208,6 +225,7 @@ def test_norms_and_ranks_of_degenerate_matrices():
     assert schatten(s, 0.5)[:2].tolist() == [0, 3]
     assert np.allclose(schatten(s, 0.5)[2:] / [1e-200, 1e200], 4, rtol=1e-13)
     assert schatten(s, 2.0)[3] == pytest.approx(np.sqrt(2) * 1e200, rel=1e-14)
+    assert schatten([1.0, 2.0], 1) == 3 and schatten([[3.0, 4.0]], 2).tolist() == [5.0]
 
 
 def test_test_error_without_truth_or_hidden_entries():
@@ -241,6 +259,15 @@ def test_rank_growth_against_the_exact_times():
     exact = np.log(s / epsilon - 1) / 2 / s
     errors = [np.abs(rank_growth(factorise(completion(np.diag(s)), start, t)).half - exact).max() for t in dense]
     assert errors[2] < errors[0] / 8  # second order would be 16
+
+
+@pytest.mark.filterwarnings("error")
+def test_rank_growth_of_a_run_that_starts_at_its_end():
+    problem = completion(np.diag([2.0, 1.0]))
+    growth = rank_growth(factorise(problem, lr.Network([np.diag([2.0, 1.0])])))
+    assert not np.any(growth[:3]) and np.isnan(growth.plateau).all()
+    half_done = factorise(problem, lr.Network([np.diag([2.0, 0.01])]))  # a rise after one that took no time
+    assert rank_growth(half_done).half[0] == 0 and np.isfinite(rank_growth(half_done).plateau[1])
 
 
 # Where it ends: commuting measurements
@@ -423,6 +450,28 @@ def test_least_nuclear_norm_of_diagonal_measurements_is_a_linear_programme():
         assert least_nuclear_norm(problem).norm == pytest.approx(programme.fun, rel=1e-6)
 
 
+def test_least_nuclear_norm_at_any_scale_of_the_measurements():
+    """tr W = 1 and w_11 − w_22 = ½, however each is scaled: the norm is 1/s."""
+    for s in (1e-160, 1e-30, 1e-8, 1.0, 1e8, 1e30, 1e160):
+        least = least_nuclear_norm(sensing([s * np.eye(2), s * np.diag([1.0, -1.0])], [1.0, 0.5]))
+        assert least.norm * s == pytest.approx(1, rel=1e-7) and abs(least.gap) <= 1e-7 and least.status == "converged"
+        assert np.allclose(least.W * s, np.diag([0.75, 0.25]), atol=1e-7) and least.misfit <= 1e-10
+    mixed = least_nuclear_norm(sensing([1e20 * np.eye(2), 1e-20 * np.diag([1.0, -1.0])], [1e20, 0.5e-20]))
+    assert np.allclose(mixed.W, np.diag([0.75, 0.25]), atol=1e-7)
+    blind = least_nuclear_norm(sensing([np.eye(2), np.zeros((2, 2))], [1.0, 0.0]))
+    assert blind.norm == pytest.approx(1, rel=1e-7)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_inaccurate_least_nuclear_norm_says_so(monkeypatch):
+    import cvxpy
+
+    solve = cvxpy.Problem.solve
+    monkeypatch.setattr(cvxpy.Problem, "solve", lambda self, **options: solve(self, **options, max_iter=4))
+    least = least_nuclear_norm(li_luo_lyu(2.0))
+    assert least.status.endswith(": gap and misfit tell how far") and max(least.gap, least.misfit) > 1e-6
+
+
 # Comparison and tables
 
 
@@ -494,7 +543,9 @@ def test_small_start_has_the_asked_for_size_and_is_balanced():
         ),
         (lambda: completion([[1.0, 2.0]], [[0, 2]]), "observed must hold 1 (or True) and 0 (or False) alone"),
         (lambda: completion([[1.0, 2.0]], [[0], [1]]), "observed must have shape 1 × 2, and it has 2 × 1"),
-        (lambda: completion([[1.0, 2.0]], [[0, 0]]), "observed entries must not all be zero"),
+        (lambda: completion([[1.0, 2.0]], [[0, 0]]), "at least one entry must be observed, and none is"),
+        (lambda: completion([[np.nan, np.nan]]), "at least one entry must be observed, and none is"),
+        (lambda: completion([[1.0, 0.0]], [[0, 1]]), "observed entries must not all be zero"),
         (lambda: completion([[np.inf, 2.0]]), "matrix must be finite"),
         (lambda: completion([1.0, np.nan]), "matrix must be a matrix, and it has shape (2,)"),
         (lambda: completion([["a"]]), "matrix must hold real numbers"),
@@ -503,12 +554,18 @@ def test_small_start_has_the_asked_for_size_and_is_balanced():
         (lambda: sensing([np.eye(2)]), "values are missing, and so is the truth"),
         (lambda: sensing([np.eye(2)], truth=np.eye(3)), "truth must have shape 2 × 2, and it has 3 × 3"),
         (lambda: sensing([np.eye(2)], [0.0]), "values must not all be zero"),
+        (lambda: sensing([np.zeros((2, 2))], [1.0]), "matrices must not all be zero: they would measure nothing"),
+        (
+            lambda: least_nuclear_norm(sensing([np.eye(2), np.zeros((2, 2))], [1.0, 1.0])),
+            "values must be zero where the matrix is: no solution agrees",
+        ),
         (lambda: li_luo_lyu(1.0), "R must be above 1, where least rank and least nuclear norm differ, and it is 1"),
         (
             lambda: random_completion(0, 3, [1.0], observed=2),
             "shape must be (d_out, d_in), rows and columns, and it is 3",
         ),
         (lambda: random_completion(0, (2, 3), [1.0] * 3, observed=2), "singular_values must be at most 2"),
+        (lambda: random_completion(0, (2, 3), [1.0, -2.0], observed=2), "must not be negative, and the least is -2"),
         (lambda: random_completion(0, (2, 3), [1.0], observed=7), "observed must be at most the 6 entries"),
         (lambda: small_start((2, 0), depth=2, epsilon=0.1), "shape must be at least 1, and it is 0"),
         (lambda: small_start((2, 2), depth=0, epsilon=0.1), "depth must be at least 1, and it is 0"),
@@ -525,6 +582,8 @@ def test_small_start_has_the_asked_for_size_and_is_balanced():
         (lambda: compare_depths(razin_cohen(), epsilons=["a"]), "epsilons must hold real numbers"),
         (lambda: least_nuclear_norm(sensing([np.eye(2)] * 2, [1.0, 2.0])), "have no solution that agrees with all"),
         (lambda: schatten(np.ones((1, 2)), 0), "p must be above 0, and it is 0"),
+        (lambda: schatten([1.0, -2.0], 0.5), "singular_values must not be negative, and the least is -2"),
+        (lambda: schatten([], 1.0), "singular_values is empty"),
     ],
 )
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import time
+from contextlib import contextmanager
 from functools import reduce
 
 import numpy as np
@@ -218,6 +220,45 @@ def test_flow_of_a_deep_start(rng, hidden_layers, delta):
         truth = integrate.function(weights, task.sigma_yx, task.sigma_xx, TIMES)
         ours = function_space_flow(task, beta, delta, TIMES, model="deep", hidden_layers=hidden_layers)
         assert np.abs(ours - truth).max() <= 1e-10 * np.abs(truth).max()
+
+
+def test_flow_where_it_is_stiff():
+    """One rate is |δ|‖x‖², others are far slower: to t = 100 explicit steps took minutes. Ends by the closed form."""
+    task, beta0 = lr.Task.from_data([[0.5, 1.0]], [[1.1]]), np.array([0.4, 0.05])
+    for delta in (-1e4, 1e4, 1e6):
+        w, a = (W.ravel() for W in lr.inits.single_neuron(beta0, delta=delta).weights)
+        v = np.array([2.0, -1.0]) / np.sqrt(5)
+        gamma = delta + (v @ w) ** 2 if delta > 0 else a[0] ** 2 - ((np.array([1.0, 2.0]) @ w) / np.sqrt(5)) ** 2
+        s = 1.1 / np.sqrt(1.25)
+        a_end = (
+            np.sqrt(gamma / 2 + np.hypot(gamma / 2, s))
+            if gamma > 0
+            else s / np.sqrt(np.hypot(gamma / 2, s) - gamma / 2)
+        )
+        truth = s * np.array([1.0, 2.0]) / np.sqrt(5) + a_end * (v @ w) * v
+        started = time.perf_counter()
+        ours = function_space_flow(task, beta0, delta, [100.0])[0, 0]
+        assert time.perf_counter() - started < 20  # 0.2 s, and 181 s once
+        assert relative(ours, truth) <= 1e-10
+    for delta in (-300.0, 300.0, 1e4):
+        white = lr.Task.from_correlations([[0.3, -1.0, 0.5]])
+        network = lr.inits.single_neuron(0.3 * white.target[0] + [0.1, 0.0, 0.1], delta=delta)
+        times = [0.001, 0.1, 2.0, 50.0]
+        exact = lr.solve(lr.Problem(white, network), times).function
+        assert np.abs(function_space_flow(white, network.function[0], delta, times) - exact).max() <= 1e-11
+
+
+def test_a_long_flow_shows_its_progress(monkeypatch):
+    moved = []
+
+    @contextmanager
+    def bar(total, label):
+        assert (total, label) == (5.0, "function_space_flow")
+        yield moved.append
+
+    monkeypatch.setattr("lazyrich.bias.function_space.progress", bar)
+    function_space_flow(lr.Task.from_correlations([[1.0, 2.0]]), [0.1, 0.3], 1.0, [0.0, 2.0, 5.0])
+    assert len(moved) > 10 and min(moved) > 0 and sum(moved) >= 5 - 1e-12
 
 
 def test_flow_from_nothing(rng):

@@ -43,6 +43,24 @@ def test_a_check_needs_a_number_that_keeps_its_bound():
     assert Check("x", at_least=1.0).holds(1.0) and not Check("x", at_least=1.0).holds(np.nan)
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("kunin2024/3", {"horizon": float("nan")}),
+        ("kunin2024/3", {"rate": "x"}),
+        ("domine2025/ratio", {"strengths": (5.0,)}),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(name, settings):
+    with pytest.raises(lr.InvalidInput, match=f"^{name} cannot be computed with {next(iter(settings))}="):
+        entry(name).compute(settings, quick=True)
+
+
+def test_data_know_their_settings():
+    data = entry("kunin2024/3").compute({"deltas": (0.0,), "horizon": 1.0}, quick=True)
+    assert data.attrs["settings"] == "deltas=(0.0,), horizon=1.0, rate=0.01" and data.attrs["published"] == 0
+
+
 class TestCommand:
     def test_lists_all(self, capsys):
         assert main(["figure", "--list"]) == 0
@@ -54,11 +72,21 @@ class TestCommand:
         assert {file.name for file in (tmp_path / "new").iterdir()} == {"kunin2024-3.svg", "kunin2024-3.nc"}
         assert "holds" in capsys.readouterr().out
 
+    def test_a_number_out_of_bounds_is_told_to_programs(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr(Check, "holds", lambda self, value: False)
+        assert main(["figure", "kunin2024/3", "--quick", "--out", str(tmp_path)]) == 1
+        assert "FAILS" in capsys.readouterr().out
+
+    def test_lists_the_settings_of_a_figure(self, capsys):
+        assert main(["figure", "kunin2024/3", "--list"]) == 0
+        assert "rate=0.001" in capsys.readouterr().out
+
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["kunin2024/33"], "did you mean 'kunin2024/3'"),
-            (["kunin2024/3", "--set", "rat=1"], "did you mean 'rate'"),
+            (["kunin2024/33"], "did you mean kunin2024/3"),
+            (["kunin"], "NAME must be a figure, a paper or all, and it is 'kunin'"),
+            (["kunin2024/3", "--set", "rat=1"], "a setting of kunin2024/3 must be one of"),
             (["kunin2024/3", "--set", "rate=x"], "rate must be like 0.001, and it is 'x'"),
             (["kunin2024/3", "--set", "rate"], "--set must be NAME=VALUE"),
             (["kunin2024/3", "--out", "/dev/null/x"], "--out must be a folder that can be written to"),
@@ -78,7 +106,7 @@ def test_gallery_is_drawn_from_the_data_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/3"])
     with pytest.raises(lr.InvalidInput, match=r"kunin2024-3\.nc is missing: lazyrich figure all --out"):
         gallery.write(tmp_path, tmp_path)
-    assert main(["figure", "kunin2024/3", "--quick", "--out", str(tmp_path)]) == 0
+    assert main(["figure", "kunin2024/3", "--out", str(tmp_path)]) == 0
     capsys.readouterr()
     (tmp_path / "kunin2024-3.png").unlink()
     page = gallery.write(tmp_path, tmp_path).read_text(encoding="utf-8")

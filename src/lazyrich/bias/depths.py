@@ -44,7 +44,8 @@ def rank_growth(run: Factorisation, *, cutoff: float = 0.01) -> RankGrowth:
 
     Counted are those that end above `cutoff` times the largest. The plateau before value r is
     begun_r − done_{r−1}, divided by the time from the start of the first to the end of the last of these two rises (the
-    zeroth is done at t = 0): near 1 where they come one at a time, below 0 where they overlap, −1 where they are one.
+    zeroth is done at t = 0): near 1 where they come one at a time, below 0 where they overlap, −1 where they are one,
+    nan where both are there from the start.
     Times are interpolated between records.
 
     >>> from lazyrich.bias.depths import rank_growth
@@ -64,7 +65,8 @@ def rank_growth(run: Factorisation, *, cutoff: float = 0.01) -> RankGrowth:
     )
     before = np.concatenate([[[0.0], [0.0]], [begun[:-1], done[:-1]]], axis=1)
     span = np.maximum(done, before[1]) - np.minimum(begun, before[0])
-    return RankGrowth(begun, half, done, (begun - before[1]) / span)
+    pause = begun - before[1]
+    return RankGrowth(begun, half, done, np.divide(pause, span, out=np.full(len(span), np.nan), where=span > 0))
 
 
 def _first_passage(times: Float[Array, " T"], s: Float[Array, " T"], level: Any) -> float:
@@ -132,7 +134,8 @@ def compare_depths(
     as_measurements(measurements)
     depths = tuple(_check.count("depths", L) for L in np.atleast_1d(depths))
     epsilons = np.atleast_1d(_check.as_array("epsilons", epsilons)).tolist()
-    ends = [(least_nuclear_norm(measurements).W, "least nuclear norm", "converged")]
+    least = least_nuclear_norm(measurements)
+    ends = [(least.W, "least nuclear norm", least.status)]
     if measurements.truth is not None:
         ends.append((measurements.truth, "truth", "converged"))
     flows = []

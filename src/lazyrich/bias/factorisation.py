@@ -101,17 +101,19 @@ class Factorisation:
         return "\n".join([*rows, self.status])
 
 
-def schatten(singular_values: Float[Array, "*batch m"], p: float) -> Any:
-    """(Σσ^p)^{1/p}, p > 0: the nuclear norm at p = 1, Frobenius' at p = 2.
+def schatten(singular_values: Any, p: float) -> Any:
+    """(Σσ^p)^{1/p} over the last axis, p > 0: the nuclear norm at p = 1, Frobenius' at p = 2.
 
     >>> import numpy as np
     >>> from lazyrich.bias.factorisation import schatten
     >>> schatten(np.array([[1.0, 4.0]]), 0.5)
     array([9.])
     """
-    p = _check.positive("p", p)
-    largest = singular_values.max(axis=-1, keepdims=True)
-    relative = singular_values / np.where(largest > 0, largest, 1.0)  # powers of what is huge would overflow
+    p, s = _check.positive("p", p), np.atleast_1d(_check.as_array("singular_values", singular_values))
+    if s.min() < 0:
+        raise InvalidInput(f"singular_values must not be negative, and the least is {s.min():g}.")
+    largest = s.max(axis=-1, keepdims=True)
+    relative = s / np.where(largest > 0, largest, 1.0)  # powers of what is huge would overflow
     return largest[..., 0] * (relative**p).sum(axis=-1) ** (1 / p)
 
 
@@ -131,9 +133,10 @@ def factorise(
 ) -> Factorisation:
     """Gradient flow of the layers on the measurements, integrated in double precision.
 
-    It is recorded at the given times. Without times it runs until the loss is below `tolerance` times that of W = 0,
-    and is recorded at those steps of the integrator where W or t has moved noticeably, so that every rise of a
-    singular value is resolved. After about `max_steps` it ends where it is, and `status` says so.
+    It is recorded at the given times. Without times it runs until the loss is below `tolerance` times that of W = 0 (or
+    as near to the least loss there is, if measurements contradict each other), and is recorded at those steps of the
+    integrator where W or t has moved noticeably, so that every rise of a singular value is resolved. After about
+    `max_steps` it ends where it is, and `status` says so.
 
     >>> from lazyrich.bias.factorisation import factorise, small_start
     >>> from lazyrich.bias.measurements import li_luo_lyu
@@ -156,7 +159,9 @@ def factorise(
     if not 1e-14 <= rtol < 1:
         raise InvalidInput(f"rtol must lie between 1e-14 and 1, and it is {rtol:g}.")
     max_steps = _check.count("max_steps", max_steps)
-    enough = 0.0 if stops is not None else tolerance * float(measurements.loss(np.zeros(measurements.shape)))
+    enough = 0.0
+    if stops is None:
+        enough = measurements.least_loss + tolerance * float(measurements.loss(np.zeros(measurements.shape)))
     flow = _Flow(measurements, network.weights, enough, rtol, max_steps)
     records = list(_until_converged(flow) if stops is None else _at(stops, flow))
     reached, W = np.array([t for t, _ in records]), np.array([W for _, W in records])
@@ -192,7 +197,7 @@ def _until_converged(flow: _Flow) -> Iterator[_Record]:
     if t < flow.now:
         yield flow.now, _product(flow.layers)
     if flow.loss < flow.enough:
-        flow.status = "converged"
+        flow.status = flow.converged
     elif flow.now >= _NEVER:
         flow.status = f"stands still at loss {flow.loss:.3g}: a start that is not zero would do"
 
@@ -211,6 +216,14 @@ class _Flow:
     @property
     def loss(self) -> float:
         return float(self._measurements.loss(_product(self.layers)))
+
+    @property
+    def converged(self) -> str:
+        """The status of a flow that has come to its end."""
+        least = self._measurements.least_loss
+        if 2 * least < self.enough:  # rounding
+            return "converged"
+        return f"converged to loss {least:.3g}, the least there is: the measurements contradict each other"
 
     def advance(self, stop: float) -> list[_Record]:
         """Some steps, at most as far as `stop` or until the loss is low enough; none where the flow cannot go on."""

@@ -18,6 +18,7 @@ one, and M = g^L I + L x g^{L−1} β̂β̂ᵀ with x = ‖a‖² and g = x − 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.exact.letter import kunin2024
 from lazyrich.inits.balanced import layer_strengths
@@ -43,7 +45,7 @@ __all__ = [
 ]
 
 _MODELS = ("single neuron", "isotropic", "deep")
-_RTOL, _ATOL = 1e-12, 1e-15
+_RTOL, _ATOL = 1e-13, 1e-15  # of LSODA, which turns implicit where M is large and the flow stiff
 _THROUGH_ZERO = 1e-6  # how near to zero, relative, β passes where it passes through: the integrator misses it by less
 
 
@@ -204,25 +206,37 @@ def function_space_flow(
         W = state.reshape(W0.shape)
         return float(np.sum((W @ task.sigma_xx / 2 - task.sigma_yx) * W))
 
+    reached = 0.0
+
+    def velocity(t: float, state: Array) -> Array:
+        nonlocal reached
+        if t > reached:
+            move_on(t - reached)
+            reached = t
+        return move(state.reshape(W0.shape)).ravel()
+
     sizes = [float(np.abs(W).max()) for W in (W0, task.target) if W.any()]
     fragile = model == "single neuron" and delta < 0
     state, now, states = W0.ravel(), 0.0, []
-    for t in checked:  # each time is the end of a run: interpolation is less accurate than the steps
-        if t > now:
-            run = solve_ivp(
-                lambda _, state: move(state.reshape(W0.shape)).ravel(), (now, t), state, "DOP853", t_eval=[t],
-                rtol=_RTOL, atol=_ATOL * min(sizes, default=1.0), events=rise if fragile else None,
-            )  # fmt: skip
-            if not run.success:
-                raise RuntimeError(f"the integration stopped before t = {t:g}: {run.message}")
-            for when, where in zip(run.t_events[0], run.y_events[0], strict=True) if fragile else ():
-                if np.linalg.norm(where) <= _THROUGH_ZERO * min(sizes):
-                    raise InvalidInput(
-                        f"beta passes through zero at t = {when:.6g}, where it does not tell the direction of w:"
-                        " lr.flow follows the weights through it, and an earlier end would do."
-                    )
-            state, now = run.y[:, -1], float(t)
-        states.append(state.reshape(W0.shape))
+    with progress(float(checked[-1]), "function_space_flow") as move_on:
+        for t in checked:  # each time is the end of a run: interpolation is less accurate than the steps
+            if t > now:
+                with warnings.catch_warnings():  # what stops it shows in its message
+                    warnings.simplefilter("ignore")
+                    run = solve_ivp(
+                        velocity, (now, t), state, "LSODA", t_eval=[t],
+                        rtol=_RTOL, atol=_ATOL * min(sizes, default=1.0), events=rise if fragile else None,
+                    )  # fmt: skip
+                if not run.success:
+                    raise RuntimeError(f"the integration stopped before t = {t:g}: {run.message}")
+                for when, where in zip(run.t_events[0], run.y_events[0], strict=True) if fragile else ():
+                    if np.linalg.norm(where) <= _THROUGH_ZERO * min(sizes):
+                        raise InvalidInput(
+                            f"beta passes through zero at t = {when:.6g}, where it does not tell the direction of w:"
+                            " lr.flow follows the weights through it, and an earlier end would do."
+                        )
+                state, now = run.y[:, -1], float(t)
+            states.append(state.reshape(W0.shape))
     return np.stack(states)
 
 

@@ -5,17 +5,22 @@ cannot be met, least squares takes the place of Xβ = y: nothing else changes.) 
 
     β(∞) = argmin Ψ(β) − cᵀβ  over the solutions,     c = ∇Ψ(β0),     Ψ from `potentials`
 
-if the flow interpolates at all, and does not fall into a saddle. Theorem 1 asks for β(t) ≠ 0 at all times. One neuron
-with δ < 0 may pass through zero, once, and then c = −∇Ψ(β0): the flow moves w within the span of the inputs only, so
-Nᵀw stays, and ∇Ψ_δ = √2 sgn(a) w changes its sign with a. The sign of a itself does not matter: −a and −w give the same
-β at all times.
+if the flow interpolates at all, and does not fall into the saddle β = 0, which is refused. Theorem 1 asks for β(t) ≠ 0
+at all times. One neuron with δ < 0 may pass through zero, once, and then c = −∇Ψ(β0): the flow moves w within the span
+of the inputs only, so Nᵀw stays, and ∇Ψ_δ = √2 sgn(a) w changes its sign with a. The sign of a itself does not matter:
+−a and −w give the same β at all times.
 
-Ψ is a function of ‖β‖² = ‖β*‖² + ‖z‖², so z has the direction of Nᵀc whatever the number of free directions, and the
-closed form that the paper gives for one of them holds for all (`closed_form`).
+What moves is then a neuron of its own, a and the part m of w in the span, with γ = a² − ‖m‖² = δ + ‖Nᵀw‖² for δ: γ
+decides on passing through zero and on the saddle.
+
+Ψ is a function of ‖β‖² = ‖β*‖² + ‖z‖², so z has the direction of Nᵀc whatever the number of free directions: the convex
+problem is one in ‖z‖ alone, and the closed form that the paper gives for one free direction holds for all. For L hidden
+layers, with x = ‖a‖² in the end and y = x − ‖Nᵀc‖², it is y(y + ‖Nᵀc‖² − δ)^L = ‖β*‖², the equation of Lemma 13 again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,9 +29,18 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neuron_potential
+from lazyrich.bias.function_space import output_strength
+from lazyrich.bias.potentials import (
+    NEAR,
+    RadialPotential,
+    deep_potential,
+    final_sign,
+    refuse_the_saddle,
+    single_neuron_potential,
+)
 from lazyrich.flow import flow
 from lazyrich.inits import single_neuron
+from lazyrich.inits.balanced import layer_strengths
 from lazyrich.problem import Problem, as_problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
@@ -46,9 +60,7 @@ __all__ = [
 
 _FITTED = 1e-10  # distance from the solutions, relative, at which a flow has arrived
 _DOUBLINGS = 40  # of the time a flow is given to arrive
-_SEPARATRIX = (
-    1e-6  # so near to the saddle, relative to the weights, errors of integration decide on which side it is left
-)
+_SOLVED = 1e-10  # KKT residual that a prediction must have
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +68,7 @@ class Interpolation:
     """A predicted solution, and how well it satisfies the conditions of a minimum."""
 
     beta: Float[Array, " in"]
-    kkt_residual: float  # larger of ‖Nᵀ(∇Ψ − c)‖/(‖∇Ψ‖ + ‖c‖) and the distance from the solutions, relative
+    kkt_residual: float  # error of β, relative, that Nᵀ(∇Ψ − c) and the distance from the solutions stand for
     objective: float  # Ψ(β) − cᵀβ, for rates that multiply to 1
     method: str
     iterations: int
@@ -76,28 +88,41 @@ class Comparison:
 
 
 class _Bias(NamedTuple):
-    """argmin Ψ(β) − cᵀβ over β = β* + Nz."""
+    """argmin Ψ(β) − cᵀβ over β = β* + Nz, whose closed form is z = `factor`·Nᵀc."""
 
     potential: RadialPotential
     pull: Float[Array, " in"]  # c
-    start: Float[Array, " in"]  # β0, or −β0 where β passes through zero
     target: Float[Array, " in"]  # β*
     N: Float[Array, "in free"]
+    factor: float
+    excess: Callable[[float, float], float]  # of ‖β − Nz‖ and ‖z‖: share of ‖β‖ by which ‖z‖ is too large
+    start: float  # ‖β0‖
     passes_zero: bool = False
 
+    @property
+    def end(self) -> Float[Array, " in"]:
+        return self.target + self.factor * (self.N @ (self.N.T @ self.pull))
+
+    @property
+    def size(self) -> float:
+        """What errors are relative to: ‖β‖ in the end, and where that is zero, at the start."""
+        return float(np.linalg.norm(self.end)) or self.start or 1.0
+
     def kkt_residual(self, beta: Float[Array, " in"]) -> float:
-        free, size = self.N.T @ self.pull, float(np.linalg.norm(self.pull))
-        if beta.any():
-            slope = self.potential.gradient(beta)
-            off, size = float(np.linalg.norm(self.N.T @ slope - free)), size + float(np.linalg.norm(slope))
-        else:  # a kink holds any pull up to its slope
-            off = max(float(np.linalg.norm(free)) - float(self.potential.profile(0.0).slope), 0.0)
-        return max(off / size if size else 0.0, self.misfit(beta))
+        z, free = self.N.T @ beta, self.N.T @ self.pull
+        size, pull = float(np.linalg.norm(beta)), float(np.linalg.norm(free))
+        if size == 0:  # a kink, which holds the pull or does not
+            return max(float(bool(self.factor * pull)), self.misfit(beta))
+        along = float(z @ free) / pull if pull else 0.0
+        across = np.linalg.norm(z - along * free / pull if pull else z) / size
+        within = float(np.linalg.norm(beta - self.N @ z))
+        excess = self.excess(within, max(along, 0.0)) if pull else 0.0
+        return max(float(np.hypot(across, excess)), self.misfit(beta))
 
     def misfit(self, beta: Float[Array, " in"]) -> float:
         """Distance from the solutions, relative."""
-        error, size = beta - self.target, max(np.linalg.norm(beta), np.linalg.norm(self.target))
-        return float(np.linalg.norm(error - self.N @ (self.N.T @ error)) / size) if size else 0.0
+        error = beta - self.target
+        return float(np.linalg.norm(error - self.N @ (self.N.T @ error))) / max(float(np.linalg.norm(beta)), self.size)
 
     def result(self, beta: Float[Array, " in"], method: str, iterations: int = 0) -> Interpolation:
         objective = self.potential.value(beta) - float(self.pull @ beta)
@@ -106,6 +131,8 @@ class _Bias(NamedTuple):
 
 def interpolating_solution(task: Task, beta0: Any, delta: float) -> Interpolation:
     """Where one hidden neuron with a w = `beta0` and a² − ‖w‖² = `delta` ends: a convex problem, solved by scipy.
+
+    It starts from the closed form, and a KKT residual above 1e-10 would be an error.
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
@@ -128,9 +155,9 @@ def deep_interpolating_solution(task: Task, beta0: Any, hidden_layers: int, delt
 
 
 def closed_form(task: Task, beta0: Any, delta: float) -> Interpolation:
-    """The end of one hidden neuron in closed form: β* + |a|NNᵀw, with k² = ‖Nᵀw0‖² and NNᵀw = ±NNᵀw0.
+    """The end of one hidden neuron in closed form: β* + |a|NNᵀw, with NNᵀw = ±NNᵀw0 and γ = δ + ‖Nᵀw0‖².
 
-        a² = (k² + δ)/2 + √(((k² + δ)/2)² + ‖β*‖²)
+        a² = γ/2 + √(γ²/4 + ‖β*‖²)
 
     from a²‖w‖² = ‖β‖², where the part of w in the span of the inputs is β*/a and the rest is kept from the start. This
     is the paper's "Exact solution when interpolating manifold is one-dimensional", for any number of free directions.
@@ -141,11 +168,7 @@ def closed_form(task: Task, beta0: Any, delta: float) -> Interpolation:
     array([0.943004, 0.628498])
     """
     bias = _single_neuron_bias(task, beta0, delta)
-    w = bias.N @ (bias.N.T @ bias.pull) / np.sqrt(2)  # what is kept of w, with the final sign of a
-    half, size = (float(w @ w) + delta) / 2, float(np.linalg.norm(bias.target))
-    root = np.hypot(half, size)
-    a_squared = half + root if half > 0 else (size * (size / (root - half)) if size else 0.0)
-    return bias.result(bias.target + np.sqrt(a_squared) * w, "closed form")
+    return bias.result(bias.end, "closed form")
 
 
 def upstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
@@ -155,7 +178,7 @@ def upstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
     >>> upstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([0.74, 0.73])
     """
-    target, N = _solutions(task)
+    target, _, N = _solutions(_one_output(task))
     beta0 = _start(task, beta0)
     return target + N @ (N.T @ beta0)
 
@@ -170,7 +193,7 @@ def downstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
     >>> downstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([1.76, 0.22])
     """
-    target, N = _solutions(task)
+    target, _, N = _solutions(_one_output(task))
     beta0 = _start(task, beta0)
     free = N @ (N.T @ beta0)
     sign, within = np.sign(task.sigma_yx[0] @ beta0), np.linalg.norm(beta0 - free)
@@ -182,45 +205,16 @@ def downstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
 def passes_through_zero(task: Task, beta0: Any, delta: float) -> bool:
     """Whether β of one hidden neuron goes through zero, where its output weight a changes sign.
 
-    Not for δ ≥ 0, since a² = δ + ‖w‖²; nor once the loss is below that of β = 0. Otherwise a and w are integrated
-    until it is.
+    Not for γ = δ + ‖Nᵀw0‖² ≥ 0, since a² = γ + ‖m‖²; nor once the loss is below that of β = 0. Otherwise a formula
+    tells for inputs that are white in their span, and an integration for others. A start that ends in the saddle β = 0,
+    or passes so near that rounding would decide, is refused.
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> [passes_through_zero(task, [-0.4, -0.05], delta) for delta in (-4.0, 0.0)]
     [True, False]
     """
-    task, delta = _one_output(task), _check.number("delta", delta)
-    beta0, b, sigma_xx = _start(task, beta0), task.sigma_yx[0], task.sigma_xx
-
-    def rise(beta: Array) -> float:
-        """loss(β) − loss(0)."""
-        return float((sigma_xx @ beta / 2 - b) @ beta)
-
-    if delta >= 0 or rise(beta0) <= 0 or not b.any():
-        return False
-    from scipy.integrate import LSODA
-
-    def velocity(_: float, state: Array) -> Array:
-        a, w = state[0], state[1:]
-        residual = b - sigma_xx @ (a * w)
-        return np.concatenate([[w @ residual], a * residual])
-
-    w0, a0 = (W.ravel() for W in single_neuron(beta0, delta=delta).weights)
-    drag, push = float(np.linalg.norm(sigma_xx, 2)) * abs(delta), float(np.linalg.norm(b))
-    slowest = 2 * push**2 / (drag + np.hypot(drag, 2 * push))  # rate at which the saddle a = wᵀΣxy = 0 is left
-    enough, near = 0.01 * float(b @ task.target[0]) / 2, np.inf
-    solver = LSODA(velocity, 0.0, np.append(a0, w0), 100 / slowest, rtol=1e-11, atol=1e-14 * float(a0[0]))
-    while solver.status == "running" and near > _SEPARATRIX:
-        solver.step()
-        a, w = float(solver.y[0]), solver.y[1:]
-        near = float(np.hypot(a, w @ b / push) / np.linalg.norm(w))
-        if rise(a * w) <= -enough:
-            return a < 0
-    raise InvalidInput(
-        f"beta0 must lie off the separatrix, and for delta = {delta:g} it lies on it: the flow ends in the saddle β = 0"
-        " and in no solution."
-    )
+    return _single_neuron_bias(task, beta0, delta).passes_zero
 
 
 def predicted_end(problem: Problem) -> Interpolation:
@@ -234,7 +228,7 @@ def predicted_end(problem: Problem) -> Interpolation:
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(2, 3, 3, 1), scale=0.5))
     >>> end = predicted_end(problem)
     >>> end.method, end.kkt_residual < 1e-12
-    ('trust-exact', True)
+    ('root of the slope', True)
     """
     bias, gain = _bias_of(problem)
     return _in_given_units(_minimise(bias), gain)
@@ -258,11 +252,10 @@ def compare_with_flow(problem: Problem, *, rtol: float = 1e-11) -> Comparison:
             break
     reached = network.function[0]
     a0, a = problem.network.weights[-1].ravel(), network.weights[-1].ravel()
-    size = float(np.linalg.norm(predicted.beta))
     return Comparison(
         predicted=predicted,
         reached=reached,
-        distance=float(np.linalg.norm(reached - predicted.beta)) / (size or 1.0),
+        distance=float(np.linalg.norm(reached - predicted.beta)) * gain / bias.size,
         kkt_residual=bias.kkt_residual(gain * reached),
         passed_zero=len(a) == 1 and bool(a[0] * a0[0] < 0),
         time=time,
@@ -287,7 +280,8 @@ def _bias_of(problem: Any) -> tuple[_Bias, float]:
     )
     beta0, delta = gain * network.function[0], facts.balance[-1]
     if network.sizes[1:] == (1, 1):
-        return _single_neuron_bias(scaled, beta0, delta), gain
+        (w, a), (k_w, k_a) = network.weights, problem.canonical.k
+        return _neuron_bias(scaled, k_a * float(a[0, 0]), k_w * w[0], delta), gain
     square = set(network.sizes[:-1]) == {task.d_in}
     if facts.balanced and not any(facts.balance[:-1]) and (delta == 0 or (delta < 0 and square)):
         return _deep_bias(scaled, beta0, network.depth - 1, delta), gain
@@ -303,61 +297,101 @@ def _in_given_units(end: Interpolation, gain: float) -> Interpolation:
 
 
 def _single_neuron_bias(task: Any, beta0: Any, delta: Any) -> _Bias:
-    target, N = _solutions(task)
-    beta0, potential = _start(task, beta0), single_neuron_potential(delta)
-    passes = passes_through_zero(task, beta0, delta)
-    start = -beta0 if passes else beta0
-    return _Bias(potential, potential.gradient(start), start, target, N, passes)
+    task, delta = _one_output(task), _check.number("delta", delta)
+    w, a = single_neuron(_start(task, beta0), delta=delta).weights
+    return _neuron_bias(task, float(a[0, 0]), w[0], delta)
+
+
+def _neuron_bias(task: Task, a0: float, w0: Float[Array, " in"], delta: float) -> _Bias:
+    """∇Ψ_δ = √2 sgn(a) w, from a and w themselves: β0 = 0 does not tell w, if a0 = 0."""
+    target, V, N = _solutions(task)
+    m, free = V.T @ w0, float(np.linalg.norm(N.T @ w0))
+    terms = min([(free**2, delta), (a0**2, -float(m @ m))], key=lambda pair: max(map(abs, pair)))
+    gamma = sum(terms)  # of either pair, and the smaller numbers cancel less
+    sign = final_sign(task, V, a0, w0, gamma, blur=1e-15 * max(map(abs, terms)))
+    size = float(np.linalg.norm(target))
+    root = np.hypot(gamma / 2, size)
+    a_squared = gamma / 2 + root if gamma > 0 else (size * (size / (root - gamma / 2)) if size else 0.0)
+
+    def excess(within: float, along: float) -> float:
+        """From ‖Nᵀw‖ = ‖Nᵀw0‖, or where ‖w‖ hardly depends on β, from the same equation as a² − ‖m‖² = γ."""
+        total = np.hypot(within, along)
+        (w,), (a,) = layer_strengths(np.array([total]), delta)
+        moving = a**2 + (within / a) ** 2
+        if (w * along / total) ** 2 <= moving:
+            return float(along / total - free / w)
+        return float((a**2 - (within / a) ** 2 - gamma) / (moving + abs(gamma)))
+
+    return _Bias(
+        single_neuron_potential(delta), np.sqrt(2) * sign * w0, target, N, float(np.sqrt(a_squared / 2)), excess,
+        abs(a0) * float(np.linalg.norm(w0)), passes_zero=sign * a0 < 0,
+    )  # fmt: skip
 
 
 def _deep_bias(task: Any, beta0: Any, hidden_layers: int, delta: float) -> _Bias:
-    target, N = _solutions(task)
+    task = _one_output(task)
+    target, V, N = _solutions(task)
     beta0, potential = _start(task, beta0), deep_potential(hidden_layers, delta)
-    if delta == 0 and not beta0.any():
+    pull = potential.gradient(beta0)  # ‖a‖β̂
+    free, strength = float(np.linalg.norm(N.T @ pull)), float(np.linalg.norm(pull))
+    if delta == 0 and strength == 0 and task.sigma_yx.any():
         raise InvalidInput("beta0 must not be zero where delta is: that is a saddle, and nothing moves.")
-    return _Bias(potential, potential.gradient(beta0), beta0, target, N)
+    if delta == 0 and free <= NEAR * strength:  # otherwise ‖a‖ ≥ ‖Nᵀc‖, and zero is not reached
+        refuse_the_saddle(task, V, pull, hidden_layers)
+    y = output_strength(float(np.linalg.norm(target)), hidden_layers, delta - free**2)
+    factor = (y + free**2 - delta) ** (hidden_layers / 2)
+
+    def excess(within: float, along: float) -> float:
+        """From ‖Nᵀ∇Ψ‖ = ‖Nᵀc‖."""
+        total = np.hypot(within, along)
+        return float(along / total - free / potential.profile(total).slope)
+
+    return _Bias(potential, pull, target, N, float(factor), excess, float(np.linalg.norm(beta0)))
 
 
 def _minimise(bias: _Bias) -> Interpolation:
-    """The minimum over z, by a trust region; then the root of the gradient, which is known to more digits."""
-    potential, pull, start, target, N, _ = bias
+    """The minimum over ‖z‖, where the slope changes its sign, sought from half to twice the closed form."""
+    target, N = bias.target, bias.N
+    free = N.T @ bias.pull
+    within, pull = float(np.linalg.norm(target)), float(np.linalg.norm(free))
     if N.shape[1] == 0:
         return bias.result(target, "unique")
-    free, size = N.T @ pull, float(np.linalg.norm(target))
-    if not free.any() or (size == 0 and np.linalg.norm(free) <= potential.profile(0.0).slope):
+    if pull == 0 or bias.factor == 0:
         return bias.result(target, "least norm")  # nothing pulls it off β*, or not more than the kink at zero holds
-    from scipy.optimize import minimize, root
+    from scipy.optimize import brentq
 
-    def slope(z: Array) -> Array:
-        return N.T @ potential.gradient(target + N @ z) - free
+    closed = bias.factor * pull
+    low, high = bias.excess(within, closed / 2), bias.excess(within, 2 * closed)
+    end = bias.result(bias.end, "closed form")
+    if low < 0 < high:
+        share, found = brentq(
+            lambda share: bias.excess(within, share * closed), 0.5, 2.0, xtol=1e-300, rtol=1e-15, full_output=True
+        )
+        z = share * closed / pull * free
+        end = bias.result(target + N @ z, "root of the slope", int(found.iterations))
+    if not end.kkt_residual <= _SOLVED:
+        raise RuntimeError(
+            f"the conditions of a minimum are met to {end.kkt_residual:.1e} only, and {_SOLVED:g} is asked for: the"
+            " numbers differ too much in size; lr.flow(problem, times) goes there."
+        )
+    return end
 
-    def curvature(z: Array) -> Array:
-        return N.T @ potential.hessian(target + N @ z) @ N
 
-    z0 = N.T @ start
-    radius, gtol = size + float(np.linalg.norm(z0)), 1e-5 * float(np.linalg.norm(free))
-    found = minimize(
-        lambda z: potential.value(target + N @ z) - free @ z, z0, jac=slope, hess=curvature, method="trust-exact",
-        options={"initial_trust_radius": radius, "max_trust_radius": 1e3 * radius, "gtol": gtol},
-    )  # fmt: skip
-    polished = root(slope, found.x, jac=curvature, options={"xtol": 1e-15})
-    ends = [bias.result(target + N @ z, "trust-exact", int(found.nit)) for z in (found.x, polished.x)]
-    return min(ends, key=lambda end: end.kkt_residual)
-
-
-def _solutions(task: Any) -> tuple[Float[Array, " in"], Float[Array, "in free"]]:
-    """β*, and a basis of the directions that no input has; from the samples where known, at twice the digits."""
-    task = _one_output(task)
-    eps = float(np.finfo(np.float64).eps)
+def _solutions(task: Task) -> tuple[Float[Array, " in"], Float[Array, "in r"], Float[Array, "in free"]]:
+    """β*, and bases of the directions that inputs have and that none has; from the samples where known, at twice the
+    digits. Directions below the rounding of the numbers as they came count as none."""
     if task.inputs is not None:
         few = len(task.inputs) < task.d_in
         _, s, Vt = np.linalg.svd(task.inputs, full_matrices=few)
-        rank = int(np.sum(s > max(task.inputs.shape) * eps * s[0]))
+        rank = int(np.sum(s > max(task.inputs.shape) * task.eps * s[0]))
     else:
-        eigenvalues, V = np.linalg.eigh(task.sigma_xx)
-        Vt = V.T[::-1]
-        rank = int(np.sum(eigenvalues > task.d_in * eps * eigenvalues[-1]))
-    return task.target[0], Vt[rank:].T
+        eigenvalues, axes = np.linalg.eigh(task.sigma_xx)
+        Vt = axes.T[::-1]
+        rank = int(np.sum(eigenvalues > task.d_in * task.eps * eigenvalues[-1]))
+    target, N = task.target[0], Vt[rank:].T
+    if task.eps > np.finfo(np.float64).eps:  # the target does not know that some directions are rounding alone
+        target = target - N @ (N.T @ target)
+    return target, Vt[:rank].T, N
 
 
 def _one_output(task: Any) -> Task:

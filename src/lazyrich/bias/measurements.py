@@ -19,6 +19,7 @@ Four problems of the literature tell the explanations of implicit bias apart:
 from __future__ import annotations
 
 import importlib
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -83,6 +84,14 @@ class Measurements:
         _, s, rows = np.linalg.svd(self.A.reshape(len(self.A), -1))
         return rows[np.count_nonzero(s > max(rows.shape) * np.finfo(float).eps * s[0]) :]
 
+    @cached_property
+    def least_loss(self) -> float:
+        """The least loss of any matrix: 0, unless measurements contradict each other."""
+        if self.A.ndim == 2:
+            return 0.0
+        W = np.linalg.lstsq(self.A.reshape(len(self.A), -1), self.y, rcond=None)[0]
+        return float(self.loss(W.reshape(self.shape)))
+
 
 def residual(A: Any, y: Any, W: Any) -> Any:
     """⟨A_m, W⟩ − y_m in one last axis, of one matrix or of many, in NumPy or JAX."""
@@ -110,6 +119,8 @@ def completion(matrix: Any, observed: Any = None) -> Measurements:
         raise InvalidInput("observed must hold 1 (or True) and 0 (or False) alone, and it has other numbers.")
     if missing := int((unknown & (mask == 1)).sum()):
         raise InvalidInput(f"matrix must have numbers where it is observed, and {missing} of these are nan.")
+    if not mask.any():
+        raise InvalidInput("at least one entry must be observed, and none is.")
     _not_all_zero("observed entries", mask * filled)
     return Measurements(mask, mask * filled, None if unknown.any() else filled)
 
@@ -125,6 +136,8 @@ def sensing(matrices: Any, values: Any = None, *, truth: Any = None) -> Measurem
     A = _check.as_array("matrices", matrices)
     if A.ndim != 3:
         raise InvalidInput(f"matrices must have shape (M, d_out, d_in), one per measurement, and it has {A.shape}.")
+    if not A.any():
+        raise InvalidInput("matrices must not all be zero: they would measure nothing.")
     W = None if truth is None else _check.as_matrix("truth", truth, A.shape[1:])
     if values is None:
         if W is None:
@@ -169,7 +182,8 @@ class LeastNorm(NamedTuple):
     norm: float
     dual: Array  # Z = Σ ν_m A_m with ‖Z‖ ≤ 1
     gap: float  # (norm − yᵀν)/norm: no solution is smaller by more than this share
-    misfit: float  # largest |⟨A_m, W⟩ − y_m|, relative to the largest |y_m|
+    misfit: float  # largest |⟨A_m, W⟩ − y_m|/‖A_m‖, relative to the largest |y_m|/‖A_m‖
+    status: str  # "converged", or what the solver says of its accuracy
 
 
 def least_nuclear_norm(measurements: Measurements) -> LeastNorm:
@@ -185,27 +199,40 @@ def least_nuclear_norm(measurements: Measurements) -> LeastNorm:
         cvxpy = importlib.import_module("cvxpy")
     except ModuleNotFoundError:
         raise ImportError("least_nuclear_norm needs cvxpy: pip install 'lazyrich[bias]'.") from None
-    scale = float(np.abs(y).max())
+    rows, values = _unit_measurements(A, y)
+    scale = float(np.abs(values).max())
     X = cvxpy.Variable(measurements.shape)
-    at = np.nonzero(A) if A.ndim == 2 else None
-    if at is not None:
-        constraint = X[at] == y[at] / scale
-    else:
-        constraint = A.reshape(len(A), -1) @ cvxpy.vec(X, order="C") == y / scale
+    constraint = rows @ cvxpy.vec(X, order="C") == values / scale
     programme = cvxpy.Problem(cvxpy.Minimize(cvxpy.normNuc(X)), [constraint])
-    programme.solve(solver="CLARABEL")
+    with warnings.catch_warnings():  # of an inaccurate solution, which `status` tells
+        warnings.simplefilter("ignore")
+        programme.solve(solver="CLARABEL")
     if X.value is None:
         raise InvalidInput(f"the measurements have no solution that agrees with all of them ({programme.status}).")
     nu = -np.asarray(constraint.dual_value)
-    Z = np.zeros(measurements.shape)
-    if at is not None:
-        Z[at] = nu
-    else:
-        Z = np.tensordot(nu, A, axes=1)
+    Z = (rows.T @ nu).reshape(measurements.shape)
     shrink = max(1.0, float(np.linalg.norm(Z, 2)))
-    W, bound = scale * X.value, scale * float(constraint.args[1].value @ nu) / shrink
-    norm = float(np.linalg.norm(W, "nuc"))
-    return LeastNorm(W, norm, Z / shrink, (norm - bound) / norm, float(np.abs(residual(A, y, W)).max()) / scale)
+    W, bound = scale * X.value, scale * float(values / scale @ nu) / shrink
+    norm, misfit = float(np.linalg.norm(W, "nuc")), float(np.abs(rows @ W.ravel() - values).max()) / scale
+    status = "converged" if programme.status == "optimal" else f"{programme.status}: gap and misfit tell how far"
+    return LeastNorm(W, norm, Z / shrink, (norm - bound) / norm, misfit, status)
+
+
+def _unit_measurements(A: Array, y: Array) -> tuple[Any, Float[Array, " M"]]:
+    """A_m as rows and y_m, both divided by ‖A_m‖: the solver's tolerances know no other scale."""
+    if A.ndim == 2:
+        from scipy.sparse import eye_array
+
+        seen = A.ravel() == 1
+        return eye_array(A.size, format="csr")[seen], y.ravel()[seen]
+    rows = A.reshape(len(A), -1)
+    largest = np.abs(rows).max(axis=1)
+    blind = largest == 0
+    if y[blind].any():
+        raise InvalidInput("values must be zero where the matrix is: no solution agrees with these measurements.")
+    rows, y, largest = rows[~blind], y[~blind], largest[~blind]
+    size = np.linalg.norm(rows / largest[:, None], axis=1)
+    return rows / largest[:, None] / size[:, None], y / largest / size
 
 
 def commuting_measurements() -> Measurements:
@@ -271,6 +298,8 @@ def random_completion(rng: Rng, shape: Any, singular_values: Any, *, observed: i
     """
     generator, (d_out, d_in) = _check.as_rng(rng), as_shape(shape)
     s = _check.as_array("singular_values", singular_values, ndim=1)
+    if s.min() < 0:
+        raise InvalidInput(f"singular_values must not be negative, and the least is {s.min():g}.")
     if len(s) > min(d_in, d_out):
         raise InvalidInput(
             f"singular_values must be at most {min(d_in, d_out)}, as the shape has, and they are {len(s)}."

@@ -73,8 +73,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         parsed = _parser().parse_args(arguments)
     except SystemExit as stop:  # argparse, after --help, --version or a mistake
         return int(stop.code or 0)
-    parsed.run(parsed)
-    return 0
+    return int(parsed.run(parsed) or 0)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import write_atomically
 from lazyrich.cli._output import json_document, table
@@ -39,14 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON document instead of tables")
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
+    """1 where a number does not keep its bound with settings that are ours; other settings may break it."""
     from lazyrich.figures.catalogue import entry, names  # here, so that --help needs no extras
 
     chosen = [entry(name) for name in _chosen(arguments.names, names(), arguments.list)]
     if arguments.list:
-        listed = [{"figure": known.name, "title": known.title} for known in chosen]
+        listed: list[dict[str, Any]] = [{"figure": known.name, "title": known.title} for known in chosen]
+        if arguments.names:  # those asked for by name show their settings too
+            listed = [row | {"settings": _settings(known)} for row, known in zip(listed, chosen, strict=True)]
         print(json_document({"figures": listed}) if arguments.json else table(listed))
-        return
+        return 0
     settings = [{name: known.parse(name, text) for name, text in _pairs(arguments.set)} for known in chosen]
     folder = _folder(Path(arguments.out))
     rows = []
@@ -59,16 +62,30 @@ def run(arguments: argparse.Namespace) -> None:
         print(json_document({"figures": rows}))
     elif len(rows) > 1:
         print(f"\n{len(rows)} figures in {sum(row['seconds'] for row in rows):.0f} s, in {folder}")
+    return int(not arguments.set and not all(check["holds"] for row in rows for check in row["checks"]))
+
+
+def _settings(known: Entry) -> str:
+    return " ".join(
+        f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name, value in known.settings.items()
+    )
 
 
 def _draw(known: Entry, settings: dict[str, Any], folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     from lazyrich.plot import style
 
-    start = time.perf_counter()
+    start, path = time.perf_counter(), folder / f"{known.name.replace('/', '-')}.{arguments.format}"
+    style.figure_path(path, path.name)  # what would prevent drawing is said before computing
     data = known.compute(settings, quick=arguments.quick)
     data.attrs["seconds"] = time.perf_counter() - start
-    path = folder / f"{known.name.replace('/', '-')}.{arguments.format}"
-    style.save(known.draw(data), path)
+    try:
+        picture = known.draw(data)
+    except (ValueError, TypeError, LookupError) as error:
+        if not settings:
+            raise
+        raise InvalidInput(f"{known.name} cannot be drawn with these settings: {error}.") from error
+    style.save(picture, path)
     encoded = data.to_netcdf(engine="scipy")
     write_atomically(path.with_suffix(".nc"), lambda stream: stream.write(bytes(encoded)))
     measured = known.numbers(data)
@@ -102,8 +119,12 @@ def _chosen(asked: list[str], known: list[str], listing: bool) -> list[str]:
     for name in asked or ["all"]:
         if name == "all" or name in papers:
             chosen += [figure for figure in known if name == "all" or figure.startswith(f"{name}/")]
+        elif name in known:
+            chosen.append(name)
         else:
-            chosen.append(_check.choice("NAME", name, known))
+            near = difflib.get_close_matches(name, [*known, *papers, "all"], n=3, cutoff=0.5)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            raise InvalidInput(f"NAME must be a figure, a paper or all, and it is {name!r}{hint}: --list names them.")
     return list(dict.fromkeys(chosen))
 
 

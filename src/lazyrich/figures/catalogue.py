@@ -85,11 +85,18 @@ class Entry:
             import xarray  # noqa: F401
         except ImportError:
             raise ImportError("figures need xarray: pip install 'lazyrich[figures]'.") from None
-        chosen = dict(settings or {})
-        for name in chosen:
-            _check.choice("settings", name, tuple(self.settings))
-        data: xarray.Dataset = self.module.compute(**(dict(self.module.QUICK) if quick else {}) | chosen)
-        return data.assign_attrs(figure=self.name, title=self.title)
+        given = {self._known(name): value for name, value in (settings or {}).items()}
+        chosen = (dict(self.module.QUICK) if quick else {}) | given
+        try:
+            data: xarray.Dataset = self.module.compute(**chosen)
+        except (InvalidInput, ImportError):
+            raise
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+            if not given:
+                raise
+            raise InvalidInput(f"{self.name} cannot be computed with {_in_words(given)}: {error}.") from error
+        about = {"figure": self.name, "title": self.title, "settings": _in_words(self.settings | chosen)}
+        return data.assign_attrs(about | {"published": int(not chosen), "lazyrich": _version()})
 
     def draw(self, data: xarray.Dataset) -> Figure:
         """The figure, from its data alone."""
@@ -102,7 +109,7 @@ class Entry:
 
     def parse(self, name: str, text: str) -> Any:
         """A setting from text, of the kind of its published value."""
-        published = self.settings[_check.choice("settings", name, tuple(self.settings))]
+        published = self.settings[self._known(name)]
         kind = type(published[0] if isinstance(published, tuple) else published)
         try:
             if isinstance(published, tuple):
@@ -113,6 +120,22 @@ class Entry:
         except (ValueError, KeyError):
             example = ",".join(map(str, published)) if isinstance(published, tuple) else published
             raise InvalidInput(f"{name} must be like {example}, and it is {text!r}.") from None
+
+    def _known(self, name: str) -> str:
+        return _check.choice(f"a setting of {self.name}", name, tuple(self.settings))
+
+
+def _in_words(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("lazyrich")
+    except PackageNotFoundError:  # run from a folder, not installed
+        return "not installed"
 
 
 def names() -> list[str]:

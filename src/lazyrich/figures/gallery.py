@@ -42,6 +42,8 @@ def write(source: Path, target: Path) -> Path:
             raise InvalidInput(f"{path} is missing: lazyrich figure all --out {source} writes it.")
         with xarray.open_dataset(path, engine="scipy") as data:
             data.load()
+        if not data.attrs["published"]:
+            raise InvalidInput(f"{path} must hold the published settings, and it has {data.attrs['settings']}.")
         picture = f"{name.replace('/', '-')}.png"
         _save(known.draw(data), target / picture)
         numbers, seconds = known.numbers(data), float(data.attrs["seconds"])

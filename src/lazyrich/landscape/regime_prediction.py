@@ -34,7 +34,7 @@ from lazyrich.problem import Problem, as_problem
 __all__ = ["RegimePrediction", "limiting_regimes", "predict_regime"]
 
 _FITTED = 1 - NEGLIGIBLE**0.5  # of the residual, by when the loss has fallen so far that no more counts
-_MANY = 200  # inputs beyond which each output would take too long
+_MANY = 1e8  # operations, outputs × inputs³, beyond which correlated inputs are taken for white ones
 _STEPS = 8  # of the way to what is fitted first; the kernel is needed to a percent
 
 
@@ -196,7 +196,7 @@ def _rates(
 ) -> tuple[Float[Array, "out in"], Float[Array, "out in in"]]:
     """Eigenvalues and eigenvectors of bΣxx + v1ᵀv1 for every b."""
     A, c = v1.T @ v1, xx[0, 0]
-    if np.all(np.diag(xx) == c) or len(xx) > _MANY:  # white, or taken so where it would take too long
+    if np.all(np.diag(xx) == c) or len(b) * len(xx) ** 3 > _MANY:  # white, or taken so where it would take too long
         a, V = np.linalg.eigh(A)
         return np.mean(np.diag(xx)) * b[:, None] + np.maximum(a, 0.0), np.broadcast_to(V, (len(b), *V.shape))
     rates, V = np.linalg.eigh(b[:, None, None] * xx + A)

@@ -114,16 +114,14 @@ def _curves(
     for place, traj in enumerate(runs):
         values = measure(traj)
         if over[place]:
-            panel.plot(traj.times, values, **style.THEORY)
+            lines = panel.plot(traj.times, values, **style.THEORY)
+            lines[0].set_label(named[place] or f"exact ({traj.method})")
             continue
         count = values.shape[1]
         shades = style.mode_colours(count) if count > 1 else [style.series_colours(len(solid))[solid.index(place)]]
         for j, curve in enumerate(values.T):
             label = named[place] or _label(traj, j, count)
             panel.plot(traj.times, curve, color=shades[j], label=label, marker="o" if len(curve) == 1 else None)
-    if any(over):
-        used = dict.fromkeys(traj.method for traj, dotted in zip(runs, over, strict=True) if dotted)
-        panel.plot([], [], **style.THEORY, label=f"exact ({', '.join(used)})")
     panel.margins(x=0.01)
     panel.legend(loc="best")
 

@@ -191,9 +191,11 @@ def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[s
         notes.append(f"brought back to D = λI, from which it was off by {departure:.1e} of the largest weights so far")
     solution = trajectory.solution
     if chained and isinstance(solution, Riccati) and len(solution.graded.missed):
-        # what may be hidden, of size eps, grows like e^{wt}
+        # what may be hidden, of the size of rounding or of what was dropped as such, grows like e^{wt}
+        graded = solution.graded
+        hidden = max(problem.network.eps, np.finfo(np.float64).eps, float(graded.novelty[graded.missed].max()))
         w = float(solution.graded.spectrum.w[solution.graded.missed].max())
-        until = np.log(_EXACT / max(problem.network.eps, np.finfo(np.float64).eps)) / (w * solution.clock)
+        until = np.log(_EXACT / hidden) / (w * solution.clock)
         if until < trajectory.times[-1]:
             notes = [note for note in notes if "stays on it" not in note]  # that is what is not certain
             notes.append(

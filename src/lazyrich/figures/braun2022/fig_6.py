@@ -31,10 +31,10 @@ ABOUT = (
     "A 4-6-4 network learns a random regression, then the same one with all labels reversed (rate 0.05, 2000 and 8000 "
     "steps, start 0.25); a shallow network does so in 400 and 400. "
     "What has been learned completely lies on the separatrix of a saddle: the exact solution of the reversal ends at "
-    "zero, while in a simulation each mode escapes (1/s) ln(√(2s)/p) after the reversal, where p is how far "
+    "zero, while in a simulation each mode escapes (1/s) ln(√s/p) after the reversal, where p is how far "
     "the weights are off the separatrix. "
-    "In the published setting p is the imbalance that steps of finite size have left, and the times are predicted to 4 "
-    "to 19 % (eight seeds); rounding alone takes about 36/s."
+    "In the published setting p is the imbalance that steps of finite size have left, and the times are predicted to 6 "
+    "to 13 % (eight seeds); rounding alone takes about 36/s."
 )
 CALLS = ("lr.solve", "lr.descend", "lr.continual", "lr.tasks.reversal", "lr.inits.prior_knowledge")
 CHECKS = {
@@ -42,8 +42,8 @@ CHECKS = {
         "largest difference of theory and descent in the first task, of the largest entry", at_most=0.03
     ),
     "theory_left": Check("largest entry of the exact function at the end of the reversal", at_most=1e-12),
-    "escape_error": Check("largest relative error of a predicted escape time, published setting", at_most=0.15),
-    "pushed_error": Check("the same for starts pushed off the separatrix by known amounts", at_most=0.08),
+    "escape_error": Check("largest relative error of a predicted escape, of modes that escape in time", at_most=0.09),
+    "pushed_error": Check("the same for starts pushed off the separatrix by known amounts", at_most=0.025),
     "rounding": Check("escape by rounding alone, in units of 36/s, largest difference from 1", at_most=0.08),
     "shallow": Check("largest difference between theory and descent of the shallow network", at_most=0.03),
 }
@@ -111,14 +111,15 @@ def _pushed(learned: Problem, p: float, rate: float, steps: int) -> Trajectory:
 def escapes(run: Trajectory) -> Float[Array, "source mode"]:
     """When each mode is half learned: predicted from the start of the run, and seen (nan: not in this run).
 
-    Rows p of OᵀQ with eigenvalue +s grow as e^{st}, until |p|² = 2s. What counts is the part of a row that the rows of
-    stronger modes do not have, the distance from the separatrix of that mode (theory: section 2).
+    Rows p of OᵀQ with eigenvalue +s grow as e^{st}, until |p|² = 2s; and by √2 more while what was learned before
+    decays, when twice as much is amiss. What counts is the part of a row that the rows of stronger modes do not have,
+    the distance from the separatrix of that mode (theory: section 2).
     """
     U, s, V = run.problem.task.modes
     W1, W2 = run.problem.network.weights
     p = np.abs(np.diagonal(np.linalg.qr((W1 @ V + W2.T @ U) / np.sqrt(2), mode="r")))
     goal = s / run.problem.task.input_scale
-    predicted = np.log(np.sqrt(2 * goal) / np.where(p > 0, p, np.nan)) / s
+    predicted = np.log(np.sqrt(goal) / np.where(p > 0, p, np.nan)) / s
     a = mode_strengths(run)
     after = np.argmax(a > goal / 2, axis=0)
     return np.array([predicted, np.where(a[-1] > goal / 2, run.times[after], np.nan)])
@@ -195,7 +196,7 @@ def _draw_pushed(panel: Axes, data: xarray.Dataset) -> None:
         panel.plot(rounding, data.rounding[k], **style.MARK | {"color": colour, "marker": "D"})
         panel.plot(rounding, 36 / data.s[k], **style.THEORY | {"color": colour, "marker": "_", "markersize": 14})
     panel.plot([], [], **style.MARK, label="descent")
-    panel.plot([], [], **style.THEORY, label="(1/s) ln(√(2s)/p)")
+    panel.plot([], [], **style.THEORY, label="(1/s) ln(√s/p)")
     panel.plot([], [], **style.MARK | {"marker": "D"}, label="descent, rounding alone")
     panel.plot([], [], **style.THEORY | {"linestyle": "none", "marker": "_", "markersize": 14}, label="36/s")
     panel.set_title("A″  Escape time against push")

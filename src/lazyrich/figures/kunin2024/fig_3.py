@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazyrich.descend import descend
+from lazyrich.exact.letter import kunin2024
 from lazyrich.figures.catalogue import Check
 from lazyrich.figures.kunin2024._shared import DELTAS, START, TARGET, as_text, one_neuron
 from lazyrich.observables.ntk import kernel_distance
@@ -30,6 +31,7 @@ ABOUT = (
 CALLS = ("lr.inits.single_neuron", "lr.solve", "lr.descend", "lr.observables.kernel_distance")
 CHECKS = {
     "deviation_mu": Check("largest difference in μ between theory and descent", at_most=0.01),
+    "deviation_phi": Check("largest difference in φ between `lr.solve` and the paper's own formulas", at_most=1e-9),
     "deviation_kernel": Check("largest difference in S(0, t) between theory and descent", at_most=0.002),
     "published_off": Check("largest error of the published S(0, t)", at_least=0.15),
 }
@@ -43,13 +45,15 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, rate: 
     """μ = a‖w‖, φ = cos(w, β*) and S(0, t), by theory and by gradient descent."""
     import xarray
 
-    curves, published = [], []
+    curves, published, letter = [], [], []
     for delta in deltas:
         problem = one_neuron(TARGET, START, delta)
         run = descend(problem, rate, round(horizon / rate))
         exact = solve(problem, run.times)
         curves.append([_measure(exact), _measure(run)])
         published.append(_published(exact))
+        W1, W2 = problem.network.weights
+        letter.append(kunin2024.single_neuron(float(W2[0, 0]), W1[0], TARGET, run.times).phi)
     names = ("delta", "source", "quantity", "time")
     values = xarray.DataArray(np.array(curves), dims=names, name="curves").assign_coords(
         delta=list(deltas), source=["theory", "descent"], quantity=list(_PANELS), time=run.times
@@ -58,6 +62,7 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, rate: 
     wrong = xarray.DataArray(np.array(published), dims=("delta", "time"))
     numbers = {
         "deviation_mu": float(gap.sel(quantity="mu")),
+        "deviation_phi": float(np.abs(values.sel(source="theory", quantity="phi") - np.array(letter)).max()),
         "deviation_kernel": float(gap.sel(quantity="S")),
         "published_off": float(np.abs(wrong - values.sel(source="theory", quantity="S")).max()),
     }

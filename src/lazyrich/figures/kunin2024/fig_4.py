@@ -58,6 +58,7 @@ CHECKS = {
         "B: largest difference between flow in function space and of the weights", at_most=5e-9
     ),
     "end_error": Check("B: largest distance of the predicted end from the one reached", at_most=5e-9),
+    "limit_error": Check("C: distance of the limits from the ends at δ = ±1e4", at_most=1e-3),
     "closed_form_error": Check("C: largest distance of the closed form from the convex problem's end", at_most=1e-13),
 }
 QUICK = {"points": 60, "deltas": (-4.0, -1.0, 0.0, 2.0)}
@@ -81,12 +82,14 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points
     many = np.append(-np.geomspace(100, 0.01, 61), np.geomspace(0.01, 100, 61))
     curve = np.array([bias.closed_form(task, LOW_RANK_START, delta).beta for delta in many])
     limits = np.array([bias.downstream_end(task, LOW_RANK_START), bias.upstream_end(task, LOW_RANK_START)])
+    far = [bias.closed_form(task, LOW_RANK_START, delta).beta for delta in (-1e4, 1e4)]
     closed = [bias.closed_form(task, LOW_RANK_START, delta).beta for delta in deltas]
     gap = lambda pairs: float(np.abs(np.diff(np.array(pairs), axis=1)).max())  # noqa: E731
     numbers = {
         "deviation_white": gap(white),
         "deviation_low_rank": gap(low_rank),
         "end_error": gap(ends),
+        "limit_error": float(np.abs(limits - np.array(far)).max()),
         "closed_form_error": float(np.abs(np.array(closed) - np.array(ends)[:, 0]).max()),
     }
     return xarray.Dataset(

@@ -58,6 +58,7 @@ CHECKS = {
     "deviation_mirror": Check(
         "B: largest difference of a singular value, mirror flow against the weights'", at_most=5e-7
     ),
+    "entropy_error": Check("C: largest error of q(1), against the integral of its slope ½ asinh(2x/|δ|)", at_most=1e-9),
     "deviation_kernel": Check("D–F: largest difference of S(0, t), exact against integrated", at_most=1e-9),
     "regimes_right": Check(
         "D–F: share of regimes measured as predicted before training, at δ = 0 and the outermost", at_least=1.0
@@ -102,6 +103,7 @@ def compute(
     }
     size = np.linspace(0.0, 1.0, 101)
     entropy = [bias.hyperbolic_entropy(size, delta).value for delta in _ENTROPIES]
+    numbers["entropy_error"] = _entropy_error([float(values[-1]) for values in entropy])
     return xarray.Dataset(
         {
             "loss": (("upper_delta", "time"), np.array([run.loss for run in runs.values()])),
@@ -125,6 +127,13 @@ def compute(
         },
         attrs=numbers,
     )
+
+
+def _entropy_error(found: list[float]) -> float:
+    from scipy.integrate import quad
+
+    areas = [quad(lambda x, size=delta: np.arcsinh(2 * x / size) / 2, 0, 1)[0] for delta in _ENTROPIES]
+    return float(np.abs(np.array(found) - areas).max())
 
 
 def _correlated_task(seed: int) -> Task:
