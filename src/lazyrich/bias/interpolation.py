@@ -31,13 +31,11 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.bias.function_space import output_strength
 from lazyrich.bias.potentials import (
-    NEAR,
     RadialPotential,
     deep_potential,
-    final_sign,
-    refuse_the_saddle,
     single_neuron_potential,
 )
+from lazyrich.bias.separatrix import NEAR, final_sign, refuse_the_saddle
 from lazyrich.flow import flow
 from lazyrich.inits import single_neuron
 from lazyrich.inits.balanced import layer_strengths
