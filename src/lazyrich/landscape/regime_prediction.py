@@ -79,7 +79,8 @@ def limiting_regimes(sizes: Any) -> dict[str, str]:
 def predict_regime(problem: Problem) -> RegimePrediction:
     """The regime in which a two-layer linear network will learn, from its weights and the target alone.
 
-    `lr.regime(trajectory)` measures it.
+    An estimate, right in about 97 of 100 random problems; `lr.regime(trajectory)` measures. Very many correlated inputs
+    (outputs × inputs³ above 1e8) are taken for white ones of the same mean variance.
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[1.0, 2.0]])
