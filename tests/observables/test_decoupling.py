@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from oracles import integrate
@@ -98,6 +99,22 @@ def test_the_peak_of_two_equal_modes_has_a_closed_form(rng, scale):
     is_peak(problem, peak.exact)
 
 
+def test_peaks_of_equal_modes_in_fifty_digits():
+    """From the weights as they are given: Δ in double precision would cancel where columns are almost parallel."""
+    for seed in SEEDS:
+        rng = np.random.default_rng((9, seed))
+        s, A = rng.uniform(1, 6), 10 ** rng.uniform(-4, -0.8) * rng.normal(size=(2, 2))
+        A[:, 1] += A[:, 0] * [0.0, 30.0][seed % 2]
+        peak = peak_time(lr.Problem(lr.Task.from_correlations(s * np.eye(2)), lr.Network([A, A.T])))
+        with mpmath.workdps(50):
+            M, rate = mpmath.matrix(A.tolist()), mpmath.mpf(s)
+            G, D = M.T * M, mpmath.det(M) ** 2
+            left = rate - G[0, 0] - G[1, 1]
+            exact = mpmath.log((rate * left + D) / D) / (4 * rate) if left > 0 else mpmath.nan
+            printed = mpmath.log(rate * left / D) / (4 * rate) if left > 0 else mpmath.nan
+        np.testing.assert_allclose(peak, [float(exact), float(printed)], rtol=1e-10)
+
+
 def test_equal_modes_with_rates_and_scaled_inputs(rng):
     """Units only: the time of the peak is still that of the flow."""
     rates, c = (0.5, 2.0), 0.125
@@ -113,7 +130,7 @@ def test_equal_modes_with_rates_and_scaled_inputs(rng):
 def test_any_two_modes_of_any_start_with_a_solution():
     """Unequal modes, unequal sizes, λ ≠ 0, layer rates: where the slope passes zero."""
     found = 0
-    for seed in range(12):
+    for seed in SEEDS:
         rng = np.random.default_rng((7, seed))
         d_in, d_out = (int(n) for n in rng.integers(2, 5, size=2))
         lam = [0.0, 0.3, -0.3][seed % 3]
@@ -125,7 +142,7 @@ def test_any_two_modes_of_any_start_with_a_solution():
         if math.isfinite(peak.exact) and peak.exact < 20:
             found += 1
             is_peak(problem, peak.exact)
-    assert found >= 8
+    assert found >= 30
 
 
 def test_the_search_agrees_with_the_closed_form(rng):
