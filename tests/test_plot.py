@@ -91,6 +91,11 @@ class TestCurves:
         with pytest.raises(lr.InvalidInput, match="at least one trajectory"):
             lr.plot.loss()
 
+    @pytest.mark.parametrize("axes", ["x", 3, [], Figure()])
+    def test_not_axes(self, theory, axes, unchecked_shapes):
+        with pytest.raises(lr.InvalidInput, match="axes must be axes of a matplotlib figure, and it is a"):
+            lr.plot.loss(theory, axes=axes)
+
     def test_not_a_trajectory(self, unchecked_shapes):
         with pytest.raises(lr.InvalidInput, match="traj must be a lazyrich Trajectory"):
             lr.plot.modes([1.0, 2.0])

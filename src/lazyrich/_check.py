@@ -25,6 +25,7 @@ __all__ = [
     "choice",
     "count",
     "eps_of",
+    "flag",
     "from_any_library",
     "index",
     "number",
@@ -108,6 +109,13 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
     if whole < least:
         raise InvalidInput(f"{name} must be at least {least}, and it is {whole}.")
     return whole
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that only counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False, and it is {value!r}.")
+    return bool(value)
 
 
 def index(name: str, value: Any, length: int) -> int:

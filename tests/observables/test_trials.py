@@ -75,3 +75,21 @@ def test_kernels_are_asked_for_one_by_one(index, unchecked_shapes):
     problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     with pytest.raises(lr.InvalidInput, match="index must be a whole number"):
         obs.kernels(lr.solve(problem, [0.0, 1.0]))[index]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda traj: obs.cka(traj, centred="no"), "centred"),
+        (lambda traj: obs.parameter_distance(traj, relative=1), "relative"),
+        (lambda traj: lr.landscape.sharpness(traj, preconditioned=None), "preconditioned"),
+        (
+            lambda traj: lr.landscape.extreme_eigenvalues(traj.problem, traj.problem.network.weights, smallest="x"),
+            "smallest",
+        ),
+    ],
+)
+def test_yes_or_no_is_nothing_else(call, name, unchecked_shapes):
+    problem = lr.Problem(lr.Task.from_data([[1.0], [2.0]], [[2.0], [3.0]]), lr.Network([[[0.1]], [[0.1]]]))
+    with pytest.raises(lr.InvalidInput, match=f"^{name} must be True or False, and it is"):
+        call(lr.flow(problem, [0.0, 1.0]))

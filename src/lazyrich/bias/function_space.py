@@ -246,7 +246,7 @@ def _velocity(task: Task, delta: float, model: str, hidden_layers: int) -> Calla
         raise InvalidInput(f"model = {model!r} has one output, and the task has {task.d_out}: 'isotropic' would do.")
     if model == "deep":
         L, delta = _layers(hidden_layers), _not_positive(delta)
-    elif hidden_layers != 1:
+    elif _layers(hidden_layers) != 1:
         raise InvalidInput(f"model = {model!r} has one hidden layer, and hidden_layers is {hidden_layers}.")
 
     def move(W: Array) -> Array:

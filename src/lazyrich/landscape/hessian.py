@@ -28,6 +28,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
+from lazyrich.networks.network import layers_of_gram
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
@@ -87,7 +88,7 @@ def extreme_eigenvalues(
     count = _check.count("count", count)
     if count > curvature.size:
         raise InvalidInput(f"count must be at most the number of weights ({curvature.size}), and it is {count}.")
-    values, vectors = _extremes(curvature, count, smallest)
+    values, vectors = _extremes(curvature, count, _check.flag("smallest", smallest))
     return Eigenvalues(values, curvature.layers(vectors.T))
 
 
@@ -104,7 +105,7 @@ def sharpness(traj: Trajectory, *, preconditioned: bool = False) -> Float[Array,
     >>> sharpness(lr.solve(problem, [100.0])).round(9)  # L s^{2−2/L} at the minimum
     array([6.])
     """
-    traj = as_trajectory(traj)
+    traj, preconditioned = as_trajectory(traj), _check.flag("preconditioned", preconditioned)
     problem = traj.problem
     stretch = np.sqrt(problem.rates) if preconditioned else np.ones(problem.network.depth)
     values = np.empty(len(traj.times))
@@ -120,11 +121,7 @@ def _states(traj: Trajectory) -> Iterator[list[Any]]:
     network = traj.problem.network
     if network.activation == "linear" and network.depth == 2 and traj.knows("gram") and not traj.computed("weights"):
         d_in, h, _ = network.sizes
-        for G in np.asarray(traj.gram):
-            w, O = np.linalg.eigh(G)
-            Q = (O * np.sqrt(np.maximum(w, 0)))[:, ::-1][:, :h]  # QQᵀ = G
-            Q = np.pad(Q, ((0, 0), (0, h - Q.shape[1])))
-            yield [Q[:d_in].T, Q[d_in:]]
+        yield from (layers_of_gram(G, d_in, h) for G in np.asarray(traj.gram))
     elif traj.knows("weights"):
         yield from ([np.asarray(W[i]) for W in traj.weights] for i in range(len(traj.times)))
     else:

@@ -12,7 +12,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 
-__all__ = ["Network", "forward", "in_words", "product"]
+__all__ = ["Network", "forward", "in_words", "layers_of_gram", "product"]
 
 
 class Network:
@@ -90,6 +90,20 @@ def product(weights: Sequence[Array]) -> Array:
     for W in weights[1:]:
         result = W @ result
     return result
+
+
+def layers_of_gram(gram: Float[Array, "n n"], d_in: int, h: int) -> list[Array]:
+    """W1 and W2 of two layers with this QQᵀ, up to a rotation of the h hidden units; rounding counts as zero.
+
+    >>> W1, W2 = layers_of_gram(np.array([[4.0, 2.0], [2.0, 1.0]]), d_in=1, h=2)
+    >>> abs(W2 @ W1).round(12)
+    array([[2.]])
+    """
+    values, vectors = np.linalg.eigh(gram)
+    values = np.where(values > len(gram) * np.finfo(np.float64).eps * values[-1], values, 0.0)
+    Q = (vectors * np.sqrt(values))[:, ::-1][:, :h]
+    Q = np.pad(Q, ((0, 0), (0, h - Q.shape[1])))
+    return [Q[:d_in].T, Q[d_in:]]
 
 
 def forward(

@@ -34,6 +34,7 @@ def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = Fa
     (array([0. , 1.5]), array([0., 3.]))
     """
     start = _check.index("reference", reference, len(as_trajectory(traj).times))
+    relative = _check.flag("relative", relative)
     weights = [np.asarray(W) for W in traj.weights]
     distance = _length([W - W[start] for W in weights])
     if not relative:
@@ -86,7 +87,7 @@ def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = Tr
     array([1.   , 0.518, 0.713])
     """
     start = _check.index("reference", reference, len(as_trajectory(traj).times))
-    layer = as_hidden_layer(traj.problem, layer, "cka")
+    layer, centred = as_hidden_layer(traj.problem, layer, "cka"), _check.flag("centred", centred)
     if centred and traj.problem.task.inputs is None:
         raise InvalidInput(
             "cka needs the samples of the task to centre on them, and this task holds correlations only: "

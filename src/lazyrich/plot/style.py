@@ -108,7 +108,11 @@ def new_figure(width: float, height: float) -> Figure:
 def drawn_on(axes: Axes | None) -> Iterator[Axes]:
     """The axes to draw on, in the look of all figures: those given, or those of a new figure."""
     with styled():
-        yield new_figure(6.0, 3.9).subplots() if axes is None else axes
+        if axes is None:
+            axes = new_figure(6.0, 3.9).subplots()
+        elif not hasattr(axes, "plot"):
+            raise InvalidInput(f"axes must be axes of a matplotlib figure, and it is a {type(axes).__name__}.")
+        yield axes
 
 
 def figure_of(axes: Axes) -> Figure:

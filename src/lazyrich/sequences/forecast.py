@@ -21,11 +21,11 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.fate import FOREVER
 from lazyrich.networks import Network
+from lazyrich.networks.network import layers_of_gram
 from lazyrich.problem import Problem
 from lazyrich.solve import solve
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
-from lazyrich.trajectory import Trajectory
 
 __all__ = ["as_tasks", "forgetting", "loss_matrix", "since_own_training"]
 
@@ -108,18 +108,7 @@ def _limits(tasks: tuple[Task, ...], network: Network, rates: Any, decay: float)
     for task in tasks:
         end = solve(Problem(task, network, rates, decay), [FOREVER])
         functions.append(np.asarray(end.function[0]))
-        network = _factors(end) if end.method == "riccati" else end.network()
+        # The hidden basis of the closed form is open, and following it for ever would take for ever.
+        open_basis, h = end.method == "riccati", network.sizes[1] if network.depth > 1 else 0
+        network = Network(layers_of_gram(end.gram[0], task.d_in, h)) if open_basis else end.network()
     return functions
-
-
-def _factors(end: Trajectory) -> Network:
-    """A network with this Gram matrix. The hidden basis is open, and following it for ever would take for ever.
-
-    What has decayed is gone: eigenvalues at rounding level are zeros.
-    """
-    d_in, h = end.problem.task.d_in, end.problem.network.sizes[1]
-    values, vectors = np.linalg.eigh(end.gram[0])
-    values = np.where(values > len(values) * np.finfo(np.float64).eps * values[-1], values, 0.0)
-    Q = (np.sqrt(values) * vectors)[:, -h:]
-    Q = np.pad(Q, ((0, 0), (0, h - Q.shape[1])))
-    return Network([Q[:d_in].T, Q[d_in:]])
