@@ -1,4 +1,4 @@
-"""What several figures of Kunin et al. 2024 share: settings of the single neuron, ReLU students, and the plane."""
+"""What several figures of Kunin et al. 2024 share: settings of the single neuron, and the plane."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.inits import single_neuron
-from lazyrich.networks import Network
 from lazyrich.plot import style
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task
@@ -28,9 +27,7 @@ __all__ = [
     "low_rank_task",
     "mark_points",
     "one_neuron",
-    "relu_student",
     "set_plane",
-    "unit_vectors",
 ]
 
 #: Figures 2, 3 and 4a: β*, β0 and the balances δ.
@@ -49,19 +46,6 @@ def one_neuron(target: Iterable[float], start: Iterable[float], delta: float) ->
 def low_rank_task() -> Task:
     """One sample of two inputs: XᵀX = [[.25, .5], [.5, 1]], and the solution of least norm is (.44, .88)."""
     return Task.from_data([[0.5, 1.0]], [[1.1]])
-
-
-def unit_vectors(rng: np.random.Generator, count: int, size: int) -> Float[Array, "count size"]:
-    """Uniform on the sphere."""
-    vectors = rng.normal(size=(count, size))
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def relu_student(w: Float[Array, "h in"], a: Float[Array, " h"], tau: float, delta: float) -> Network:
-    """A base of unit neurons, w × τ/α and a × τα with δ = τ²(α² − α⁻²): every neuron then has that δ."""
-    half = abs(delta) / (2 * tau**2)
-    alpha = np.sqrt(half + np.hypot(half, 1.0)) ** (1.0 if delta >= 0 else -1.0)
-    return Network([w * tau / alpha, tau * alpha * a[None, :]], "relu")
 
 
 def direction_gap(directions: Float[Array, "h in"], others: Float[Array, "h in"]) -> Float[Array, " h"]:

@@ -10,11 +10,14 @@ from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.descend import descend
 from lazyrich.figures.catalogue import Check
-from lazyrich.figures.kunin2024._shared import as_text, direction_gap, relu_student, set_plane, unit_vectors
+from lazyrich.figures.kunin2024._shared import as_text, direction_gap, set_plane
+from lazyrich.inits import rescaled
+from lazyrich.networks import Network
 from lazyrich.observables.balance import neuron_balance, neuron_coordinates
 from lazyrich.plot import style
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task
+from lazyrich.tasks.teacher import unit_vectors
 
 if TYPE_CHECKING:
     import xarray
@@ -32,7 +35,7 @@ ABOUT = (
     "A small scale (A) and an upstream start (C) turn the neurons to the teacher's directions (dotted); a large "
     "scale (B) and a downstream start (D) leave every neuron on its own ray."
 )
-CALLS = ("lr.Network", "lr.descend", "lr.observables.neuron_coordinates", "lr.observables.neuron_balance")
+CALLS = ("lr.inits.rescaled", "lr.descend", "lr.observables.neuron_coordinates", "lr.observables.neuron_balance")
 CHECKS = {
     "drift_delta": Check("largest drift of a neuron's δ, which the flow conserves", at_most=1e-5),
     "turned_rich": Check("degrees that neurons turn (mean by magnitude), the lesser of A and C", at_least=15.0),
@@ -75,7 +78,8 @@ def compute(
     paths, signs, turned, near, left, drift = [], [], [], [], [], []
     with progress(len(taus), "students") as move_on:
         for tau, delta in zip(taus, deltas, strict=True):
-            problem = Problem(setting.task, relu_student(setting.w, setting.a, tau, delta))
+            base = Network([setting.w, setting.a[None]], "relu")
+            problem = Problem(setting.task, rescaled(base, tau=tau, delta=delta))
             run = descend(problem, rate, steps, at=at)
             mu, direction = neuron_coordinates(run)
             weight = np.abs(mu[-1]) / np.sum(np.abs(mu[-1]))

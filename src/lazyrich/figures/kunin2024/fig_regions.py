@@ -14,12 +14,15 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.descend import descend
 from lazyrich.figures.catalogue import Check
-from lazyrich.figures.kunin2024._shared import as_text, relu_student, unit_vectors
+from lazyrich.figures.kunin2024._shared import as_text
+from lazyrich.inits import rescaled
+from lazyrich.networks import Network
 from lazyrich.observables.balance import neuron_balance
 from lazyrich.observables.distances import hamming_distance
 from lazyrich.plot import style
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task
+from lazyrich.tasks.teacher import unit_vectors
 
 if TYPE_CHECKING:
     import xarray
@@ -81,7 +84,8 @@ def compute(
     shown = np.searchsorted(at, stops)
     weights, out, losses, changed, drift = [], [], [], [], []
     for delta in deltas:
-        run = descend(Problem(task, relu_student(w, a, tau, delta)), rate, int(stops[-1]), at=at)
+        student = rescaled(Network([w, a[None]], "relu"), tau=tau, delta=delta)
+        run = descend(Problem(task, student), rate, int(stops[-1]), at=at)
         weights.append(run.weights[0][shown])
         out.append(run.weights[1][shown, 0])
         losses.append(run.loss)

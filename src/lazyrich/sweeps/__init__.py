@@ -1,0 +1,10 @@
+"""Grids of problems, from one laptop to a cluster: declared, computed in blocks, stored, resumed.
+
+`grid` says what a sweep is, `problems` which problems it can name, `compute` makes the numbers of one block (with
+`measure`), `store` keeps them, `run` goes through the blocks, here or elsewhere.
+"""
+
+from lazyrich.sweeps.grid import Block, Sweep, published
+from lazyrich.sweeps.problems import Cell
+
+__all__ = ["Block", "Cell", "Sweep", "published"]

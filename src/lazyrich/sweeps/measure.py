@@ -1,0 +1,1 @@
+NAMES = ("loss", "test_loss", "kernel_distance", "hamming_distance", "parameter_distance")

@@ -1,0 +1,115 @@
+"""The problems that a sweep can name: each factory takes plain numbers and returns one cell.
+
+A cell's rate and times are multiplied by its `clock`, where the literature ties the learning rate to the start.
+Cells that share a data set share the very same `Task`: the engine then holds it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.inits import lambda_balanced, symmetrised
+from lazyrich.networks import Network
+from lazyrich.problem import Problem
+from lazyrich.tasks import Task, Taught, piecewise_teacher, semantic_hierarchy
+from lazyrich.tasks import random_regression as regression_task
+
+__all__ = ["PROBLEMS", "Cell", "as_factory"]
+
+
+class Cell(NamedTuple):
+    """One problem of a sweep."""
+
+    problem: Problem
+    test: Task | None = None  # held-out samples
+    clock: float = 1.0
+
+
+#: Name → factory.
+PROBLEMS: dict[str, Callable[..., Cell]] = {}
+
+
+def _enter(factory: Callable[..., Cell]) -> Callable[..., Cell]:
+    PROBLEMS[factory.__name__] = factory
+    return factory
+
+
+def as_factory(problem: Any) -> Callable[..., Any]:
+    """A factory by name, or itself."""
+    if callable(problem):
+        return problem
+    return PROBLEMS[_check.choice("problem", problem, tuple(PROBLEMS))]
+
+
+@_enter
+def teacher_student(
+    seed: int,
+    tau: float = 1.0,
+    delta: float = 0.0,
+    d: int = 100,
+    h: int = 50,
+    teacher: int = 3,
+    n: int = 1000,
+    test: int = 10_000,
+    slope: float = 0.0,
+) -> Cell:
+    """A symmetrised (leaky) ReLU student of h neurons learns a teacher of a few, on the sphere (Kunin Fig. 1).
+
+    The seed draws teacher, samples and base start; (τ, δ) rescales the start. The clock is 1/τ².
+    """
+    taught = _taught(seed, d, teacher, n, test, slope)
+    student = symmetrised(_rng(seed, "start"), sizes=(d, h, 1), tau=tau, delta=delta, activation=slope)
+    return Cell(Problem(taught.train, student), taught.test, 1 / tau**2)
+
+
+@_enter
+def random_regression(
+    seed: int,
+    d_in: int = 8,
+    h: int = 8,
+    d_out: int = 8,
+    samples: int = 32,
+    scale: float = 0.01,
+    lam: float = 0.0,
+    activation: str | float = "linear",
+) -> Cell:
+    """White Gaussian inputs with Gaussian targets, from a λ-balanced start."""
+    start = lambda_balanced(_rng(seed, "start"), sizes=(d_in, h, d_out), lam=lam, scale=scale)
+    return Cell(Problem(_regression(seed, d_in, d_out, samples), Network(start.weights, activation)))
+
+
+@_enter
+def hierarchy(
+    seed: int, h: int = 14, scale: float = 0.01, lam: float = 0.0, activation: str | float = "linear"
+) -> Cell:
+    """The semantic hierarchy of eight items, from a λ-balanced start."""
+    start = lambda_balanced(_rng(seed, "start"), sizes=(8, h, 8), lam=lam, scale=scale)
+    return Cell(Problem(_hierarchy(), Network(start.weights, activation)))
+
+
+def _rng(seed: Any, stream: str) -> np.random.Generator:
+    """Data and start have streams of their own: more samples do not change the start."""
+    if isinstance(seed, bool) or not isinstance(seed, int | float) or seed != int(seed) or seed < 0:
+        raise InvalidInput(f"seed must be a whole number, not negative, and it is {seed!r}.")
+    return np.random.default_rng([int(seed), ("data", "start").index(stream)])
+
+
+@lru_cache(maxsize=64)
+def _taught(seed: int, d: int, teacher: int, n: int, test: int, slope: float) -> Taught:
+    return piecewise_teacher(_rng(seed, "data"), d=d, neurons=teacher, samples=n, test=test, slope=slope)
+
+
+@lru_cache(maxsize=64)
+def _regression(seed: int, d_in: int, d_out: int, samples: int) -> Task:
+    return regression_task(_rng(seed, "data"), d_in=d_in, d_out=d_out, samples=samples)
+
+
+@lru_cache(maxsize=1)
+def _hierarchy() -> Task:
+    return semantic_hierarchy()
