@@ -4,7 +4,7 @@ A task and a network make a problem; a problem and a method make a trajectory; e
 trajectories.
 """
 
-from lazyrich import bias, exact, inits, landscape, observables, plot, tasks
+from lazyrich import batch, bias, exact, inits, landscape, observables, plot, sweeps, tasks
 from lazyrich._check import InvalidInput
 from lazyrich.certificate import Certificate
 from lazyrich.descend import descend
@@ -33,6 +33,7 @@ __all__ = [
     "Task",
     "Trajectory",
     "__version__",
+    "batch",
     "bias",
     "continual",
     "descend",
@@ -47,5 +48,6 @@ __all__ = [
     "predict_regime",
     "regime",
     "solve",
+    "sweeps",
     "tasks",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich import _check, _engines
+from lazyrich import _check, _engines, _gradients
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array
@@ -38,15 +38,11 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
     """
     as_problem(problem)
     rate, steps = _check.positive("rate", rate), _check.count("steps", steps)
-    network, task = problem.network, problem.task
+    network = problem.network
     names = _engines.as_record(record, network.depth, network.activation)
     names = tuple(dict.fromkeys((*names, "loss")))
     stops = _stops(at, steps)
-    if network.activation != "linear" and (task.inputs is None or task.targets is None):
-        raise InvalidInput(
-            f"descend needs the samples of the task where the network is {network.activation}, and this task holds "
-            "correlations only: Task.from_data(inputs, targets) would do."
-        )
+    _gradients.needs_samples(problem, "descend")
     recording = _engines.Recording(len(stops))
     diverged = _run(problem, rate, stops, names, recording)
     status = "complete"
@@ -80,10 +76,10 @@ def _run(
     problem: Problem, rate: float, stops: Array, names: tuple[str, ...], recording: _engines.Recording
 ) -> int | None:
     """Fills the recording, call by call; returns the step at which the loss is not finite, if there is one."""
-    network, data = problem.network, _data(problem)
+    network, data = problem.network, _gradients.data_of(problem)
     columns = min(data[0].shape) if network.activation == "linear" else data[0].shape[1]
     steps_per_call, records_per_call = _engines.per_call(network.sizes, columns, 1, names)
-    run = _compiled(network.activation, names)
+    run = _compiled(network.activation, network.sizes, names)
     paces, weights, now, finite = rate * np.array(problem.rates), network.weights, 0, True
     with (
         _engines.double_precision("descend"),
@@ -106,19 +102,11 @@ def _run(
     return None if finite else now
 
 
-def _data(problem: Problem) -> tuple[Any, ...]:
-    """What the loop sees of the task: correlations and fit, or samples (as columns) and the weight of each."""
-    task = problem.task
-    if task.inputs is None or task.targets is None or problem.network.activation == "linear":
-        return task.sigma_yx, _engines.Fit.of(task)
-    return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
-
-
 @cache
-def _compiled(activation: str | float, names: tuple[str, ...]) -> Any:
+def _compiled(activation: str | float, sizes: tuple[int, ...], names: tuple[str, ...]) -> Any:
     """One call: stretches of steps, with a record after each."""
     jax = _engines.load("jax", "descend")
-    slopes_and_loss, seen = _linear(jax, names) if activation == "linear" else _nonlinear(jax, activation, names)
+    slopes_and_loss, seen = _gradients.slopes_and_loss(jax, activation, sizes), _seen(jax, activation, names)
 
     def run(weights: Any, gaps: Any, paces: Any, decay: Any, data: Any) -> Any:
         def step(state: Any) -> Any:
@@ -141,38 +129,14 @@ def _compiled(activation: str | float, names: tuple[str, ...]) -> Any:
     return jax.jit(run)
 
 
-def _linear(jax: Any, names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Slopes with the loss above its floor, ½ tr E(T − W)ᵀ, and the record of a state."""
-
-    def slopes_and_loss(weights: Any, data: Any) -> Any:
-        sigma_yx, fit = data
-        slopes, E, W = _engines.linear_slopes(weights, sigma_yx, fit.sigma_xx)
-        return slopes, (E * (fit.target - W)).sum() / 2
-
-    return slopes_and_loss, lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
-
-
-def _nonlinear(
-    jax: Any, activation: str | float, names: tuple[str, ...]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The same by backpropagation through all samples."""
-    slope = 0.0 if activation == "relu" else activation
-
-    def bend(z: Any) -> Any:
-        return jax.numpy.tanh(z) if activation == "tanh" else jax.numpy.where(z > 0, z, slope * z)
-
-    def loss(weights: Any, data: Any) -> Any:
-        signal, targets, weight = data
-        for W in weights[:-1]:
-            signal = bend(W @ signal)
-        return weight * ((targets - weights[-1] @ signal) ** 2).sum() / 2
-
-    def slopes_and_loss(weights: Any, data: Any) -> Any:
-        value, gradient = jax.value_and_grad(loss)(weights, data)
-        return [-dW for dW in gradient], value
+def _seen(jax: Any, activation: str | float, names: tuple[str, ...]) -> Callable[..., Any]:
+    """The record of a state."""
+    if activation == "linear":
+        return lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
+    loss = _gradients.loss(jax, activation)
 
     def seen(weights: Any, data: Any) -> Any:
         kept = {"weights": list(weights)} if "weights" in names else {}
         return kept | {"loss": [loss(weights, data)]}
 
-    return slopes_and_loss, seen
+    return seen

@@ -1,4 +1,4 @@
-"""`flow`: gradient flow of a linear network, integrated; any depth, any inputs, layer rates, weight decay.
+"""`flow`: gradient flow, integrated; any depth, any inputs, layer rates, weight decay. First linear networks:
 
     Ẇ_ℓ = η_ℓ [W_{L:ℓ+1}ᵀ (Σyx − W Σxx) W_{ℓ−1:1}ᵀ − γ W_ℓ]
 
@@ -11,6 +11,9 @@ the absolute tolerance is a thousandth of what rtol grants the smallest layer at
 Tsit5 takes the steps and its interpolant gives the recorded times, whose number then costs next to nothing: records
 are as accurate as steps (5e-9 at rtol 1e-9). Dopri8 takes half as many gradients, but its interpolant is of lower
 order than its steps: records were off by 2e-7, and the same accuracy costs it as much.
+
+Nonlinear networks are integrated by the stabilised method of `_stabilised`, which takes long horizons in few gradients
+and ends its steps at the times to record.
 """
 
 from __future__ import annotations
@@ -21,10 +24,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _engines
+from lazyrich import _check, _engines, _gradients
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
+from lazyrich.batch.many import in_precision
+from lazyrich.batch.run import flow_stack
+from lazyrich.batch.stack import stacked
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -39,15 +45,16 @@ def flow(
     times: Any,
     *,
     record: Any = ("weights",),
-    rtol: float = 1e-9,
+    rtol: float | None = None,
     atol: float | None = None,
     max_steps: int = 1_000_000,
 ) -> Trajectory:
-    """The gradient flow of a linear network from t = 0 on, integrated adaptively in double precision.
+    """The gradient flow from t = 0 on, integrated adaptively in double precision.
 
     `record` names what to keep at the given times: any of "weights", "function", "gram" (two layers), "loss".
-    `rtol` and `atol` bound the error of each step, entry by entry in the basis of the task's modes. A run that
-    cannot go on, or not within `max_steps`, keeps the times it reached, and `traj.status` says what stopped it.
+    `rtol` and `atol` bound the error of each step: of linear networks (rtol 1e-9) entry by entry in the basis of the
+    task's modes, of others (rtol 1e-3) layer by layer. A run that cannot go on, or not within `max_steps` (for
+    nonlinear networks: gradients), keeps the times it reached, and `traj.status` says what stopped it.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
@@ -56,15 +63,12 @@ def flow(
     """
     as_problem(problem)
     network = problem.network
-    if network.activation != "linear":
-        raise InvalidInput(
-            f"flow integrates linear networks, and this one is {network.activation}: "
-            "lr.descend(problem, rate=…, steps=…) trains it step by step."
-        )
     checked = _check.as_times(times)
     names = _engines.as_record(record, network.depth, network.activation)
     tolerances = _tolerances(problem, rtol, atol)
     max_steps = _check.count("max_steps", max_steps)
+    if network.activation != "linear":
+        return _nonlinear(problem, checked, names, tolerances, max_steps)
     recording = _engines.Recording(len(checked))
     status = _integrate(problem, checked, names, tolerances, max_steps, recording)
     if recording.count == 0:
@@ -82,14 +86,38 @@ def _notes(problem: Problem, status: str) -> tuple[str, ...]:
     )
 
 
-def _tolerances(problem: Problem, rtol: Any, atol: Any) -> tuple[float, float]:
-    rtol = _check.positive("rtol", rtol)
+def _tolerances(problem: Problem, rtol: Any, atol: Any) -> tuple[float, Any]:
+    linear = problem.network.activation == "linear"
+    rtol = (1e-9 if linear else 1e-3) if rtol is None else _check.positive("rtol", rtol)
     if not _FINEST <= rtol < 1:
         raise InvalidInput(f"rtol must lie between {_FINEST:g} and 1, and it is {rtol:g}.")
     if atol is not None:
         return rtol, _check.positive("atol", atol)
+    if not linear:
+        return rtol, None
     sizes = [float(np.mean(np.abs(W))) for W in problem.network.weights]
     return rtol, 1e-3 * rtol * min((size for size in sizes if size), default=1.0)
+
+
+def _nonlinear(
+    problem: Problem, times: Float[Array, " T"], names: tuple[str, ...], tolerances: tuple[float, Any], most: int
+) -> Trajectory:
+    """By the stabilised method, as a batch of one."""
+    _gradients.needs_samples(problem, "flow")
+    distinct, back = np.unique(times, return_inverse=True)
+    rtol, atol = tolerances
+    with in_precision("float64"), np.errstate(over="ignore", invalid="ignore"), progress(1.0, "flow") as move_on:
+        stack = stacked([problem], np.zeros((1, 1), int), np.dtype(np.float64))
+        run = flow_stack(stack, distinct[None, None], rtol, move_on, atol=atol, most_gradients=most)
+    back = back[back < run.reached.item()]
+    if not len(back):
+        raise RuntimeError(f"flow reached none of the times: {run.status[0]}.")
+    weights = [W[back, 0, 0] for W in run.weights]
+    notes = (f"integrated by a stabilised Runge–Kutta–Chebyshev method, {run.gradients.item()} gradients",)
+    traj = Trajectory(problem, times[: len(back)], "flow", {"weights": weights}, status=run.status[0], notes=notes)
+    if "weights" in names:
+        return traj
+    return Trajectory(problem, traj.times, "flow", {"loss": traj.loss}, status=traj.status, notes=notes)
 
 
 class _Equation(NamedTuple):

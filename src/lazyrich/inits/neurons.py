@@ -35,7 +35,9 @@ def symmetrised(
     """
     generator, (d, h, d_out) = _check.as_rng(rng), _check.sizes(sizes, depth=2)
     if d_out != 1 or h % 2:
-        raise InvalidInput(f"sizes must be (inputs, an even width, 1) for a symmetrised start, and it is {(d, h, d_out)}.")
+        raise InvalidInput(
+            f"sizes must be (inputs, an even width, 1) for a symmetrised start, and it is {(d, h, d_out)}."
+        )
     w, a = unit_vectors(generator, h // 2, d), generator.choice([-1.0, 1.0], size=h // 2)
     return rescaled(Network([np.vstack([w, w]), np.concatenate([a, -a])[None]], activation), tau=tau, delta=delta)
 

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.descend import descend
-from lazyrich.observables import hamming_distance, kernel_distance, parameter_distance
-from lazyrich.problem import loss_of
+from lazyrich.batch.many import in_precision
+from lazyrich.batch.run import descend_stack, flow_stack
+from lazyrich.batch.stack import device_kind, stacks
+from lazyrich.solve import NoExactSolution, solve
 from lazyrich.sweeps.grid import Block, Sweep
+from lazyrich.sweeps.measure import long_name, measured, measured_together, together
+from lazyrich.sweeps.problems import Cell
+from lazyrich.trajectory import Trajectory
 
-__all__ = ["STATUS", "Result", "Variable", "compute", "template"]
+__all__ = ["STATUS", "Estimate", "Result", "Variable", "compute", "estimate", "template", "with_blocks"]
 
 #: What became of a cell, by code. A stopped one diverged or stalled: its values up to then are there.
 STATUS = ("pending", "complete", "stopped", "failed")
+
+Place = tuple[int, ...]
+
+_TRIED = 100  # cells, until one can be made, to see what there is to measure
+_BLOCK_SECONDS = 20.0  # of work, about: what a crash may cost
+_SPEED = {"cpu": 1e10}  # operations per second, about
+_SPEED_OF_GPU = 1e13
+_FLOW_GRADIENTS = 1000  # of a flow, about
 
 
 class Variable(NamedTuple):
@@ -34,36 +47,219 @@ class Result(NamedTuple):
 
     values: dict[str, Array]  # observable → (*block, steps, …)
     status: Array  # (*block,), int8
-    causes: dict[tuple[int, ...], str]  # place in the grid → why it is not complete
+    causes: dict[Place, str]  # place in the grid → why it is not complete
 
 
-def template(sweep: Sweep) -> dict[str, Variable]:
-    return {name: Variable((), (), name, "1") for name in sweep.observables}
+class Estimate(NamedTuple):
+    """What a sweep will take."""
+
+    cells: int
+    blocks: int
+    seconds_per_cell: float
+    memory: int  # bytes, of one block
+    store: int  # bytes, before compression
+    device: str
 
 
 def compute(sweep: Sweep, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
-    """Computes every cell of a block; `tick` is told how many cells' worth of work has been done since the last call."""
+    """Every cell of a block; `tick` is told how many cells' worth of work has been done since the last call."""
     shape = tuple(s.stop - s.start for s in block.region)
-    values = {name: np.full((*shape, len(sweep.at)), np.nan) for name in sweep.observables}
-    status, causes = np.zeros(shape, np.int8), {}
+    result = Result({}, np.zeros(shape, np.int8), {})
+    for name, variable in template(sweep).items():
+        full = (*shape, len(sweep.at), *variable.shape)
+        result.values[name] = np.full(full, np.nan, np.dtype(sweep.precision))
+    places, cells = _cells(sweep, block, result)
+    with np.errstate(all="ignore"):  # what overflows is reported cell by cell
+        if sweep.method == "solve":
+            for place, cell in zip(places, cells, strict=True):
+                _solved(sweep, block, place, cell, result)
+                tick(1.0)
+        elif cells:
+            _trained(sweep, block, places, cells, result, tick)
+    tick(float(np.prod(shape) - len(cells)))
+    return result
+
+
+def template(sweep: Sweep) -> dict[str, Variable]:
+    """What there is to store, from the start of the first cell that can be made."""
+    cell, cause = _first_cell(sweep)
+    if cell is None:
+        raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
+    problem = cell.problem
+    start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
+    found = {}
+    for name in sweep.observables:
+        dims, words, units = long_name(name)
+        found[name] = Variable(dims, measured(start, name, cell.test).shape[1:], words, units)
+    return found
+
+
+def with_blocks(sweep: Sweep) -> Sweep:
+    """The sweep with a block shape: its own, or one that takes some seconds where this runs."""
+    if sweep.block:
+        return sweep
+    cell, _ = _first_cell(sweep)
+    seconds = 1.0 if cell is None else max(_operations(sweep, cell) / _speed(sweep), 1e-6)
+    return sweep.with_block(max(1, int(_BLOCK_SECONDS / seconds)))
+
+
+def estimate(sweep: Sweep) -> Estimate:
+    """Cells, memory and time, from a short run of the first cell that can be made."""
+    sweep = with_blocks(sweep)
+    cell, cause = _first_cell(sweep)
+    if cell is None:
+        raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
+    variables = template(sweep)
+    in_block = int(np.prod(sweep.block_shape))
+    itemsize = np.dtype(sweep.precision).itemsize
+    numbers = len(sweep.at) * sum(int(np.prod(variable.shape)) for variable in variables.values())
+    network = cell.problem.network
+    samples = cell.problem.task.inputs
+    carried = sum(network.sizes) * (len(samples) if samples is not None else max(network.sizes))
+    weights = int(np.dot(network.sizes[1:], network.sizes[:-1]))
+    memory = in_block * itemsize * (numbers + weights * (len(sweep.at) + 8)) + 6 * itemsize * carried
+    return Estimate(
+        cells=sweep.cells,
+        blocks=sweep.blocks,
+        seconds_per_cell=_timed(sweep, cell),
+        memory=int(memory),
+        store=sweep.cells * (numbers * itemsize + 1),
+        device="cpu" if sweep.method == "solve" else device_kind(),
+    )
+
+
+def _first_cell(sweep: Sweep) -> tuple[Cell | None, str]:
+    cause = ""
+    for place in np.ndindex(sweep.shape):
+        if sum(place) >= _TRIED:
+            break
+        cell, cause = _made(sweep, place)
+        if cell is not None:
+            return cell, ""
+    return None, cause
+
+
+def _made(sweep: Sweep, place: Place) -> tuple[Cell | None, str]:
+    """A cell, or why there is none. A user's factory may raise anything."""
+    try:
+        return sweep.cell(place), ""
+    except InvalidInput as error:
+        return None, str(error)
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"
+
+
+def _cells(sweep: Sweep, block: Block, result: Result) -> tuple[list[Place], list[Cell]]:
+    """Those that can be made; the others have failed."""
+    places, cells = [], []
     for place in sweep.places(block):
-        here = tuple(i - s.start for i, s in zip(place, block.region, strict=True))
-        try:
-            cell = sweep.cell(place)
-            run = descend(cell.problem, sweep.rate * cell.clock, max(sweep.at[-1], 1), at=list(sweep.at))
-            n = len(run.times)
-            for name in sweep.observables:
-                if name == "loss":
-                    v = run.loss
-                elif name == "test_loss":
-                    v = [loss_of(cell.test, state, cell.problem.network.activation) for state in zip(*run.weights)]
+        cell, cause = _made(sweep, place)
+        if cell is None:
+            _fail(block, place, cause, result)
+        else:
+            places.append(place)
+            cells.append(cell)
+    return places, cells
+
+
+def _here(block: Block, place: Place) -> Place:
+    return tuple(i - s.start for i, s in zip(place, block.region, strict=True))
+
+
+def _fail(block: Block, place: Place, cause: str, result: Result) -> None:
+    result.status[_here(block, place)] = STATUS.index("failed")
+    result.causes[place] = cause
+
+
+def _keep(block: Block, place: Place, status: str, result: Result, values: dict[str, Array]) -> None:
+    """What was measured of a cell, up to where it came."""
+    here = _here(block, place)
+    for name, value in values.items():
+        result.values[name][here][: len(value)] = value
+    result.status[here] = STATUS.index("complete" if status == "complete" else "stopped")
+    if status != "complete":
+        result.causes[place] = status
+
+
+def _solved(sweep: Sweep, block: Block, place: Place, cell: Cell, result: Result) -> None:
+    try:
+        traj = solve(cell.problem, sweep.rate * cell.clock * np.array(sweep.at, float))
+        values = {name: measured(traj, name, cell.test) for name in sweep.observables}
+    except (InvalidInput, NoExactSolution, np.linalg.LinAlgError, ArithmeticError, ValueError) as error:
+        _fail(block, place, str(error), result)
+    else:
+        _keep(block, place, traj.status, result, values)
+
+
+def _trained(
+    sweep: Sweep, block: Block, places: Sequence[Place], cells: Sequence[Cell], result: Result, tick: Any
+) -> None:
+    """Stack by stack: train, then measure."""
+    problems, clocks = [cell.problem for cell in cells], np.array([cell.clock for cell in cells])
+    steps = np.array(sweep.at, float)
+    with in_precision(sweep.precision):
+        for stack in stacks(problems, np.dtype(sweep.precision)):
+            on = lambda part, count=stack.cells: tick(part * count)  # noqa: E731
+            rates = sweep.rate * clocks[stack.members]
+            if sweep.method == "descend":
+                record = descend_stack(stack, rates, sweep.at, on)
+            else:
+                record = flow_stack(stack, rates[..., None] * steps, sweep.rtol, on)
+            at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
+            for number, (row, column) in enumerate(np.ndindex(stack.members.shape)):
+                member, n = int(stack.members[row, column]), int(record.reached[row, column])
+                values = {name: value[:n, row, column] for name, value in at_once.items()}
+                weights = [W[:n, row, column] for W in record.weights]
+                times = rates[row, column] * steps[:n]
+                try:
+                    values |= _one_by_one(sweep, cells[member], weights, times, values)
+                except (InvalidInput, np.linalg.LinAlgError, ArithmeticError, ValueError) as error:
+                    _fail(block, places[member], str(error), result)
                 else:
-                    v = globals()[name](run)
-                values[name][here][:n] = v
-            status[here] = 1 if run.status == "complete" else 2
-            if run.status != "complete":
-                causes[place] = run.status
-        except (InvalidInput, RuntimeError) as error:
-            status[here], causes[place] = 3, str(error)
-        tick(1)
-    return Result(values, status, causes)
+                    _keep(block, places[member], record.status[number], result, values)
+
+
+def _one_by_one(
+    sweep: Sweep, cell: Cell, weights: list[Array], times: Array, had: dict[str, Array]
+) -> dict[str, Array]:
+    """What is not measured for a whole stack."""
+    missing = [name for name in sweep.observables if name not in had]
+    if not missing or not len(times):
+        return {}
+    traj = Trajectory(cell.problem, times, sweep.method, {"weights": [W.astype(np.float64) for W in weights]})
+    return {name: measured(traj, name, cell.test) for name in missing}
+
+
+def _operations(sweep: Sweep, cell: Cell) -> float:
+    """Floating-point operations of a cell, about."""
+    network, samples = cell.problem.network, cell.problem.task.inputs
+    products = float(np.dot(network.sizes[1:], network.sizes[:-1]))
+    columns = max(network.sizes) if network.activation == "linear" or samples is None else len(samples)
+    gradients = {"descend": max(sweep.at[-1], 1), "flow": _FLOW_GRADIENTS, "solve": 10 * len(sweep.at)}[sweep.method]
+    kernel = 0.0
+    if "kernel_distance" in sweep.observables and network.activation != "linear":
+        kernel = 8.0 * len(sweep.at) * columns**2 * network.sizes[1]
+    return gradients * (4 * products * columns + 2e4) + kernel
+
+
+def _speed(sweep: Sweep) -> float:
+    return _SPEED["cpu"] if sweep.method == "solve" else _SPEED.get(device_kind(), _SPEED_OF_GPU)
+
+
+def _timed(sweep: Sweep, cell: Cell) -> float:
+    """Seconds of a cell: a few steps of as many as a block holds, extrapolated, and the measurements."""
+    import dataclasses
+
+    if sweep.method != "descend":
+        few, share = sweep, 1.0
+    else:
+        last = min(sweep.at[-1], max(1, int(2e9 / (_operations(sweep, cell) / max(sweep.at[-1], 1)))))
+        few, share = dataclasses.replace(sweep, at=(0, last), observables=("loss",)), sweep.at[-1] / max(last, 1)
+    block = few.block_at(0)
+    if sweep.method == "flow" and device_kind() == "cpu":
+        few = few.with_block(1)
+        block = few.block_at(few.blocks // 2)
+    compute(few, block)  # compiled
+    start = time.perf_counter()
+    result = compute(few, block)
+    return (time.perf_counter() - start) / result.status.size * share

@@ -4,7 +4,7 @@
     problem = "teacher_student"                 # a factory of `sweeps/problems.py`
     method = "descend"                          # or "flow", or "solve" where an exact solution exists
     rate = 0.005                                # times are rate × step (× the cell's own clock)
-    at = [0, 100, 1000]                         # steps to record
+    at = [0, 100, 1000]                         # steps to record; the start always is
     observables = ["loss", "kernel_distance"]
 
     [axes]                                      # one cell per combination; the last axis varies fastest
@@ -35,12 +35,12 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich.batch.many import PRECISIONS, as_steps
 from lazyrich.sweeps.problems import PROBLEMS, Cell, as_factory
 
 __all__ = ["Block", "Sweep", "published"]
 
 METHODS = ("descend", "flow", "solve")
-PRECISIONS = ("float64", "float32")
 LARGEST = 10**7  # cells
 _PUBLISHED = Path(__file__).parent / "published"
 _RANGES = ("linspace", "logspace", "range")
@@ -252,11 +252,9 @@ def _range(axis: str, given: Mapping[str, Any]) -> Any:
 
 
 def _steps(at: Any) -> tuple[int, ...]:
-    steps = np.atleast_1d(_check.as_array("at", at))
-    whole = steps.ndim == 1 and not np.any(steps != np.round(steps)) and steps.min() >= 0
-    if not whole or np.any(np.diff(steps) <= 0) or steps.max() > 2**53:
-        raise InvalidInput(f"at must list the steps to record, whole and growing, and it is {at!r:.200}.")
-    return tuple(int(step) for step in steps)
+    """The steps to record; distances are from the start, which therefore always is one."""
+    steps = as_steps(at)
+    return steps if steps[0] == 0 else (0, *steps)
 
 
 def _names(observables: Any) -> tuple[str, ...]:

@@ -1,1 +1,169 @@
-NAMES = ("loss", "test_loss", "kernel_distance", "hamming_distance", "parameter_distance")
+"""What is measured of the cells of a sweep: any observable of a trajectory, the loss, and the loss on held-out samples.
+
+Two-layer piecewise linear networks are measured where they were trained, many at once: the loss, the distances and the
+tangent kernel of theory section 8,
+
+    K = η_1 XXᵀ ∘ (cᵀ diag(a²) c) + η_2 ΦᵀΦ        (one output; c = σ'(WXᵀ), Φ = σ(WXᵀ)),
+
+in blocks of rows, K at the start beside K at each checkpoint, never all of it. Everything else goes through
+`lazyrich.observables`, cell by cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import lazyrich.observables  # noqa: F401  (its files enter themselves in OBSERVABLES)
+from lazyrich import _engines, _gradients
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array
+from lazyrich.batch.run import Record
+from lazyrich.batch.stack import Stack
+from lazyrich.problem import Problem, loss_of
+from lazyrich.sweeps.problems import Cell
+from lazyrich.tasks import Task
+from lazyrich.trajectory import OBSERVABLES, Trajectory
+
+__all__ = ["NAMES", "long_name", "measured", "measured_together", "together"]
+
+#: Everything that a sweep can record.
+NAMES = ("loss", "test_loss", *OBSERVABLES)
+
+_TOGETHER = ("loss", "test_loss", "kernel_distance", "hamming_distance", "parameter_distance")
+_ROWS = 2**17  # numbers of one block of rows of K, for all checkpoints
+
+
+def long_name(name: str) -> tuple[tuple[str, ...], str, str]:
+    """Axes of an observable after time, its long name and its unit."""
+    if name in OBSERVABLES:
+        return OBSERVABLES[name].dims, OBSERVABLES[name].long_name, OBSERVABLES[name].units
+    return (), {"loss": "loss", "test_loss": "loss on held-out samples"}[name], "1"
+
+
+def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
+    """One observable of one trajectory."""
+    if name == "loss":
+        return np.asarray(traj.loss)
+    if name != "test_loss":
+        return np.asarray(OBSERVABLES[name].measure(traj))
+    if test is None:
+        raise InvalidInput("test_loss needs held-out samples, and this problem has none: 'loss' would do.")
+    if traj.problem.network.activation == "linear":
+        return np.asarray(test.loss(np.asarray(traj.function)))
+    states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
+    return np.array([loss_of(test, state, traj.problem.network.activation) for state in states])
+
+
+def together(stack: Stack, names: Sequence[str]) -> tuple[str, ...]:
+    """Those that are measured for a whole stack at once."""
+    piecewise = stack.activation not in ("linear", "tanh") and len(stack.sizes) == 3 and stack.sizes[-1] == 1
+    return tuple(name for name in names if piecewise and name in _TOGETHER)
+
+
+def measured_together(stack: Stack, record: Record, cells: Sequence[Cell], names: Sequence[str]) -> dict[str, Array]:
+    """Observable → (K, sets, each), of two-layer piecewise linear networks with one output."""
+    jax = _engines.load("jax", "a sweep")
+    run, values = _measures(stack.activation), {}
+    inputs = jax.device_put((stack.weights, record.weights, stack.rates, stack.data))
+    for name in names:
+        if name == "test_loss":
+            held_out = _held_out(stack, cells)
+            values[name] = run["loss"](*inputs[:3], jax.device_put(held_out))
+        else:
+            values[name] = run[name](*inputs)
+    return {name: np.asarray(value) for name, value in values.items()}
+
+
+def _held_out(stack: Stack, cells: Sequence[Cell]) -> Any:
+    """The held-out samples of each set, as `_gradients.data_of` gives them."""
+    chosen = []
+    for row in stack.members:
+        cell = cells[int(row[0])]
+        if cell.test is None:
+            raise InvalidInput("test_loss needs held-out samples, and this problem has none: 'loss' would do.")
+        chosen.append(_gradients.data_of(Problem(cell.test, cell.problem.network)))
+    return tuple(np.stack(parts).astype(stack.weights[0].dtype) for parts in zip(*chosen, strict=True))
+
+
+@cache
+def _measures(activation: str | float) -> dict[str, Any]:
+    """Name → compiled function of (weights at the start, weights kept, rates, data)."""
+    jax = _engines.load("jax", "a sweep")
+    slope = 0.0 if activation == "relu" else activation
+    loss = _gradients.loss(jax, activation)
+
+    def over_networks(one: Any, per_checkpoint: bool) -> Any:
+        """From one network (and checkpoint) to a stack; networks of a set one after the other, since K is large."""
+
+        def stack(start: Any, kept: Any, rates: Any, data: Any) -> Any:
+            kept = [jax.numpy.moveaxis(W, 0, 2) for W in kept]  # (sets, each, K, out, in)
+
+            def network(parts: Any, data: Any) -> Any:
+                start, kept, rates = parts
+                if per_checkpoint:
+                    return jax.lax.map(lambda now: one(start, now, rates, data), kept)
+                return one(start, kept, rates, data)
+
+            def of_set(parts: Any) -> Any:
+                networks, data = parts
+                return jax.lax.map(lambda own: network(own, data), networks)
+
+            return jax.numpy.moveaxis(jax.lax.map(of_set, ((start, kept, rates), data)), 2, 0)
+
+        return jax.jit(stack)
+
+    return {
+        "loss": over_networks(lambda start, now, rates, data: loss(now, data), True),
+        "parameter_distance": over_networks(lambda start, now, rates, data: _distance(start, now), True),
+        "hamming_distance": over_networks(
+            lambda start, now, rates, data: (((start[0] @ data[0]) > 0) != ((now[0] @ data[0]) > 0)).mean(
+                dtype=start[0].dtype
+            ),
+            True,
+        ),
+        "kernel_distance": over_networks(
+            lambda start, kept, rates, data: _kernel_distance(jax, start, kept, rates, data[0], slope), False
+        ),
+    }
+
+
+def _distance(start: Any, now: Any) -> Any:
+    return sum(((A - B) ** 2).sum() for A, B in zip(start, now, strict=True)) ** 0.5
+
+
+def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, slope: Any) -> Any:
+    """1 − cos(K_0, K) at each checkpoint of one network; X has a sample per column.
+
+    Small distances keep their digits: with d = ‖K_0 − K‖, 1 − cos = (d² − (‖K_0‖ − ‖K‖)²)/(2‖K_0‖‖K‖).
+    """
+    xp = jax.numpy
+    n, K = X.shape[1], kept[0].shape[0]
+    W, a = (xp.concatenate([first[None], later]) for first, later in zip(start, kept, strict=True))
+    z = W @ X
+    c = xp.where(z > 0, 1.0, slope).astype(X.dtype)
+    phi = c * z
+    weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
+    rows = max(1, min(n, _ROWS // (n * (K + 1))))
+    blocks = -(-n // rows)
+    padded = lambda A: xp.pad(A, [(0, 0)] * (A.ndim - 1) + [(0, blocks * rows - n)])  # noqa: E731
+    all_rows = [padded(A) for A in (X, weighted, phi)]  # padding adds rows of zeros to K
+
+    def block(index: Any, sums: Any) -> Any:
+        X_r, c_r, phi_r = (jax.lax.dynamic_slice_in_dim(A, index * rows, rows, A.ndim - 1) for A in all_rows)
+        kernel = (X_r.T @ X) * (xp.swapaxes(c_r, 1, 2) @ c) + rates[1] * (xp.swapaxes(phi_r, 1, 2) @ phi)
+        first, now = kernel[0], kernel[1:]
+        apart = first - now
+        parts = (first * first, now * now, first * now, apart * apart, apart * first)
+        return [total + part.sum((-2, -1)) for total, part in zip(sums, parts, strict=True)]
+
+    zero = xp.zeros(K, X.dtype)
+    first, now, inner, change, along = jax.lax.fori_loop(0, blocks, block, [zero] * 5)
+    size = (first * now) ** 0.5
+    gap = (2 * along - change) / (first**0.5 + now**0.5)  # ‖K_0‖ − ‖K‖, without cancellation
+    near = (change**0.5 - gap) * (change**0.5 + gap) / (2 * size)
+    distance = xp.maximum(xp.where(change >= size, 1 - inner / size, near), 0.0)
+    return xp.where(size > 0, distance, xp.where(first == now, 0.0, xp.nan))

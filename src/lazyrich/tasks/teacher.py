@@ -1,6 +1,7 @@
 """A two-layer teacher of few neurons on inputs from the sphere: y = Σ_k a_k σ(w_kᵀx), σ(z) = max(z, γz).
 
-The task of Chizat et al. 2019 and Kunin et al. 2024 (Fig. 1): w_k uniform on the sphere, a_k = ±1, labels without noise.
+The task of Chizat et al. 2019 and Kunin et al. 2024 (Fig. 1): w_k uniform on the sphere, a_k = ±1, labels
+without noise.
 """
 
 from __future__ import annotations

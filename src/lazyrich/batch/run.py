@@ -1,0 +1,171 @@
+"""Many networks advance in one compiled program: gradient descent step by step, or gradient flow.
+
+The loop stays on the device and the weights are kept at checkpoints only. A network that diverges or sticks takes
+nothing from the others: its record ends where it did, and its status says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich import _engines, _gradients, _stabilised
+from lazyrich._typing import Array
+from lazyrich.batch.stack import Stack, device_kind
+
+__all__ = ["MOST_GRADIENTS", "Record", "descend_stack", "flow_stack"]
+
+MOST_GRADIENTS = 1_000_000  # of one network, before a flow is given up
+_CALL_OPERATIONS = {"cpu": 1e10}  # of one call: about a second, so that progress shows
+_CALL_ON_GPU = 2e13
+_UNROLLED = 50  # steps between two looks at the loop's end, which a GPU would have to wait for
+_OVERHEAD = (1e5, 2e3)  # what a step costs besides its arithmetic, in operations: once, and per network
+
+
+class Record(NamedTuple):
+    """The weights of a stack at its checkpoints, and how far each network came."""
+
+    weights: list[Array]  # per layer (K, sets, each, out, in); what was not reached is nan
+    reached: Array  # (sets, each): number of checkpoints
+    status: list[str]  # of each network, in the order of the stack
+    gradients: Array  # (sets, each)
+
+
+def descend_stack(
+    stack: Stack, rates: Array, at: Sequence[int], tick: Callable[[float], Any] = lambda part: None
+) -> Record:
+    """Gradient descent with one rate per network, kept at the steps `at`; `tick` is told what part has been done."""
+    jax = _engines.load("jax", "a batch of networks")
+    run, per_call = _descent(stack.activation, stack.sizes), _steps_per_call(stack)
+    paces = [rates[..., None, None].astype(eta.dtype) * eta for eta in stack.rates]
+    weights, *fixed = jax.device_put((stack.weights, paces, stack.decay, stack.data))
+    now, kept = 0, []
+    for stop in at:
+        while now < stop:
+            count = min(stop - now, per_call)
+            weights = run(weights, np.int32(count // _UNROLLED), np.int32(count % _UNROLLED), *fixed)
+            jax.block_until_ready(weights)
+            now += count
+            tick(count / at[-1])
+        kept.append([np.asarray(W) for W in weights])
+    records = [np.stack(layer) for layer in zip(*kept, strict=True)]
+    reached = _finite(records)
+
+    def status(n: int) -> str:
+        if n == len(at):
+            return "complete"
+        return f"diverged between steps {at[n - 1] if n else 0} and {at[n]}: a smaller rate would do"
+
+    return Record(records, reached, [status(int(n)) for n in reached.ravel()], np.full(reached.shape, at[-1]))
+
+
+def flow_stack(
+    stack: Stack,
+    times: Array,
+    rtol: float,
+    tick: Callable[[float], Any] = lambda part: None,
+    *,
+    atol: float | None = None,
+    most_gradients: int = MOST_GRADIENTS,
+) -> Record:
+    """Gradient flow, kept at `times` (sets, each, K), which grow; a first one of 0 keeps the start."""
+    jax = _engines.load("jax", "a batch of networks")
+    begin, go_on = _flow(stack.activation, stack.sizes)
+    batch, dtype = times.shape[:-1], stack.weights[0].dtype
+    at_zero = int(np.all(times[..., 0] == 0))
+    stops = times[..., at_zero:].astype(dtype)
+    K, done = stops.shape[-1], 0.0
+    records = [np.full((K, *W.shape), np.nan, dtype) for W in stack.weights]
+    stuck, due, gradients = np.zeros(batch, bool), np.zeros(batch, int), np.zeros(batch, int)
+    weights, *fixed = jax.device_put((stack.weights, stack.rates, stack.decay, stack.data))
+    state, floors = begin(weights, *fixed), _floors(stack, rtol, atol)
+    passes = min(_steps_per_call(stack), most_gradients)
+    while not np.all(stuck | (due == K)) and passes > 0:
+        state, records = go_on(state, records, stops, dtype.type(rtol), floors, np.int32(passes), *fixed)
+        stuck, due, gradients = (np.asarray(part) for part in (state.stuck, state.due, state.gradients))
+        passes = min(passes, most_gradients - int(gradients.max()))
+        part = float(np.mean(np.where(stuck, 1.0, due / K)))
+        tick(part - done)
+        done = part
+    kept = [np.asarray(W) for W in records]
+    if at_zero:
+        kept = [np.concatenate([W[None], after]) for W, after in zip(stack.weights, kept, strict=True)]
+    reached = np.minimum(_finite(kept), due + at_zero)
+
+    def status(place: tuple[int, ...]) -> str:
+        if reached[place] == times.shape[-1]:
+            return "complete"
+        word, way_out = ("stalled", "smaller weights or targets") if stuck[place] else ("stopped", "a larger rtol")
+        goal = times[place][reached[place]]
+        return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: {way_out} would do"
+
+    return Record(kept, reached, [status(place) for place in np.ndindex(batch)], gradients)
+
+
+def _floors(stack: Stack, rtol: float, atol: float | None) -> list[Array]:
+    """`atol`, or a thousandth of what rtol grants each layer at the start (one of length one, where that is zero)."""
+    if atol is not None:
+        return [np.full(stack.members.shape, atol, W.dtype) for W in stack.weights]
+    norms = [np.sqrt(np.sum(W.astype(float) ** 2, axis=(-2, -1))) for W in stack.weights]
+    return [(1e-3 * rtol * np.where(n > 0, n, 1.0)).astype(stack.weights[0].dtype) for n in norms]
+
+
+def _finite(records: list[Array]) -> Array:
+    """How many checkpoints come before the first that is not finite."""
+    fine = np.all([np.isfinite(W).all(axis=(-2, -1)) for W in records], axis=0)
+    return np.logical_and.accumulate(fine, axis=0).sum(axis=0)
+
+
+def _steps_per_call(stack: Stack) -> int:
+    budget = _CALL_OPERATIONS.get(device_kind(), _CALL_ON_GPU)
+    steps = budget / (stack.operations + _OVERHEAD[0] + _OVERHEAD[1] * stack.cells)
+    return int(np.clip(steps // _UNROLLED * _UNROLLED, _UNROLLED, 1_000_000))
+
+
+def _velocity(jax: Any, activation: str | float, sizes: tuple[int, ...]) -> Callable[..., Any]:
+    """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
+    one = _gradients.slopes_and_loss(jax, activation, sizes)
+    all_slopes = jax.vmap(jax.vmap(lambda weights, data: one(weights, data)[0], in_axes=(0, None)))
+
+    def velocity(weights: Any, rates: Any, decay: Any, data: Any) -> Any:
+        slopes = all_slopes(weights, data)
+        return [eta * (slope - decay * W) for eta, slope, W in zip(rates, slopes, weights, strict=True)]
+
+    return velocity
+
+
+@cache
+def _descent(activation: str | float, sizes: tuple[int, ...]) -> Any:
+    """One call: so many stretches of steps, and so many single ones."""
+    jax = _engines.load("jax", "a batch of networks")
+    velocity = _velocity(jax, activation, sizes)
+
+    def run(weights: Any, stretches: Any, singles: Any, paces: Any, decay: Any, data: Any) -> Any:
+        def step(_: Any, weights: Any) -> Any:
+            return [W + V for W, V in zip(weights, velocity(weights, paces, decay, data), strict=True)]
+
+        def stretch(_: Any, weights: Any) -> Any:
+            return jax.lax.fori_loop(0, _UNROLLED, step, weights)
+
+        weights = jax.lax.fori_loop(0, stretches, stretch, weights)
+        return jax.lax.fori_loop(0, singles, step, weights)
+
+    return jax.jit(run, donate_argnums=0)
+
+
+@lru_cache
+def _flow(activation: str | float, sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    """The state at the start, and one call from a state on."""
+    jax = _engines.load("jax", "a batch of networks")
+    velocity = _velocity(jax, activation, sizes)
+
+    def begin(weights: Any, *fixed: Any) -> Any:
+        return _stabilised.start(jax, lambda y: velocity(y, *fixed), weights)
+
+    def go_on(state: Any, records: Any, stops: Any, rtol: Any, atol: Any, passes: Any, *fixed: Any) -> Any:
+        return _stabilised.advance(jax, lambda y: velocity(y, *fixed), state, records, stops, rtol, atol, passes)
+
+    return jax.jit(begin), jax.jit(go_on)

@@ -1,0 +1,115 @@
+"""Problems of one shape, stacked: some data sets, each shared by as many networks.
+
+Networks on the same task then meet its samples in one large matrix product instead of many small ones. A stack is as
+large as fits: on the CPU what stays near the cache, on a GPU a part of its memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich import _engines, _gradients
+from lazyrich._typing import Array
+from lazyrich.problem import Problem
+
+__all__ = ["Stack", "device_kind", "stacked", "stacks"]
+
+_NEAR_CACHE = 2**17  # numbers that the networks of a stack carry through their layers at once, on the CPU
+_MOST = 2**14  # networks of a stack
+_COPIES = 6  # of those numbers, in the memory of a GPU
+
+
+class Stack(NamedTuple):
+    """Arrays in front of whose own axes stand (set, network of that set)."""
+
+    activation: str | float
+    sizes: tuple[int, ...]
+    members: Array  # (sets, each): which of the problems
+    weights: list[Array]  # per layer
+    data: Any  # per set, as `_gradients.data_of` gives it
+    rates: list[Any]  # per layer, (sets, each, 1, 1)
+    decay: Any  # (sets, each, 1, 1)
+
+    @property
+    def cells(self) -> int:
+        return int(self.members.size)
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of one gradient of all networks, about."""
+        products = float(np.dot(self.sizes[1:], self.sizes[:-1]))
+        columns = self.data[0].shape[-1] if self.activation != "linear" else min(self.sizes[0], self.sizes[-1])
+        return self.cells * 4 * products * columns
+
+
+def stacks(problems: Sequence[Problem], dtype: Any, limit: int | None = None) -> Iterator[Stack]:
+    """All problems, in stacks of at most `limit` networks (by default what fits); each problem is in one of them."""
+    alike: dict[Any, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for index, problem in enumerate(problems):
+        alike[_shape(problem)][id(problem.task)].append(index)
+    for by_task in alike.values():
+        sharing: dict[int, list[list[int]]] = defaultdict(list)
+        for members in by_task.values():
+            sharing[len(members)].append(members)
+        for each, sets in sharing.items():
+            most = limit or _fits(problems[sets[0][0]], dtype)
+            if each >= most:
+                parts = ([members[i : i + most]] for members in sets for i in range(0, each, most))
+            else:
+                many = max(1, most // each)
+                parts = (sets[i : i + many] for i in range(0, len(sets), many))
+            yield from (stacked(problems, np.array(part), dtype) for part in parts)
+
+
+def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
+    """One stack of the problems with these numbers, a row per data set."""
+    import jax
+
+    chosen = [[problems[i] for i in row] for row in members]
+    first = chosen[0][0]
+    cast = lambda parts: np.stack(parts).astype(dtype)  # noqa: E731
+    layers = range(first.network.depth)
+    weights = [cast([cast([p.network.weights[layer] for p in row]) for row in chosen]) for layer in layers]
+    data = jax.tree_util.tree_map(lambda *parts: cast(parts), *(_gradients.data_of(row[0]) for row in chosen))
+    rates = cast([cast([p.rates for p in row]) for row in chosen])
+    decay = cast([cast([p.weight_decay for p in row]) for row in chosen])
+    return Stack(
+        first.network.activation,
+        first.network.sizes,
+        members,
+        weights,
+        data,
+        [rates[..., layer, None, None] for layer in layers],
+        decay[..., None, None],
+    )
+
+
+def device_kind() -> str:
+    """Where JAX computes: "cpu", "gpu", …"""
+    return str(_engines.load("jax", "a batch of networks").default_backend())
+
+
+def _shape(problem: Problem) -> Any:
+    """What problems of one stack have in common."""
+    _gradients.needs_samples(problem, "a batch")
+    network, task = problem.network, problem.task
+    if network.activation == "linear" or task.inputs is None:
+        return network.activation, network.sizes, task.whitening_error != 0
+    return network.activation, network.sizes, len(task.inputs), task.reduction
+
+
+def _fits(problem: Problem, dtype: Any) -> int:
+    """How many networks a stack holds."""
+    sizes, task = problem.network.sizes, problem.task
+    columns = len(task.inputs) if problem.network.activation != "linear" and task.inputs is not None else max(sizes)
+    carried = sum(sizes[1:]) * columns + int(np.dot(sizes[1:], sizes[:-1]))
+    if device_kind() == "cpu":
+        return int(np.clip(_NEAR_CACHE // carried, 1, _MOST))
+    import jax
+
+    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 2**33)
+    return int(np.clip(memory // (_COPIES * carried * np.dtype(dtype).itemsize), 1, _MOST))
