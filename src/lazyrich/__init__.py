@@ -6,6 +6,7 @@ trajectories.
 
 from lazyrich import batch, bias, exact, inits, landscape, observables, plot, sweeps, tasks
 from lazyrich._check import InvalidInput
+from lazyrich._version import __version__
 from lazyrich.certificate import Certificate
 from lazyrich.descend import descend
 from lazyrich.flow import flow
@@ -16,8 +17,6 @@ from lazyrich.sequences import Continual, continual, forgetting
 from lazyrich.solve import NoExactSolution, solve
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Certificate",

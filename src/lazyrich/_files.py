@@ -11,6 +11,7 @@ import csv
 import math
 import os
 import re
+import uuid
 import zipfile
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,7 +130,7 @@ def output_path(given: str | Path, default_name: str) -> Path:
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Let `write` fill a file beside `path`, then put it in its place: a reader never sees half a file."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")  # no other writer's, on any machine
     try:
         with open(partial, "xb") as stream:
             write(stream)

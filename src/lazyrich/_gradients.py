@@ -85,7 +85,8 @@ def _one_output(jax: Any, slope: Any) -> Callable[..., Any]:
     def slopes(weights: Any, data: Any) -> Any:
         (W, a), (X, y, weight) = weights, data
         z = W @ X
-        f = (a.T * xp.maximum(z, slope * z)).sum(0)  # a sum, not a product: it then needs no second copy of z
+        bent = xp.maximum(z, slope * z) if slope else xp.maximum(z, 0.0)
+        f = (a.T * bent).sum(0)  # a sum, not a product: it then needs no second copy of z
         error = y[0] - f
         E = weight * error
         xi = xp.where(z > 0, E, slope * E) @ X.T

@@ -53,6 +53,7 @@ class State(NamedTuple):
     taken: Any
     rejected: Any
     stuck: Any
+    origin: Any  # y at t = 0
 
 
 @cache
@@ -90,7 +91,7 @@ def start(jax: Any, velocity: Callable[..., Any], weights: Any) -> State:
     point, left = _displaced(xp, y, direction), none + _POWER_START
     return State(
         t=zero, h=zero, y=y, f=f, before=y, point=point, direction=direction, radius=zero, stage=none, stages=none,
-        step=zero, left=left, due=none, gradients=none + 1, taken=none, rejected=none, stuck=none > 0,
+        step=zero, left=left, due=none, gradients=none + 1, taken=none, rejected=none, stuck=none > 0, origin=y,
     )  # fmt: skip
 
 
@@ -100,8 +101,8 @@ def advance(
     """Goes on for a number of passes, or until every network has reached its last stop or is stuck.
 
     `stops` has the times to record last, (*batch, K), growing and above 0; `records`, a list over layers of
-    (K, *batch, out, in), takes the weights there. The error of a step is held below rtol × the length of each layer,
-    or below `atol`, one number per layer and network.
+    (K, *batch, out, in), takes the weights there. `atol`, one number per layer and network, is granted to the error
+    of every step besides rtol.
     """
     xp, K = jax.numpy, stops.shape[-1]
 
@@ -174,18 +175,23 @@ def _pass(xp: Any, state: State, g: Any, stops: Any, rtol: Any, atol: Any) -> tu
     after = State(
         t=t, h=h, y=y, f=f, before=before, point=point, direction=direction, radius=radius, stage=stage, stages=stages,
         step=step, left=left, due=due, gradients=state.gradients + runs, taken=state.taken + good,
-        rejected=state.rejected + rejected, stuck=stuck,
+        rejected=state.rejected + rejected, stuck=stuck, origin=state.origin,
     )  # fmt: skip
     return after, arrived
 
 
 def _error(xp: Any, state: State, g: Any, rtol: Any, atol: Any) -> Any:
-    """Estimated error of a step over what is granted, the worse of the layers; infinite where it is not a number."""
+    """Estimated error of a step over what is granted, the worse of the layers; infinite where it is not a number.
+
+    Granted is rtol times the length of a layer, or times the way that the network has come, where that is shorter:
+    in the lazy regime large weights move a little, and that little is all there is.
+    """
     h = _wide(state.step)
     parts = zip(state.y, state.point, state.f, g, strict=True)
     estimates = _norms([0.8 * (a - b) + 0.4 * h * (F0 + F) for a, b, F0, F in parts])
-    old, new = _norms(state.y), _norms(state.point)
-    shares = [e / (floor + rtol * xp.maximum(a, b)) for e, floor, a, b in zip(estimates, atol, old, new, strict=True)]
+    way = _length([a - b for a, b in zip(state.point, state.origin, strict=True)])
+    sizes = [xp.minimum(way, xp.maximum(a, b)) for a, b in zip(_norms(state.y), _norms(state.point), strict=True)]
+    shares = [e / (floor + rtol * size) for e, floor, size in zip(estimates, atol, sizes, strict=True)]
     worst = xp.stack(shares).max(0)
     return xp.where(xp.isfinite(worst), xp.maximum(worst, 1e-10), xp.inf)
 

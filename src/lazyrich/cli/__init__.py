@@ -1,4 +1,4 @@
-"""The command line: `lazyrich demo`, `lazyrich predict`, `lazyrich figure`.
+"""The command line: `lazyrich demo`, `lazyrich predict`, `lazyrich figure`, `lazyrich sweep`.
 
 One file per command, named after it, with HELP, EXAMPLE, `add_arguments(parser)` and `run(arguments)`: to add
 a command, write such a file and enter its name below. Results go to standard output, everything else to
@@ -23,7 +23,7 @@ from lazyrich.solve import NoExactSolution
 
 __all__ = ["main"]
 
-_COMMANDS = ("demo", "predict", "figure")
+_COMMANDS = ("demo", "predict", "figure", "sweep")
 #: What arithmetic raises when numbers are beyond it. `ArithmeticError`: overflow, division by zero and the like.
 _BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
@@ -57,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (InvalidInput, NoExactSolution, ImportError, OSError) as error:
         return _refuse(str(error))
     except _BEYOND_ARITHMETIC as error:
-        return _refuse(
-            f"the numbers are too large, too small or too many for this: {str(error) or type(error).__name__}"
-        )
+        what = " ".join(str(error).split()) or type(error).__name__
+        return _refuse(f"the numbers are too large, too small or too many for this: {what}")
 
 
 def _refuse(reason: str) -> int:
     if sys.stderr is not None:
-        print(f"lazyrich: {' '.join(reason.split()).rstrip('.')}.", file=sys.stderr)
+        lines = [" ".join(line.split()) for line in reason.rstrip(".").splitlines() if line.strip()]
+        print("lazyrich: " + "\n  ".join(lines) + "." * (len(lines) == 1), file=sys.stderr)
     return _BAD_INPUT
 
 

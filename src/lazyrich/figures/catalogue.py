@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._version import __version__
 
 if TYPE_CHECKING:
     import xarray
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Check", "Entry", "entry", "names"]
 
 _PREFIX = "fig_"
+_STORE = "store"  # where the numbers of a sweep are; no setting of what they are
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Entry:
                 raise
             raise InvalidInput(f"{self.name} cannot be computed with {_in_words(given)}: {error}.") from error
         about = {"figure": self.name, "title": self.title, "settings": _in_words(self.settings | chosen)}
-        return data.assign_attrs(about | {"published": int(not chosen), "lazyrich": _version()})
+        return data.assign_attrs(about | {"published": int(not set(chosen) - {_STORE}), "lazyrich": __version__})
 
     def draw(self, data: xarray.Dataset) -> Figure:
         """The figure, from its data alone."""
@@ -127,15 +129,6 @@ class Entry:
 
 def _in_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items())
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("lazyrich")
-    except PackageNotFoundError:  # run from a folder, not installed
-        return "not installed"
 
 
 def names() -> list[str]:

@@ -6,5 +6,8 @@
 
 from lazyrich.sweeps.grid import Block, Sweep, published
 from lazyrich.sweeps.problems import Cell
+from lazyrich.sweeps.run import Summary, run
+from lazyrich.sweeps.store import failures
+from lazyrich.sweeps.store import open_store as open
 
-__all__ = ["Block", "Cell", "Sweep", "published"]
+__all__ = ["Block", "Cell", "Summary", "Sweep", "failures", "open", "published", "run"]

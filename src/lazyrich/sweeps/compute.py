@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,9 +28,10 @@ STATUS = ("pending", "complete", "stopped", "failed")
 Place = tuple[int, ...]
 
 _TRIED = 100  # cells, until one can be made, to see what there is to measure
-_BLOCK_SECONDS = 20.0  # of work, about: what a crash may cost
+_BLOCK_SECONDS = {"cpu": 20.0}  # of work, about: what a crash may cost
+_BLOCK_SECONDS_OF_GPU = 100.0  # which large blocks keep busy
 _SPEED = {"cpu": 1e10}  # operations per second, about
-_SPEED_OF_GPU = 1e13
+_SPEED_OF_GPU = 2e13
 _FLOW_GRADIENTS = 1000  # of a flow, about
 
 
@@ -99,8 +101,9 @@ def with_blocks(sweep: Sweep) -> Sweep:
     if sweep.block:
         return sweep
     cell, _ = _first_cell(sweep)
-    seconds = 1.0 if cell is None else max(_operations(sweep, cell) / _speed(sweep), 1e-6)
-    return sweep.with_block(max(1, int(_BLOCK_SECONDS / seconds)))
+    seconds = 1.0 if cell is None else max(_operations(sweep, cell) / _SPEED.get(_device(sweep), _SPEED_OF_GPU), 1e-6)
+    budget = _BLOCK_SECONDS.get(_device(sweep), _BLOCK_SECONDS_OF_GPU)
+    return sweep.with_block(max(1, int(budget / seconds)))
 
 
 def estimate(sweep: Sweep) -> Estimate:
@@ -124,15 +127,13 @@ def estimate(sweep: Sweep) -> Estimate:
         seconds_per_cell=_timed(sweep, cell),
         memory=int(memory),
         store=sweep.cells * (numbers * itemsize + 1),
-        device="cpu" if sweep.method == "solve" else device_kind(),
+        device=_device(sweep),
     )
 
 
 def _first_cell(sweep: Sweep) -> tuple[Cell | None, str]:
     cause = ""
-    for place in np.ndindex(sweep.shape):
-        if sum(place) >= _TRIED:
-            break
+    for place in islice(np.ndindex(sweep.shape), _TRIED):
         cell, cause = _made(sweep, place)
         if cell is not None:
             return cell, ""
@@ -175,7 +176,14 @@ def _keep(block: Block, place: Place, status: str, result: Result, values: dict[
     """What was measured of a cell, up to where it came."""
     here = _here(block, place)
     for name, value in values.items():
-        result.values[name][here][: len(value)] = value
+        kept = result.values[name][here]
+        if value.shape[1:] != kept.shape[1:]:
+            sizes = [" × ".join(map(str, part.shape[1:])) or "one number" for part in (kept, value)]
+            _fail(
+                block, place, f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}.", result
+            )
+            return
+        kept[: len(value)] = value
     result.status[here] = STATUS.index("complete" if status == "complete" else "stopped")
     if status != "complete":
         result.causes[place] = status
@@ -242,8 +250,8 @@ def _operations(sweep: Sweep, cell: Cell) -> float:
     return gradients * (4 * products * columns + 2e4) + kernel
 
 
-def _speed(sweep: Sweep) -> float:
-    return _SPEED["cpu"] if sweep.method == "solve" else _SPEED.get(device_kind(), _SPEED_OF_GPU)
+def _device(sweep: Sweep) -> str:
+    return "cpu" if sweep.method == "solve" else device_kind()
 
 
 def _timed(sweep: Sweep, cell: Cell) -> float:

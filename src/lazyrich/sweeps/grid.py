@@ -26,6 +26,7 @@ import difflib
 import itertools
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.batch.many import PRECISIONS, as_steps
+from lazyrich.problem import Problem
 from lazyrich.sweeps.problems import PROBLEMS, Cell, as_factory
 
 __all__ = ["Block", "Sweep", "published"]
@@ -83,9 +85,11 @@ class Sweep:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"name must be a word for the sweep, and it is {self.name!r}.")
+        if not isinstance(self.about, str):
+            raise InvalidInput(f"about must be words, and it is {self.about!r:.200}.")
         factory = as_factory(self.problem)
         put("axes", {str(axis): _values(str(axis), given) for axis, given in _table("axes", self.axes).items()})
-        put("settings", dict(_table("settings", self.settings)))
+        put("settings", {name: _plain(value) for name, value in _table("settings", self.settings).items()})
         if not self.axes:
             raise InvalidInput("axes must name at least one axis, such as seed = { range = 4 }, and it is empty.")
         if self.cells > LARGEST:
@@ -94,13 +98,15 @@ class Sweep:
         _check.choice("precision", self.precision, PRECISIONS)
         if self.method == "solve" and self.precision != "float64":
             raise InvalidInput("precision must be 'float64' where method is 'solve', and it is 'float32'.")
-        put("rate", _check.positive("rate", self.rate))
-        put("rtol", _check.positive("rtol", self.rtol))
+        for name in ("rate", "rtol"):
+            _refuse_flags(name, "a number", getattr(self, name))
+            put(name, _check.positive(name, getattr(self, name)))
         put("at", _steps(self.at))
         put("observables", _names(self.observables))
-        put("block", {axis: _check.count(f"block.{axis}", n) for axis, n in _table("block", self.block).items()})
-        for axis in self.block:
+        for axis, n in _table("block", self.block).items():
             _check.choice("an axis of block", axis, tuple(self.axes))
+            _refuse_flags(f"block.{axis}", "a whole number", n)
+        put("block", {axis: _check.count(f"block.{axis}", n) for axis, n in self.block.items()})
         _check_arguments(factory, self.axes, self.settings)
 
     @classmethod
@@ -114,7 +120,9 @@ class Sweep:
             raise InvalidInput(f"{path} cannot be read: {reason}.") from None
         try:
             content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except RecursionError:
+            raise InvalidInput(f"{path} is not TOML that can be read: it is nested too deeply.") from None
+        except ValueError as error:  # TOMLDecodeError is one; a number of 5,000 digits is another
             raise InvalidInput(f"{path} is not TOML: {error}.") from None
         try:
             return cls.from_dict({"name": path.stem} | content)
@@ -125,9 +133,9 @@ class Sweep:
     def from_dict(cls, content: Mapping[str, Any]) -> Sweep:
         """From what `as_dict` gives, or a TOML file holds."""
         known = [part.name for part in dataclasses.fields(cls)]
-        for key in content:
+        for key in _table("a sweep", content):
             _check.choice("an entry of the sweep", key, known)
-        for key in ("problem", "axes", "at"):
+        for key in ("name", "problem", "axes", "at"):
             if key not in content:
                 raise InvalidInput(f"{key} is missing, and a sweep needs it.")
         return cls(**dict(content))
@@ -157,7 +165,10 @@ class Sweep:
     def cell(self, place: tuple[int, ...]) -> Cell:
         """The problem of one cell."""
         made = as_factory(self.problem)(**self.arguments(place))
-        return made if isinstance(made, Cell) else Cell(made)
+        cell = made if isinstance(made, Cell) else Cell(made)
+        if not isinstance(cell.problem, Problem):
+            raise InvalidInput(f"problem must make a Problem or a Cell, and it makes a {type(cell.problem).__name__}.")
+        return cell
 
     @property
     def block_shape(self) -> tuple[int, ...]:
@@ -215,20 +226,36 @@ def _values(axis: str, given: Any) -> tuple[Any, ...]:
         given = _range(axis, given)
     if isinstance(given, str | bytes) or not np.iterable(given):
         raise InvalidInput(f"axis {axis} must list its values, or be like {{ range = 4 }}, and it is {given!r}.")
-    values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
+    values = tuple(_plain(value) for value in itertools.islice(given, LARGEST + 1))
     if not values:
         raise InvalidInput(f"axis {axis} must have at least one value, and it has none.")
+    if len(values) > LARGEST:
+        raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has more.")
     kinds = {str if isinstance(value, str) else float if _is_number(value) else None for value in values}
     if len(kinds) > 1 or None in kinds:
         raise InvalidInput(f"axis {axis} must hold finite numbers, or words, and it holds {values!r:.200}.")
     if len(set(values)) < len(values):
-        twice = next(value for value in values if values.count(value) > 1)
+        (twice, _), *_ = Counter(values).most_common(1)
         raise InvalidInput(f"axis {axis} must hold each value once, and {twice!r} is there more than once.")
     return values
 
 
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+def _refuse_flags(name: str, wanted: str, value: Any) -> None:
+    """True counts as 1 in Python, and in a file it is a mistake."""
+    if isinstance(value, bool):
+        raise InvalidInput(f"{name} must be {wanted}, and it is {value!r}.")
 
 
 def _range(axis: str, given: Mapping[str, Any]) -> Any:
@@ -238,21 +265,25 @@ def _range(axis: str, given: Mapping[str, Any]) -> Any:
     _check.choice(f"the kind of axis {axis}", kind, _RANGES)
     if kind == "range":
         ends = numbers if isinstance(numbers, list | tuple) else [numbers]
-        if not 1 <= len(ends) <= 2 or not all(isinstance(n, int) for n in ends):
+        if not 1 <= len(ends) <= 2 or not all(type(n) is int for n in ends):
             raise InvalidInput(f"axis {axis}: range must be a count, or first and last + 1, and it is {numbers!r}.")
-        if len(range(*ends)) > LARGEST:
-            raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has {len(range(*ends)):,}.")
-        return list(range(*ends))
+        start, end = (0, *ends)[-2:]
+        if end - start > LARGEST:
+            raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has {end - start:,}.")
+        return range(start, end)
     if not isinstance(numbers, list | tuple) or len(numbers) != 3 or not all(map(_is_number, numbers)):
         raise InvalidInput(f"axis {axis}: {kind} must be [first, last, count], and it is {numbers!r}.")
     first, last, count = *map(float, numbers[:2]), _check.count(f"the count of axis {axis}", numbers[2])
     if count > LARGEST:
         raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has {count:,}.")
-    return np.linspace(first, last, count) if kind == "linspace" else np.logspace(first, last, count)
+    with np.errstate(all="ignore"):  # what is not finite is refused with the values
+        return np.linspace(first, last, count) if kind == "linspace" else np.logspace(first, last, count)
 
 
 def _steps(at: Any) -> tuple[int, ...]:
     """The steps to record; distances are from the start, which therefore always is one."""
+    for step in at if isinstance(at, list | tuple) else [at]:
+        _refuse_flags("each of at", "a whole number", step)
     steps = as_steps(at)
     return steps if steps[0] == 0 else (0, *steps)
 
@@ -261,7 +292,7 @@ def _names(observables: Any) -> tuple[str, ...]:
     from lazyrich.sweeps.measure import NAMES
 
     names = (observables,) if isinstance(observables, str) else observables
-    if not np.iterable(names):
+    if not np.iterable(names) or isinstance(names, Mapping):
         raise InvalidInput(f"observables must list names, such as ['loss'], and it is {observables!r}.")
     chosen = tuple(dict.fromkeys(_check.choice("observables", name, NAMES) for name in names))
     if not chosen:
@@ -276,7 +307,11 @@ def _check_arguments(factory: Callable[..., Any], axes: Mapping[str, Any], setti
     for name in settings:
         if name in axes:
             raise InvalidInput(f"{name} is both an axis and a setting, and it can be one only.")
-    parameters = inspect.signature(factory).parameters
+    try:
+        parameters = inspect.signature(factory).parameters
+        _ = factory.__module__, factory.__qualname__
+    except (ValueError, AttributeError):
+        raise InvalidInput(f"problem must be a named function with named arguments, and it is {factory!r}.") from None
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     label = next((name for name, made in PROBLEMS.items() if made is factory), getattr(factory, "__name__", "problem"))
     for name in (*axes, *settings):

@@ -22,7 +22,7 @@ from lazyrich import _engines, _gradients
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.run import Record
-from lazyrich.batch.stack import Stack
+from lazyrich.batch.stack import Stack, device_kind
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
@@ -34,7 +34,10 @@ __all__ = ["NAMES", "long_name", "measured", "measured_together", "together"]
 NAMES = ("loss", "test_loss", *OBSERVABLES)
 
 _TOGETHER = ("loss", "test_loss", "kernel_distance", "hamming_distance", "parameter_distance")
-_ROWS = 2**17  # numbers of one block of rows of K, for all checkpoints
+_ROWS = {"cpu": 2**17}  # numbers of one block of rows of K, for all checkpoints
+_ROWS_ON_GPU = 2**24
+_AT_ONCE = {"cpu": 1}  # networks measured at once
+_AT_ONCE_ON_GPU = 16
 
 
 def long_name(name: str) -> tuple[tuple[str, ...], str, str]:
@@ -97,7 +100,8 @@ def _measures(activation: str | float) -> dict[str, Any]:
     loss = _gradients.loss(jax, activation)
 
     def over_networks(one: Any, per_checkpoint: bool) -> Any:
-        """From one network (and checkpoint) to a stack; networks of a set one after the other, since K is large."""
+        """From one network (and checkpoint) to a stack; of the networks of a set a few at once, since K is large."""
+        few = _AT_ONCE.get(device_kind(), _AT_ONCE_ON_GPU)
 
         def stack(start: Any, kept: Any, rates: Any, data: Any) -> Any:
             kept = [jax.numpy.moveaxis(W, 0, 2) for W in kept]  # (sets, each, K, out, in)
@@ -110,7 +114,7 @@ def _measures(activation: str | float) -> dict[str, Any]:
 
             def of_set(parts: Any) -> Any:
                 networks, data = parts
-                return jax.lax.map(lambda own: network(own, data), networks)
+                return jax.lax.map(lambda own: network(own, data), networks, batch_size=few if few > 1 else None)
 
             return jax.numpy.moveaxis(jax.lax.map(of_set, ((start, kept, rates), data)), 2, 0)
 
@@ -147,7 +151,7 @@ def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, slope:
     c = xp.where(z > 0, 1.0, slope).astype(X.dtype)
     phi = c * z
     weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
-    rows = max(1, min(n, _ROWS // (n * (K + 1))))
+    rows = max(1, min(n, _ROWS.get(device_kind(), _ROWS_ON_GPU) // (n * (K + 1))))
     blocks = -(-n // rows)
     padded = lambda A: xp.pad(A, [(0, 0)] * (A.ndim - 1) + [(0, blocks * rows - n)])  # noqa: E731
     all_rows = [padded(A) for A in (X, weighted, phi)]  # padding adds rows of zeros to K

@@ -95,12 +95,13 @@ def hierarchy(
 
 def _rng(seed: Any, stream: str) -> np.random.Generator:
     """Data and start have streams of their own: more samples do not change the start."""
-    if isinstance(seed, bool) or not isinstance(seed, int | float) or seed != int(seed) or seed < 0:
+    whole = isinstance(seed, int) or (isinstance(seed, float) and seed.is_integer())
+    if isinstance(seed, bool) or not whole or seed < 0:
         raise InvalidInput(f"seed must be a whole number, not negative, and it is {seed!r}.")
     return np.random.default_rng([int(seed), ("data", "start").index(stream)])
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)  # of published size, 9 MB each
 def _taught(seed: int, d: int, teacher: int, n: int, test: int, slope: float) -> Taught:
     return piecewise_teacher(_rng(seed, "data"), d=d, neurons=teacher, samples=n, test=test, slope=slope)
 

@@ -44,12 +44,13 @@ def piecewise_teacher(
         raise InvalidInput(f"slope must lie between 0 and 1, and it is {slope:g}.")
     w, a = unit_vectors(generator, neurons, d), generator.choice([-1.0, 1.0], size=neurons)
 
-    def labelled(count: int) -> Task:
+    def labelled(generator: np.random.Generator, count: int) -> Task:
         X = unit_vectors(generator, count, d)
         z = X @ w.T
         return Task.from_data(X, np.where(z > 0, z, slope * z) @ a[:, None], name="piecewise teacher")
 
-    return Taught(labelled(samples), labelled(test), w, a)
+    of_train, of_test = generator.spawn(2)  # more samples do not change the others
+    return Taught(labelled(of_train, samples), labelled(of_test, test), w, a)
 
 
 def unit_vectors(rng: np.random.Generator, count: int, size: int) -> Float[Array, "count size"]:

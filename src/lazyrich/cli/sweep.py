@@ -1,0 +1,219 @@
+"""Sweeps: a grid of problems from a small file, computed in blocks into a folder, and gone on with by the same command.
+
+Exit status 0: every block is in the folder. Cells that diverged or failed are results too: they are listed, and the
+store holds why. 1: blocks could not be computed, and the same command tries them again. 2: bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.cli._output import json_document, table
+
+if TYPE_CHECKING:
+    from lazyrich.sweeps import Sweep
+
+__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
+
+HELP = "grids of problems, from one laptop to a cluster; resumes where it was stopped"
+EXAMPLE = "lazyrich sweep kunin2024-1b --dry-run"
+
+_DESCRIPTION = """\
+Computes every cell of a grid: a published sweep by name, or your own from a file.
+`lazyrich sweep --list` names the published ones and all that a file can name,
+`lazyrich sweep NAME --show` prints one to copy and edit. Results go into one folder as
+they come; the same command goes on after any interruption."""
+_OUT = "lazyrich-out"
+_SHOWN = 10  # causes in a table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    add = parser.add_argument
+    add("sweep", nargs="?", metavar="NAME|FILE.toml", help="a published sweep, or a file that describes one")
+    add("--out", metavar="DIR", help=f"folder of the results (default: {_OUT}/NAME)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", metavar="N", type=int, default=1, help="processes on this machine (default: 1)")
+    where.add_argument("--scheduler", metavar="tcp://…", help="address of a Dask scheduler whose workers compute")
+    add("--shard", metavar="I/N", help="every N-th block from the I-th on: for job arrays that share one folder")
+    add("--block", metavar="AXIS=N,…", help="cells of a block along axes (default: by the size of the problem)")
+    instead = parser.add_mutually_exclusive_group()
+    choose = lambda flag, help: instead.add_argument(flag, action="store_true", help=help)  # noqa: E731
+    choose("--dry-run", "print cells, blocks, memory and predicted time; write nothing")
+    choose("--status", "print what the folder holds: cells by status, and why some failed")
+    choose("--show", "print the file of a sweep")
+    choose("--list", "name the published sweeps, the problems and the observables")
+    add("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        print(_listing(arguments.json))
+        return 0
+    if arguments.status:
+        print(_report_of(_folder(arguments), arguments.json))
+        return 0
+    sweep, path = _read(arguments.sweep)
+    if arguments.show:
+        print(json_document(sweep.as_dict()) if arguments.json else path.read_text(encoding="utf-8").rstrip())
+        return 0
+    _check.count("--workers", arguments.workers)
+    shard = _shard(arguments.shard)
+    if arguments.block is not None:
+        sweep = dataclasses.replace(sweep, block=_block(arguments.block))
+    if arguments.dry_run:
+        print(_forecast(sweep, arguments, shard))
+        return 0
+    from lazyrich.sweeps.run import run as go_through  # here, so that --help needs no extras
+
+    out = _folder(arguments)
+    summary = go_through(sweep, out, workers=arguments.workers, scheduler=arguments.scheduler, shard=shard)
+    if arguments.json:
+        told = {"sweep": sweep.name, "out": out, "pending": summary.pending} | dataclasses.asdict(summary)
+        print(json_document(told))
+    else:
+        print(f"{summary}\nResults: {out}")
+    return int(bool(summary.failed_blocks))
+
+
+# what is asked for ------------------------------------------------------------------------------------------
+
+
+def _read(asked: str | None) -> tuple[Sweep, Path]:
+    """The sweep, and the file that says it."""
+    from lazyrich.sweeps import Sweep, published
+
+    known = published()
+    if asked is None:
+        raise InvalidInput("NAME is missing: a published sweep such as kunin2024-1b, or a file; --list names them.")
+    if asked in known:
+        return published(asked), Path(str(files("lazyrich.sweeps"))) / "published" / f"{asked}.toml"
+    if asked.endswith(".toml") or Path(asked).is_file():
+        return Sweep.from_toml(asked), Path(asked)
+    near = difflib.get_close_matches(asked, known, n=3, cutoff=0.5)
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    raise InvalidInput(f"NAME must be a published sweep or a .toml file, and it is {asked!r}{hint}: --list names them.")
+
+
+def _folder(arguments: argparse.Namespace) -> Path:
+    if arguments.out is None and arguments.sweep is None:
+        raise InvalidInput("--status needs the folder of a sweep, --out DIR, or its NAME.")
+    return Path(arguments.out or Path(_OUT, Path(arguments.sweep).name.removesuffix(".toml")))
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    one, of = map(int, parts.groups()) if parts else (0, 0)
+    if not 1 <= one <= of:
+        raise InvalidInput(f"--shard must be I/N with I from 1 to N, such as 2/16, and it is {text!r}.")
+    return one, of
+
+
+def _block(text: str) -> dict[str, int]:
+    sizes = re.findall(r"(\w+)=([0-9]{1,9})(?:,|$)", text)
+    if not sizes or ",".join(map("=".join, sizes)) != text:
+        raise InvalidInput(f"--block must be AXIS=N,…, such as seed=1,tau=17, and it is {text!r}.")
+    return {axis: int(size) for axis, size in sizes}
+
+
+# what is said -----------------------------------------------------------------------------------------------
+
+
+def _listing(as_json: bool) -> str:
+    from lazyrich.sweeps import published
+    from lazyrich.sweeps.measure import NAMES
+    from lazyrich.sweeps.problems import PROBLEMS
+
+    sweeps = [{"sweep": name, "cells": published(name).cells, "about": published(name).about} for name in published()]
+    problems: list[dict[str, Any]] = [
+        {"problem": name, "about": inspect.getdoc(factory), "arguments": _arguments(factory)}
+        for name, factory in PROBLEMS.items()
+    ]
+    if as_json:
+        return json_document({"sweeps": sweeps, "problems": problems, "observables": NAMES})
+    lines = ["Published sweeps", "", table(sweeps), "", "Problems that a file can name, and their arguments"]
+    for problem in problems:
+        given = [name if value is None else f"{name} = {value}" for name, value in problem["arguments"].items()]
+        lines += ["", f"{problem['problem']}: {problem['about'].splitlines()[0]}", f"    {', '.join(given)}"]
+    return "\n".join([*lines, "", "Observables", "", textwrap.fill(", ".join(NAMES), 100)])
+
+
+def _arguments(factory: Callable[..., Any]) -> dict[str, Any]:
+    """Names and defaults; None where there is none."""
+    parameters = inspect.signature(factory).parameters.values()
+    return {p.name: None if p.default is p.empty else p.default for p in parameters}
+
+
+def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int] | None) -> str:
+    from lazyrich.sweeps.compute import estimate, with_blocks
+
+    sweep = with_blocks(sweep)
+    guess = estimate(sweep)
+    hands = arguments.workers if guess.device == "cpu" else 1  # processes share a GPU
+    seconds = guess.cells * guess.seconds_per_cell / hands / (shard[1] if shard else 1)
+    if arguments.json:
+        told = {"sweep": sweep.name, **guess._asdict(), "block_shape": sweep.block_shape, "seconds": seconds}
+        return json_document(told)
+    grid = " × ".join(f"{axis} {n}" for axis, n in zip(sweep.axes, sweep.shape, strict=True))
+    rows = {
+        "sweep": f"{sweep.name}: {sweep.about}".rstrip(": "),
+        "grid": grid,
+        "cells": f"{guess.cells:,}",
+        "blocks": f"{guess.blocks:,} of {' × '.join(map(str, sweep.block_shape))} cells",
+        "store": f"at most {_size(guess.store)}",
+        "memory": f"{_size(guess.memory)} of arrays in each process",
+        "time": f"about {_duration(seconds)} on {hands} × {guess.device}"
+        + (f", for shard {shard[0]} of {shard[1]}" if shard else "")
+        + f" ({guess.seconds_per_cell:.2g} s a cell)",
+    }
+    return "\n".join(f"{name:<8}{value}" for name, value in rows.items())
+
+
+def _report_of(out: Path, as_json: bool) -> str:
+    from lazyrich.sweeps.store import failures, summary
+
+    counts, causes = summary(out), failures(out)
+    if as_json:
+        return json_document({"out": out, "cells": counts, "failures": causes})
+    there = ", ".join(f"{n:,} {status}" for status, n in counts.items() if n)
+    lines = [f"{out}: {sum(counts.values()):,} cells: {there}."]
+    same: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in causes:
+        same.setdefault((entry["status"], entry["cause"]), []).append(entry["cell"])
+    rows = [
+        {"cells": len(cells), "status": status, "the first": _in_words(cells[0]), "cause": cause}
+        for (status, cause), cells in sorted(same.items(), key=lambda kind: -len(kind[1]))
+    ]
+    lines += ["", table(rows[:_SHOWN])] if rows else []
+    return "\n".join(lines + [f"and {len(rows) - _SHOWN:,} other causes: --json lists all"] * (len(rows) > _SHOWN))
+
+
+def _in_words(cell: dict[str, Any]) -> str:
+    return ", ".join(f"{axis} = {value}" for axis, value in cell.items())
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.2g} seconds"

@@ -1,0 +1,304 @@
+"""One block of a sweep, and many of them on this machine: in this process, or in several.
+
+`work` is the unit of every runner: it looks whether the block is there, computes it, stores it, and returns next to
+nothing. A block may be worked on twice; it then gives the same bytes, since everywhere one thread computes it. The
+order in which BLAS and XLA add up depends on their number of threads, and so do the last bits of a sum.
+
+A runner is a generator: it takes numbers of blocks from `todo` as it has hands for them, and yields what became of
+each. Whoever reads it may put a number back. It ends when `todo` is empty and nothing is under way.
+
+The worker processes are programs of their own, and speak in lines of JSON: no `if __name__ == "__main__"` is needed
+around a sweep, the threads are set before NumPy loads, and the death of one is no matter for the others. A worker
+ends with its standard input, so with this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich._check import InvalidInput
+from lazyrich._threads import one_blas_thread
+from lazyrich.sweeps.compute import STATUS, compute
+from lazyrich.sweeps.grid import Sweep
+from lazyrich.sweeps.store import Store
+
+__all__ = ["Done", "Job", "configuration_of", "here", "one_thread", "processes", "threads_are_right", "work"]
+
+_STILLBORN = 5  # workers in a row that end before they have begun: none ever will
+_OFTEN = 0.5  # seconds between two reports of a worker on its block
+
+#: One JAX computation at a time in a process, where a cluster gives it several threads.
+_ALONE = threading.Lock()
+
+
+class Done(NamedTuple):
+    """What became of a block: it is in the store, or there was an error."""
+
+    number: int
+    failed: int = 0  # cells, if it was computed just now
+    error: str = ""
+    again: bool = True  # after an error: another try may help
+    fatal: bool = False  # after an error: the other blocks would meet it too
+
+
+class Job(NamedTuple):
+    """What a runner works on: a configuration (`configuration_of`), and the folder that takes the results."""
+
+    config: Mapping[str, Any]
+    out: str
+
+
+Tick = Callable[[int, float], Any]  # of a block, so many cells' worth of work has been done since the last call
+
+
+def configuration_of(sweep: Sweep) -> dict[str, Any]:
+    """As `work` takes it in any process: there a factory is found by its name, so it must have one."""
+    config = sweep.as_dict()
+    if callable(sweep.problem):
+        try:
+            known = sweep.problem.__module__ != "__main__" and _by_name(config["problem"]) is sweep.problem
+        except (ImportError, AttributeError):
+            known = False
+        if not known:
+            raise InvalidInput(
+                f"problem must be at the top of a module for other processes to find it, and it is "
+                f"{config['problem']}: a file of its own would do, or workers=1 without a scheduler."
+            )
+    return config
+
+
+def work(config: Mapping[str, Any], out: str, number: int, tick: Tick = lambda number, cells: None) -> Done:
+    """Computes one block and stores it, unless it is there. Whatever goes wrong comes back as an error."""
+    try:
+        sweep = _sweep_of(config)
+        store, block = Store(Path(out), sweep), sweep.block_at(number)
+        if store.holds(block):
+            return Done(number)
+        start = time.perf_counter()
+        with _ALONE, one_thread():
+            result = compute(sweep, block, lambda cells: tick(number, cells))
+        if not store.holds(block):  # by another process, meanwhile
+            store.write(block, result, time.perf_counter() - start)
+        return Done(number, failed=int(np.count_nonzero(result.status == STATUS.index("failed"))))
+    except (InvalidInput, ImportError) as error:  # the folder, or what is installed; a cell's own fault is a result
+        return Done(number, error=str(error), fatal=True)
+    except Exception as error:
+        return Done(number, error=" ".join(f"{type(error).__name__}: {error}".split())[:500])
+
+
+_latest: list[tuple[Mapping[str, Any], Sweep]] = []  # one entry: all blocks of a sweep ask for the same
+
+
+def _sweep_of(config: Mapping[str, Any]) -> Sweep:
+    if not _latest or _latest[0][0] != config:
+        problem = config["problem"]
+        named = isinstance(problem, str) and ":" in problem
+        _latest[:] = [(config, Sweep.from_dict({**config, "problem": _by_name(problem)} if named else config))]
+    return _latest[0][1]
+
+
+def _by_name(name: str) -> Any:
+    module, _, path = name.partition(":")
+    found = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread in BLAS, and in XLA on the CPU if JAX starts inside: it reads the variable then, and never again."""
+    ours, started = "PJRT_NPROC" not in os.environ and not _accelerated(), _jax_has_started()
+    if ours:
+        os.environ["PJRT_NPROC"] = "1"
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        if ours:
+            os.environ.pop("PJRT_NPROC", None)
+        if _jax_has_started() and not started:
+            _started_inside.append(True)
+
+
+def _accelerated() -> bool:
+    """Whether JAX has another device than the CPU; it then needs its threads to compile (eight times as fast on 16)."""
+    from importlib.util import find_spec
+
+    return find_spec("jax_plugins") is not None and os.environ.get("JAX_PLATFORMS", "") != "cpu"
+
+
+def threads_are_right(sweep: Sweep) -> bool:
+    """Whether this process computes with as many threads as a worker would.
+
+    Not so where JAX has started on the CPU before, on all cores.
+    """
+    if sweep.method == "solve" or not _jax_has_started() or _started_inside or "PJRT_NPROC" in os.environ:
+        return True
+    return sys.modules["jax"].default_backend() != "cpu"
+
+
+_started_inside: list[bool] = []  # one entry if JAX has started in a sweep
+
+
+def _jax_has_started() -> bool:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and getattr(bridge, "backends_are_initialized", lambda: True)()
+
+
+# the two runners --------------------------------------------------------------------------------------------
+
+
+def here(job: Job, todo: deque[int], tick: Tick) -> Generator[Done, None, None]:
+    """One block after the other, in this process."""
+    while todo:
+        yield work(job.config, job.out, todo.popleft(), tick)
+
+
+def processes(job: Job, todo: deque[int], tick: Tick, workers: int) -> Generator[Done, None, None]:
+    """So many blocks at once, each in a process of its own; a dead process is replaced."""
+    said: queue.SimpleQueue[tuple[_Worker, dict[str, Any] | None]] = queue.SimpleQueue()
+    crew: list[_Worker] = []
+    stillborn = 0
+    try:
+        while todo or any(worker.number is not None for worker in crew):
+            busy = sum(worker.number is not None for worker in crew)
+            while len(crew) < min(workers, busy + len(todo)):
+                crew.append(_Worker(job, said))
+            for worker in crew:
+                if worker.ready and worker.number is None and todo:
+                    worker.take(todo.popleft())
+            worker, message = said.get()
+            if message is None:
+                crew.remove(worker)
+                stillborn = 0 if worker.ready else stillborn + 1
+                if worker.number is not None:
+                    yield Done(worker.number, error=f"its worker process {worker.end()}")
+                elif stillborn >= _STILLBORN:
+                    yield Done(-1, error=f"worker processes cannot be started: the last {worker.end()}.", fatal=True)
+            elif "ready" in message:
+                worker.ready, stillborn = True, 0
+            elif "tick" in message:
+                tick(message["number"], message["tick"])
+            else:
+                worker.number = None
+                yield Done(**message)
+    finally:
+        for worker in crew:
+            worker.stop()
+
+
+class _Worker:
+    """A worker process, seen from here. What it says goes into a queue, and None when it has ended."""
+
+    def __init__(self, job: Job, said: queue.SimpleQueue) -> None:
+        self.number: int | None = None  # the block it is at
+        self.ready = False
+        self._said = said
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", "from lazyrich.sweeps.local import _serve; _serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C on a terminal is for this process, which then stops its workers
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._say(job._asdict())
+
+    def take(self, number: int) -> None:
+        self.number = number
+        self._say(number)
+
+    def end(self) -> str:
+        """How the process ended."""
+        code = self._process.wait()
+        if code >= 0:
+            return f"ended with exit status {code}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return f"was ended by {name}" + " (was memory short?)" * (name == "SIGKILL")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        with suppress(OSError):
+            self._process.stdin.close()  # type: ignore[union-attr]
+
+    def _say(self, message: Any) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it has died; the queue will say so
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as answers, suppress(ValueError):  # half a line of one who was killed
+            for line in answers:
+                self._said.put((self, json.loads(line)))
+        self._process.wait()
+        self._said.put((self, None))
+
+
+def _environment() -> dict[str, str]:
+    """For a worker: the same modules and device as here, one thread, and memory of a GPU taken as it is needed."""
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    env = {**os.environ, **dict.fromkeys(threads, "1")}
+    if not _accelerated():
+        env.setdefault("PJRT_NPROC", "1")
+    env.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    env["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
+    if (jax := sys.modules.get("jax")) and jax.config.jax_platforms:
+        env["JAX_PLATFORMS"] = jax.config.jax_platforms
+    return env
+
+
+# inside a worker process ------------------------------------------------------------------------------------
+
+
+def _serve() -> None:
+    """Answers requests from standard input until it ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a factory prints must not get among the answers
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            requests.put(json.loads(line))
+        os._exit(0)  # whoever asked has gone, or needs nothing more
+
+    def say(message: dict[str, Any]) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    pending, last = 0.0, time.monotonic()
+
+    def tick(number: int, cells: float) -> None:
+        nonlocal pending, last
+        pending += cells
+        if time.monotonic() - last > _OFTEN:
+            say({"number": number, "tick": pending})
+            pending, last = 0.0, time.monotonic()
+
+    threading.Thread(target=listen, daemon=True).start()
+    job = Job(**requests.get())
+    say({"ready": True})
+    while True:
+        done = work(job.config, job.out, requests.get(), tick)
+        pending = 0.0
+        say(done._asdict())

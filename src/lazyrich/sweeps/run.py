@@ -1,0 +1,278 @@
+"""Goes through the blocks of a sweep that are not there yet, with whatever hands there are, and says how it went.
+
+The blocks are independent, and the store knows which are done: to run again is to resume, and `shard` i/n, which
+takes every nth block, lets n runs share one folder. A cell that cannot be computed is a result like others, with its
+cause. A block fails when its computation breaks altogether (memory, a bug, its process): it is tried again, then
+reported, and stays to be done; the others go on.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._progress import _watched
+from lazyrich._typing import Array
+from lazyrich.sweeps import cluster, local
+from lazyrich.sweeps.compute import with_blocks
+from lazyrich.sweeps.grid import Sweep
+from lazyrich.sweeps.store import Store, failures, summary
+
+__all__ = ["Summary", "run"]
+
+_LOG_EVERY = 30.0  # seconds between two lines in a log
+_BAR_EVERY, _BAR_AFTER = 0.5, 2.0  # seconds between two looks of a bar, and before the first
+_BAR = "{percentage:3.0f}%|{bar}| {desc}"
+_CAUSES = 8  # kinds of failure that a summary shows
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a folder holds after a run, and what the run did. `print` shows it."""
+
+    cells: int
+    complete: int
+    stopped: int  # diverged or stalled: values up to then are there
+    failed: int
+    computed: int  # cells, by this run
+    seconds: float
+    failures: list[dict[str, Any]]  # cells: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}
+    failed_blocks: dict[int, str]  # by this run: number → cause; they are still to be done
+
+    @property
+    def pending(self) -> int:
+        """Cells that are not there yet."""
+        return self.cells - self.complete - self.stopped - self.failed
+
+    def __str__(self) -> str:
+        counts = {"stopped": self.stopped, "failed": self.failed, "to be done": self.pending}
+        found = [f"{self.complete:,} complete", *(f"{n:,} {what}" for what, n in counts.items() if n)]
+        rate = f", {self.computed / self.seconds:.3g} cells/s" if self.computed and self.seconds else ""
+        cells = [(e["status"], e["cause"], ", ".join(f"{k}={v}" for k, v in e["cell"].items())) for e in self.failures]
+        blocks = [("block failed", cause, f"block {number}") for number, cause in self.failed_blocks.items()]
+        return "\n".join(
+            [
+                f"{self.cells:,} cells: {', '.join(found)}.",
+                f"{self.computed:,} computed now in {_in_words(self.seconds)}{rate}.",
+                *_by_cause(cells + blocks),
+            ]
+        )
+
+
+def run(
+    sweep: Sweep,
+    out: str | Path,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    shard: tuple[int, int] | None = None,
+    retries: int = 2,
+) -> Summary:
+    """Computes what is missing of a sweep into the folder `out`: in this process, in several, or on a Dask cluster.
+
+    `workers` is the number of processes, each of which computes on one thread, so that all runners give the same
+    bits; 1 means this process. JAX on the CPU then keeps to that thread as long as the process lives; where it has
+    started before on several, another process is taken instead (but not for a problem factory of your own).
+    `scheduler` is the address of a Dask scheduler, `shard` (i, n) the ith of n runs that share a folder, `retries`
+    how often a block is tried again that breaks.
+
+    >>> import tempfile
+    >>> sweep = Sweep("mine", "random_regression", axes={"seed": [0, 1]}, at=[0, 2], settings={"d_in": 3, "d_out": 2})
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     first, second = run(sweep, out), run(sweep, out)
+    >>> first.complete, first.computed, second.complete, second.computed
+    (2, 2, 2, 0)
+    """
+    workers, retries = _check.count("workers", workers), _check.count("retries", retries, least=0)
+    first, runs = _as_shard(shard)
+    if scheduler is not None and workers != 1:
+        raise InvalidInput(f"workers must be 1 with a scheduler, which has workers of its own, and it is {workers}.")
+    alone = workers == 1 and scheduler is None
+    config = sweep.as_dict() | {"problem": sweep.problem} if alone else local.configuration_of(sweep)
+    start = time.perf_counter()
+    with _resumable(), ExitStack() as stack:
+        client = None if scheduler is None else stack.enter_context(cluster.connected(scheduler))
+        store = _open(Path(out).absolute(), sweep)
+        job = local.Job(config | {"block": dict(store.sweep.block)}, str(store.out))
+        done, sizes = store.done(), _block_sizes(store.sweep)
+        mine = np.arange(len(done)) % runs == first
+        todo = deque(np.flatnonzero(mine & ~done).tolist())
+        report = stack.enter_context(_Report(sweep.name, sizes, mine, done))
+        if client is not None:
+            outcomes = cluster.on_cluster(job, todo, client)
+        elif alone and (callable(sweep.problem) or local.threads_are_right(sweep)):
+            outcomes = local.here(job, todo, report.tick)
+        else:
+            outcomes = local.processes(job, todo, report.tick, workers)
+        failed_blocks = _gather(outcomes, todo, retries, report)
+    counts = summary(out)
+    return Summary(
+        cells=sweep.cells,
+        complete=counts["complete"],
+        stopped=counts["stopped"],
+        failed=counts["failed"],
+        computed=int(sizes[mine & ~done & store.done()].sum()),
+        seconds=time.perf_counter() - start,
+        failures=failures(out),
+        failed_blocks=failed_blocks,
+    )
+
+
+def _open(out: Path, sweep: Sweep) -> Store:
+    """The store; a new one has blocks as the sweep says, or of some seconds each."""
+    with local.one_thread():  # looking at the first cell may start JAX
+        if sweep.block or (out / "data.zarr").exists():
+            return Store.open_or_create(out, sweep)
+        try:
+            return Store.open_or_create(out, with_blocks(sweep))
+        except InvalidInput:
+            if not (out / "data.zarr").exists():
+                raise
+            return Store.open_or_create(out, sweep)  # another run was faster, and its blocks are of another size
+
+
+def _gather(
+    outcomes: Generator[local.Done, None, None], todo: deque[int], retries: int, report: _Report
+) -> dict[int, str]:
+    """Reads a runner to its end; what failed comes again into `todo`. The blocks that failed for good, with causes."""
+    tries: Counter[int] = Counter()
+    lost: dict[int, str] = {}
+    with closing(outcomes):
+        for done in outcomes:
+            if done.fatal:
+                raise InvalidInput(done.error)
+            if done.error and done.again and tries[done.number] < retries:
+                tries[done.number] += 1
+                todo.append(done.number)
+            elif done.error:
+                lost[done.number] = done.error
+            report.add(done, lost=done.number in lost)
+    return lost
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("lazyrich: interrupted; what was finished is kept, and the same command resumes.", file=sys.stderr)
+        raise
+
+
+def _as_shard(shard: Any) -> tuple[int, int]:
+    """Which of how many runs, from 0."""
+    try:
+        i, n = (1, 1) if shard is None else map(operator.index, shard)
+    except (TypeError, ValueError):
+        i, n = 0, 0
+    if not 1 <= i <= n:
+        raise InvalidInput(f"shard must be (i, n) with i from 1 to n, and it is {shard!r}.")
+    return i - 1, n
+
+
+def _block_sizes(sweep: Sweep) -> Array:
+    """Cells, by number of block."""
+    along = (np.minimum(b, n - np.arange(0, n, b)) for n, b in zip(sweep.shape, sweep.block_shape, strict=True))
+    return np.ravel(reduce(np.multiply.outer, along))
+
+
+# in words ---------------------------------------------------------------------------------------------------
+
+
+class _Report:
+    """Live progress on stderr: a bar where somebody is looking, a line now and then in a log.
+
+    LAZYRICH_PROGRESS=0 forbids both, and 1 forces the bar. A thread shows the numbers; the run only moves them.
+    """
+
+    def __init__(self, name: str, sizes: Array, mine: Array, done: Array) -> None:
+        self._name, self._sizes = name, sizes
+        self._total, self._resumed = int(sizes[mine].sum()), int(sizes[mine & done].sum())
+        self._finished, self._failed = self._resumed, 0
+        self._under_way: dict[int, float] = {}  # block → cells' worth of work
+        self._start = time.perf_counter()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._show, daemon=True)
+
+    def tick(self, number: int, cells: float) -> None:
+        """A block has come on by so many cells' worth of work."""
+        self._under_way[number] = self._under_way.get(number, 0.0) + cells
+
+    def add(self, done: local.Done, *, lost: bool) -> None:
+        """A block has come back."""
+        size = int(self._sizes[done.number])
+        self._under_way.pop(done.number, None)
+        self._finished += 0 if done.error else size
+        self._failed += size if lost else done.failed
+
+    def _state(self) -> tuple[float, str]:
+        now = min(self._total, self._finished + sum(list(self._under_way.values())))
+        rate = (now - self._resumed) / (time.perf_counter() - self._start)
+        parts = [f"{int(now):,} of {self._total:,} cells"]
+        if rate > 0:  # cells that were there count for nothing
+            parts += [f"{rate:.3g} cells/s", f"{_in_words((self._total - now) / rate)} left"]
+        return now, ", ".join(parts + [f"{self._failed:,} failed"] * (self._failed > 0))
+
+    def __enter__(self) -> _Report:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _show(self) -> None:
+        if os.environ.get("LAZYRICH_PROGRESS") == "0":
+            return
+        tqdm = _tqdm() if _watched() else None
+        if tqdm is None:
+            while not self._over.wait(_LOG_EVERY):
+                print(f"lazyrich: {self._name}: {self._state()[1]}", file=sys.stderr, flush=True)
+        elif not self._over.wait(_BAR_AFTER):
+            with tqdm(total=self._total, bar_format=_BAR, file=sys.stderr, leave=False) as bar:
+                while not self._over.wait(_BAR_EVERY):
+                    bar.n, line = self._state()
+                    bar.set_description_str(f"{self._name}: {line}")
+
+
+def _tqdm() -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm
+
+
+def _by_cause(entries: Sequence[tuple[str, str, str]]) -> list[str]:
+    """A short table: how many, what became of them, why, and one of them. Causes that differ in numbers are one."""
+    kinds: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for fate, cause, which in entries:
+        kinds.setdefault((fate, re.sub(r"[-+]?\d[\d.,]*(e[-+]?\d+)?", "#", cause)), []).append((cause, which))
+    most = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
+    lines = [
+        f"{len(found):>8,} × {fate}: {found[0][0].rstrip('.')} (such as {found[0][1]})"
+        for (fate, _), found in most[:_CAUSES]
+    ]
+    return lines + [f"{'':10} and {len(most) - _CAUSES:,} other causes"] * (len(most) > _CAUSES)
+
+
+def _in_words(seconds: float) -> str:
+    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

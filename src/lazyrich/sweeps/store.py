@@ -1,0 +1,434 @@
+"""What a sweep has computed, in one folder: labelled arrays that survive the death of any process at any moment.
+
+    DIR/data.zarr      the arrays, xarray over Zarr v3, and as attributes the configuration, versions, when and where
+    DIR/sweep.json     these attributes again, for people and other programs
+    DIR/failures/      NUMBER.json: why cells of that block are not complete
+    DIR/partial/       files in the making
+    DIR/log.tsv        block, seconds, when, where: one line for each block written
+
+One block of cells is one chunk of each variable, and one task writes it. Zarr encodes the chunk in memory; it goes to
+`partial/`, to the disk, and only then by a rename to its place: there is never half a chunk. The chunk of `status`
+comes last, after all else of the block is on the disk. It says that the block is done; a process that dies before
+leaves nothing but a block to compute again, and one computed twice gets the same bytes.
+
+`data.zarr` is made in `partial/` too, and renamed. Of many processes that start at once one wins, and all go on with
+its configuration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import platform
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._check import InvalidInput
+from lazyrich._files import write_atomically
+from lazyrich._typing import Array
+from lazyrich._version import __version__
+from lazyrich.sweeps.compute import STATUS, Result, Variable, template, with_blocks
+from lazyrich.sweeps.grid import Block, Sweep
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["Store", "failures", "open_store", "summary"]
+
+_OLD = 3600.0  # seconds after which a file in the making belongs to a process that died
+_MANY = 6  # values of an axis shown in a message
+_FREE = ("name", "about")  # entries that may differ from run to run
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder, and the sweep to go on with: the one asked for, in the blocks of the folder."""
+
+    out: Path
+    sweep: Sweep
+
+    @classmethod
+    def open_or_create(cls, out: str | Path, sweep: Sweep) -> Store:
+        """The store of a sweep, made if it is not there. A folder that holds anything else is refused, and left alone.
+
+        Where the sweep does not say how large its blocks are, the store does.
+        """
+        out, asked = Path(out), _configuration(sweep)
+        with _faults_of(out):
+            if not _holds_a_store(out):
+                _create(out, with_blocks(sweep))
+            record = _record(out)
+            stored = record["configuration"]
+            if not sweep.block:
+                asked["block"] = stored["block"]
+            if differences := _differences(stored, asked):
+                lines = "".join(f"\n  {line}" for line in differences)
+                raise InvalidInput(f"{out} holds another sweep: another folder would do. Stored → asked:{lines}")
+            _tidy(out, record)
+        return cls(out, dataclasses.replace(sweep, block=stored["block"]))
+
+    def done(self) -> Array:
+        """Which blocks are there, by number."""
+        there = _status(self.out) != 0
+        for axis, size in enumerate(self.sweep.block_shape):
+            there = np.logical_and.reduceat(there, np.arange(0, there.shape[axis], size), axis=axis)
+        return there.ravel()
+
+    def holds(self, block: Block) -> bool:
+        """Whether this one is there."""
+        zarr, folder = _load("zarr"), self.out / "data.zarr" / "status"
+        if not (folder / _chunk_name(block)).exists():  # the usual answer, without Zarr
+            return False
+        try:
+            return bool(np.all(zarr.open_array(folder, mode="r")[block.region] != 0))
+        except Exception:  # Zarr and its codecs have many words for a torn chunk
+            return False
+
+    def write(self, block: Block, result: Result, seconds: float) -> None:
+        """Keeps what a block gave, which took so many seconds. After a return it outlives a power cut."""
+        with _faults_of(self.out):
+            for name, values in result.values.items():
+                self._put_chunk(name, block, values)
+                _sync(self.out / "data.zarr" / name)
+            report = self.out / "failures" / f"{block.number}.json"
+            if result.causes:
+                _put(self.out, report, _as_json(self._failures(block, result)))
+                _sync(report.parent)
+            else:
+                report.unlink(missing_ok=True)
+            self._put_chunk("status", block, result.status)
+            _sync(self.out / "data.zarr" / "status")
+            with open(self.out / "log.tsv", "ab", buffering=0) as log:  # one call, so that lines stay whole
+                log.write(f"{block.number}\t{seconds:.6g}\t{_now()}\t{platform.node()}\n".encode())
+
+    def _put_chunk(self, name: str, block: Block, values: Array) -> None:
+        folder = self.out / "data.zarr" / name
+        array, files = _in_memory(folder / "zarr.json")
+        array[block.region] = values
+        name = _chunk_name(block, array.ndim)
+        if name in files:
+            _put(self.out, folder / name, files[name].to_bytes())
+        else:  # nothing but nan, which Zarr does not write
+            (folder / name).unlink(missing_ok=True)
+
+    def _failures(self, block: Block, result: Result) -> list[dict[str, Any]]:
+        found = []
+        for place, cause in sorted(result.causes.items()):
+            status = result.status[tuple(i - s.start for i, s in zip(place, block.region, strict=True))]
+            cell = {axis: values[i] for (axis, values), i in zip(self.sweep.axes.items(), place, strict=True)}
+            found.append({"cell": cell, "status": STATUS[status], "cause": cause})
+        return found
+
+
+# what a folder holds ----------------------------------------------------------------------------------------
+
+
+def open_store(out: str | Path) -> xarray.Dataset:
+    """The results as an xarray Dataset: lazy, at any time, nan and status 0 where nothing is there yet.
+
+    Dimensions are the axes of the sweep, then `step`, then those of the observable itself.
+    """
+    observables = _record(Path(out))["configuration"]["observables"]
+    xarray, path = _load("xarray"), Path(out) / "data.zarr"
+    with _damage_of(path):
+        data = xarray.open_zarr(path, consolidated=False, chunks=None, decode_cf=False)[[*observables, "status"]]
+        for axis in [axis for axis, values in data.coords.items() if values.dtype.kind in "TO"]:
+            words = np.asarray(data[axis].values.tolist())  # NumPy's usual strings: few packages know Zarr's
+            data = data.assign_coords({axis: (axis, words, data[axis].attrs)})
+    # in plain text, attributes go into NetCDF too
+    data.attrs = {key: value if isinstance(value, str) else json.dumps(value) for key, value in data.attrs.items()}
+    return data
+
+
+def failures(out: str | Path) -> list[dict[str, Any]]:
+    """The cells that are not complete: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}."""
+    _record(Path(out))
+    files = sorted((Path(out) / "failures").glob("*.json"), key=lambda path: int(path.stem))
+    return [entry for path in files for entry in _read_json(path)]
+
+
+def summary(out: str | Path) -> dict[str, int]:
+    """How many cells have which status.
+
+    >>> import tempfile
+    >>> sweep = Sweep("mine", "random_regression", axes={"seed": [0, 1]}, at=[0, 2], method="solve")
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     Store.open_or_create(out, sweep).done(), summary(out)
+    (array([False]), {'pending': 2, 'complete': 0, 'stopped': 0, 'failed': 0})
+    """
+    _record(Path(out))
+    counts = np.bincount(_status(Path(out)).ravel(), minlength=len(STATUS))
+    return {name: int(n) for name, n in zip(STATUS, counts, strict=True)}
+
+
+def _status(out: Path) -> Array:
+    """The status of every cell; 0 where a chunk is not there or cannot be read.
+
+    The files are read first and decoded together: of many small ones, Zarr alone would take several times as long.
+    """
+    with _faults_of(out):
+        array, _ = _in_memory(*(out / "data.zarr" / "status").iterdir())
+    with suppress(Exception):
+        return array[...]
+    status = np.zeros(array.shape, array.dtype)
+    for place in np.ndindex(*(-(-n // size) for n, size in zip(array.shape, array.chunks, strict=True))):
+        region = tuple(slice(i * size, (i + 1) * size) for i, size in zip(place, array.chunks, strict=True))
+        with suppress(Exception):
+            status[region] = array[region]
+    return status
+
+
+def _in_memory(*paths: Path) -> tuple[Any, dict[str, Any]]:
+    """A Zarr array over copies of its files, and these: a chunk assigned to it comes to be one of them."""
+    zarr = _load("zarr")
+    from zarr.buffer.cpu import Buffer
+    from zarr.storage import MemoryStore
+
+    with _damage_of(paths[0].parent):
+        files = {path.name: Buffer.from_bytes(path.read_bytes()) for path in paths}
+        return zarr.open_array(MemoryStore(files), mode="r+"), files
+
+
+def _chunk_name(block: Block, ndim: int = 0) -> str:
+    """The file of a block, in an array with so many axes; those after the axes of the sweep are not divided."""
+    return ".".join(["c", *map(str, block.place), *["0"] * (ndim - len(block.place))])
+
+
+# how a folder comes about -----------------------------------------------------------------------------------
+
+
+def _holds_a_store(out: Path) -> bool:
+    """Whether there is one; a folder with anything else in it is refused."""
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"{out} is a file, and a folder would be made there.")
+    others = sorted({path.name for path in out.iterdir()} - {"partial"}) if out.exists() else []
+    if (out / "data.zarr").exists():  # asked after the listing: all else but partial/ comes later than data.zarr
+        return True
+    if others:
+        listed = ", ".join(others[:_MANY]) + (", …" if len(others) > _MANY else "")
+        raise InvalidInput(f"{out} must be a new or empty folder, or hold a sweep, and it holds {listed}.")
+    return False
+
+
+def _create(out: Path, sweep: Sweep) -> None:
+    zarr, variables = _load("zarr"), template(sweep)
+    taken = {"step", "status", *variables, *(dim for variable in variables.values() for dim in variable.dims)}
+    for axis in sweep.axes:
+        if axis in taken or not axis.isidentifier():
+            raise InvalidInput(f"an axis must have a name of its own among the results, and {axis!r} cannot be one.")
+    record = {"configuration": _configuration(sweep), **_origin()}
+    (out / "partial").mkdir(parents=True, exist_ok=True)
+    made = _partial(out, "data.zarr")
+    try:
+        _make_arrays(zarr.create_group(store=made, zarr_format=3, attributes=record), sweep, variables)
+        _sync(*made.rglob("*"), made)
+        os.rename(made, out / "data.zarr")
+    except OSError:
+        shutil.rmtree(made, ignore_errors=True)
+        if not (out / "data.zarr").exists():  # else another process was faster
+            raise
+
+
+def _make_arrays(group: Any, sweep: Sweep, variables: Mapping[str, Variable]) -> None:
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    # "c.0.1" and not c/0/1: a folder per variable is all there is to bring to the disk with a chunk
+    flat: dict[str, Any] = {"chunk_key_encoding": {"name": "default", "separator": "."}}
+    packed = {"compressors": [ZstdCodec(level=1), Crc32cCodec()], **flat}
+    for dim, values in {**sweep.axes, "step": sweep.at}.items():
+        about = {"long_name": dim, "units": "1"}
+        group.create_array(dim, data=_coordinate(values), dimension_names=[dim], attributes=about, **packed)
+    for name, variable in variables.items():
+        own = (len(sweep.at), *variable.shape)
+        group.create_array(
+            name,
+            shape=(*sweep.shape, *own),
+            chunks=(*sweep.block_shape, *own),
+            dtype=sweep.precision,
+            fill_value=np.nan,
+            dimension_names=[*sweep.axes, "step", *variable.dims],
+            attributes={"long_name": variable.long_name, "units": variable.units},
+            **packed,
+        )
+    flags = {"long_name": "status", "flag_values": list(range(len(STATUS))), "flag_meanings": " ".join(STATUS)}
+    group.create_array(
+        "status",
+        shape=sweep.shape,
+        chunks=sweep.block_shape,
+        dtype="int8",
+        fill_value=0,
+        compressors=[Crc32cCodec()],  # so small that packing would only cost time
+        dimension_names=list(sweep.axes),
+        attributes=flags,
+        **flat,
+    )
+
+
+def _coordinate(values: tuple[Any, ...]) -> Array:
+    array = np.asarray(values)
+    if array.dtype.kind == "U":
+        return array.astype(np.dtypes.StringDType())  # the strings that Zarr v3 has a lasting form for
+    return array.astype(float) if array.dtype.kind == "O" else array  # whole numbers beyond 64 bits
+
+
+def _record(out: Path) -> dict[str, Any]:
+    """Configuration, versions, when and where, as stored."""
+    path = out / "data.zarr" / "zarr.json"
+    with _faults_of(out):
+        if not path.exists():
+            raise InvalidInput(f"{out} holds no sweep, and one that `lazyrich sweep … --out` has made would do.")
+    try:
+        record = _read_json(path)["attributes"]
+        _entries(record["configuration"])
+    except (KeyError, TypeError, AttributeError):
+        raise InvalidInput(f"{out} must hold a sweep, and its data.zarr is something else.") from None
+    return record
+
+
+def _tidy(out: Path, record: dict[str, Any]) -> None:
+    """Adds what a creator that died did not come to, and removes what writers that died left."""
+    for name in ("failures", "partial"):
+        (out / name).mkdir(exist_ok=True)
+    copy, content = out / "sweep.json", _as_json(record)
+    if not copy.exists() or copy.read_bytes() != content:
+        _put(out, copy, content)
+    _sync(out)
+    for path in (out / "partial").iterdir():
+        with suppress(OSError):  # gone meanwhile
+            if time.time() - path.stat().st_mtime > _OLD:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+# what a configuration is ------------------------------------------------------------------------------------
+
+
+def _configuration(sweep: Sweep) -> dict[str, Any]:
+    """As JSON gives it back, with the size of the blocks in full."""
+    content = sweep.as_dict() | {"block": dict(zip(sweep.axes, sweep.block_shape, strict=True))}
+    try:
+        return json.loads(json.dumps(content, allow_nan=False))
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"settings must hold finite numbers, words, lists or tables, and it is {sweep.settings!r:.200}."
+        ) from None
+
+
+def _differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """One line for each entry that is not the same."""
+    old, new = _entries(stored), _entries(asked)
+    lines = []
+    for name in dict.fromkeys([*old, *new]):
+        was, will = old.get(name), new.get(name)
+        if was == will:
+            continue
+        lines.append(f"{name}: {_in_words(was)} → {_in_words(will)}")
+        if isinstance(was, list) and isinstance(will, list) and len(was) == len(will) > _MANY:
+            first = next(i for i, (a, b) in enumerate(zip(was, will, strict=True)) if a != b)
+            lines[-1] += f", first in entry {first}: {was[first]} → {will[first]}"
+    if not lines and list(stored["axes"]) != list(asked["axes"]):  # JSON's tables are equal in any order
+        lines = [f"order of axes: {', '.join(stored['axes'])} → {', '.join(asked['axes'])}"]
+    return lines
+
+
+def _entries(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    flat = {name: value for name, value in configuration.items() if name not in _FREE}
+    for table in ("axes", "settings", "block"):
+        flat |= {f"{table}.{name}": value for name, value in flat.pop(table).items()}
+    return flat
+
+
+def _in_words(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if not isinstance(value, list):
+        return str(value)
+    shown = [str(entry) for entry in value]
+    return ", ".join(shown if len(shown) <= _MANY else [*shown[:3], "…", f"{shown[-1]} ({len(shown)} values)"])
+
+
+def _origin() -> dict[str, Any]:
+    """With what, when and where."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {"lazyrich": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    for package in ("numpy", "jax", "zarr"):
+        with suppress(PackageNotFoundError):  # run from a folder, or not needed
+            versions[package] = version(package)
+    return {"versions": versions, "created": _now(), "host": platform.node()}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+# files ------------------------------------------------------------------------------------------------------
+
+
+def _load(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"the store of a sweep needs {error.name}: pip install 'lazyrich[sweeps]'.") from None
+
+
+def _partial(out: Path, name: str) -> Path:
+    """A place in the making, under a name that no other writer has on any machine."""
+    return out / "partial" / f"{name}-{uuid.uuid4().hex}"
+
+
+def _put(out: Path, path: Path, content: bytes) -> None:
+    """All of a file on the disk; then in its place."""
+    partial = _partial(out, f"{path.parent.name}-{path.name}")
+    write_atomically(partial, lambda stream: stream.write(content))
+    os.replace(partial, path)
+
+
+def _sync(*paths: Path) -> None:
+    """To the disk, before anything else happens. A folder keeps the names of its files."""
+    for path in paths:
+        if os.name == "nt" and path.is_dir():  # Windows does that by itself
+            continue
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _as_json(content: Any) -> bytes:
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _read_json(path: Path) -> Any:
+    with _damage_of(path):
+        return json.loads(path.read_bytes())
+
+
+@contextmanager
+def _faults_of(out: Path) -> Iterator[None]:
+    """A full disk, a folder that may not be written or has gone: one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{out} cannot be used: {error.strerror or error}.") from None
+
+
+@contextmanager
+def _damage_of(path: Path) -> Iterator[None]:
+    """A file that is not what was written: one sentence, whatever its reader says."""
+    try:
+        yield
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise InvalidInput(f"{path} cannot be read: {reason}.") from None
