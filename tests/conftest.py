@@ -17,6 +17,9 @@ from hypothesis import settings
 
 jaxtyping.install_import_hook("lazyrich", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
+# JAX on the CPU reads this when it starts: one thread, as the runners of sweeps have, and xdist has a process per core
+os.environ.setdefault("PJRT_NPROC", "1")
+
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")

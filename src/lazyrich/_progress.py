@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["progress"]
+__all__ = ["progress", "watched"]
 
 _DELAY = 2.0  # seconds before a bar is worth showing
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
@@ -21,7 +21,7 @@ _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
 @contextmanager
 def progress(total: float, label: str) -> Iterator[Callable[[float], Any]]:
     """A bar that is full at `total`; yields the function that moves it on by some amount."""
-    if not _watched():
+    if not watched():
         yield _nothing
         return
     try:
@@ -37,7 +37,7 @@ def _nothing(amount: float) -> None:
     """Moves a bar that is not there."""
 
 
-def _watched() -> bool:
+def watched() -> bool:
     wish = os.environ.get("LAZYRICH_PROGRESS", "")
     if wish in ("0", "1"):
         return wish == "1"

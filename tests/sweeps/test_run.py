@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,6 @@ import pytest
 
 from lazyrich._check import InvalidInput
 from lazyrich.sweeps import local, store
-from lazyrich.sweeps import run as runs
 from lazyrich.sweeps.compute import compute
 from lazyrich.sweeps.grid import Sweep
 from lazyrich.sweeps.problems import Cell, random_regression
@@ -31,6 +32,7 @@ from lazyrich.sweeps.store import open_store
 
 pytestmark = pytest.mark.timeout(120)
 
+runs = importlib.import_module("lazyrich.sweeps.run")  # the package has a function of that name
 _SEEDS = 6
 _HERE = Path(__file__).parent
 _SOURCE = Path(runs.__file__).parents[2]
@@ -249,6 +251,25 @@ def test_work_leaves_what_another_process_has_stored_meanwhile(tmp_path: Path, m
     local.work(config, str(out), 0)
     lines = (out / "log.tsv").read_text().splitlines()
     assert [line.split("\t")[0] for line in lines] == ["5", "0"]
+
+
+def test_one_block_at_a_time_in_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster may give a worker several threads, and JAX must not meet itself there."""
+    inside: list[int] = []
+
+    def watching(sweep: Sweep, block: Any, tick: Any) -> Any:
+        inside.append(block.number)
+        time.sleep(0.05)
+        assert inside == [block.number]
+        inside.clear()
+        return compute(sweep, block, tick)
+
+    sweep, out = small(), tmp_path / "out"
+    run(sweep, out, shard=(6, 6))
+    monkeypatch.setattr(local, "compute", watching)
+    config = sweep.as_dict() | {"problem": tiny}
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda n: local.work(config, str(out), n), range(4))) == [local.Done(n) for n in range(4)]
 
 
 # what goes wrong --------------------------------------------------------------------------------------------
@@ -582,7 +603,7 @@ class TestProgress:
         self, wish: str, lines: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setenv("LAZYRICH_PROGRESS", wish)
-        monkeypatch.setattr(runs, "_watched", lambda: False)
+        monkeypatch.setattr(runs, "watched", lambda: False)
         monkeypatch.setattr(runs, "_LOG_EVERY", 0.05)
         said = ""
         with runs._Report("mine", self.sizes, self.everything, np.array([True, False, False, False])) as report:

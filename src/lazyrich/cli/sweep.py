@@ -159,9 +159,11 @@ def _arguments(factory: Callable[..., Any]) -> dict[str, Any]:
 
 def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int] | None) -> str:
     from lazyrich.sweeps.compute import estimate, with_blocks
+    from lazyrich.sweeps.local import one_thread
 
-    sweep = with_blocks(sweep)
-    guess = estimate(sweep)
+    with one_thread():  # as the blocks will have
+        sweep = with_blocks(sweep)
+        guess = estimate(sweep)
     hands = arguments.workers if guess.device == "cpu" else 1  # processes share a GPU
     seconds = guess.cells * guess.seconds_per_cell / hands / (shard[1] if shard else 1)
     if arguments.json:

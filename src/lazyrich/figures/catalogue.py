@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["Check", "Entry", "entry", "names"]
+__all__ = ["STORE", "Check", "Entry", "entry", "names"]
 
 _PREFIX = "fig_"
-_STORE = "store"  # where the numbers of a sweep are; no setting of what they are
+STORE = "store"  # where the numbers of a sweep are; no setting of what they are
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Entry:
                 raise
             raise InvalidInput(f"{self.name} cannot be computed with {_in_words(given)}: {error}.") from error
         about = {"figure": self.name, "title": self.title, "settings": _in_words(self.settings | chosen)}
-        return data.assign_attrs(about | {"published": int(not set(chosen) - {_STORE}), "lazyrich": __version__})
+        return data.assign_attrs(about | {"published": int(not set(chosen) - {STORE}), "lazyrich": __version__})
 
     def draw(self, data: xarray.Dataset) -> Figure:
         """The figure, from its data alone."""

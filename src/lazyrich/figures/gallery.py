@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lazyrich._check import InvalidInput
 from lazyrich._files import write_atomically
-from lazyrich.figures.catalogue import Entry, entry, names
+from lazyrich.figures.catalogue import STORE, Entry, entry, names
 from lazyrich.plot import style
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def _save(figure: Figure, path: Path) -> None:
 def _section(known: Entry, picture: str, numbers: dict[str, float], seconds: float) -> str:
     checks = [f"- {check}: {numbers[key]:.2g}" for key, check in known.checks.items()]
     calls = ", ".join(f"`{call}`" for call in known.calls)
-    command = f"`lazyrich figure {known.name}` ({seconds:.0f} s); built on {calls}."
+    stored = f" --set {STORE}=DIR" if STORE in known.settings else ""
+    command = f"`lazyrich figure {known.name}{stored}` ({seconds:.0f} s); built on {calls}."
     return "\n".join(
         [f"### {known.title}", "", f"![{known.title}]({picture})", "", known.about, "", command, "", *checks, ""]
     )

@@ -93,7 +93,6 @@ class _Crew:
         self.threads = 0
         self._client = client
         self._looked = self._met = time.monotonic()
-        self._count()
 
     def look(self) -> None:
         if time.monotonic() - self._looked > _LOOK:
@@ -101,9 +100,10 @@ class _Crew:
 
     def wait(self) -> None:
         """Until there is a worker."""
+        self._count()
         while not self.threads:
             time.sleep(0.2)
-            self.look()
+            self._count()
 
     def _count(self) -> None:
         now = self._looked = time.monotonic()
@@ -187,12 +187,13 @@ def _greet(address: str) -> None:
 
 def _check_workers(client: Any, crew: _Crew, job: Job) -> None:
     """Every worker that is there has this lazyrich, and sees this folder."""
-    crew.wait()
     asked = _sees(job.out)
-    try:
-        answers = client.run(_sees, job.out, on_error="return")
-    except OSError:
-        return  # a worker left; the next one will be asked by its first block
+    answers: dict[str, Any] = {}
+    while not answers:
+        crew.wait()
+        with suppress(OSError):  # a worker that has just left, here or in its answer
+            answers = client.run(_sees, job.out, on_error="return")
+        answers = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
     for worker, answer in answers.items():
         if isinstance(answer, Exception):
             raise InvalidInput(

@@ -82,8 +82,17 @@ def compute(sweep: Sweep, block: Block, tick: Callable[[float], Any] = lambda ce
     return result
 
 
+_latest: list[tuple[Sweep, dict[str, Variable]]] = []  # one entry: all blocks of a sweep ask for the same
+
+
 def template(sweep: Sweep) -> dict[str, Variable]:
     """What there is to store, from the start of the first cell that can be made."""
+    if not _latest or _latest[0][0] is not sweep:
+        _latest[:] = [(sweep, _template(sweep))]
+    return _latest[0][1]
+
+
+def _template(sweep: Sweep) -> dict[str, Variable]:
     cell, cause = _first_cell(sweep)
     if cell is None:
         raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")

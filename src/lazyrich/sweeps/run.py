@@ -26,7 +26,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._progress import _watched
+from lazyrich._progress import watched
 from lazyrich._typing import Array
 from lazyrich.sweeps import cluster, local
 from lazyrich.sweeps.compute import with_blocks
@@ -239,7 +239,7 @@ class _Report:
     def _show(self) -> None:
         if os.environ.get("LAZYRICH_PROGRESS") == "0":
             return
-        tqdm = _tqdm() if _watched() else None
+        tqdm = _tqdm() if watched() else None
         if tqdm is None:
             while not self._over.wait(_LOG_EVERY):
                 print(f"lazyrich: {self._name}: {self._state()[1]}", file=sys.stderr, flush=True)

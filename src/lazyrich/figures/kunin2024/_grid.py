@@ -111,7 +111,7 @@ def _means(data: xarray.Dataset, observables: Sequence[str]) -> xarray.Dataset:
     values = data[list(observables)].isel(step=data["step"].values > 0).load().where(complete)
     errors = values.std("seed") / np.sqrt((seeds - 1).where(seeds > 1))
     means = values.mean("seed").assign({f"{name}_error": errors[name] for name in observables})
-    cells = {"cells": complete.size, "missing": float(1 - complete.mean())}
+    cells = {"cells": complete.size, "missing": float((seeds == 0).mean())}
     made_of = {"made_of": _in_words(_configuration(data), complete)}
     return means.assign(seeds=seeds).transpose("tau", "delta", "step").drop_attrs().assign_attrs(cells | made_of)
 
