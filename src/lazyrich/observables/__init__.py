@@ -24,6 +24,7 @@ from lazyrich.observables.ntk import (
     kernel_norm,
     kernels,
 )
+from lazyrich.observables.regions import activation_patterns, activation_regions, region_colours
 from lazyrich.observables.representations import (
     effective_rank,
     hidden_gram,
@@ -45,6 +46,8 @@ __all__ = [
     "BalanceDistribution",
     "PeakTime",
     "SingularModes",
+    "activation_patterns",
+    "activation_regions",
     "balancedness",
     "cka",
     "conserved",
@@ -71,6 +74,7 @@ __all__ = [
     "output_gram",
     "parameter_distance",
     "peak_time",
+    "region_colours",
     "rsm_in",
     "rsm_out",
     "singular_modes",

@@ -15,6 +15,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import forward
 from lazyrich.observables._reading import as_hidden_layer, samples
+from lazyrich.observables.regions import patterns
 from lazyrich.observables.representations import features
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
@@ -62,16 +63,8 @@ def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]
     array([0. , 0.5])
     """
     start = _check.index("reference", reference, len(as_trajectory(traj).times))
-    network = traj.problem.network
-    as_hidden_layer(traj.problem, 1, "hamming_distance")
-    X, weights = samples(traj.problem, "hamming_distance"), [np.asarray(W) for W in traj.weights]
-
-    def pattern(i: int) -> Array:
-        active = islice(forward([W[i] for W in weights], network.activation, X), network.depth - 1)
-        return np.concatenate([h > 0 for h in active], axis=1)
-
-    before = pattern(start)
-    return np.array([np.mean(pattern(i) != before) for i in range(len(traj.times))])
+    before = next(islice(patterns(traj, "hamming_distance"), start, None))
+    return np.array([np.mean(active != before) for active in patterns(traj, "hamming_distance")])
 
 
 @observable(long_name="linear CKA with the first time")
