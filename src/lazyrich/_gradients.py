@@ -12,11 +12,12 @@ functions mapped over them (`jax.vmap`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
-from lazyrich.networks.network import in_words, product
+from lazyrich.networks.network import in_words
 from lazyrich.problem import Problem
 
 __all__ = ["data_of", "loss", "needs_samples", "slopes_and_loss"]
@@ -58,7 +59,7 @@ def slopes_and_loss(jax: Any, activation: str | float, sizes: tuple[int, ...]) -
 def loss(jax: Any, activation: str | float) -> Callable[..., Any]:
     """(weights, data) → the loss."""
     if activation == "linear":
-        return lambda weights, data: data[1].loss(product(weights))
+        return lambda weights, data: data[1].loss(reduce(lambda below, W: W @ below, weights))
     slope = 0.0 if activation == "relu" else activation
 
     def bend(z: Any) -> Any:

@@ -80,7 +80,7 @@ def _coefficients() -> tuple[Array, Array]:
     return table, reach
 
 
-def start(jax: Any, velocity: Callable[..., Any], weights: Any) -> State:
+def start(jax: Any, velocity: Callable[..., Any], weights: Any, kinks: bool) -> State:
     """At t = 0, about to look for the spectral radius."""
     xp = jax.numpy
     y = [xp.asarray(W) for W in weights]
@@ -88,7 +88,7 @@ def start(jax: Any, velocity: Callable[..., Any], weights: Any) -> State:
     zero, none = xp.zeros(y[0].shape[:-2], y[0].dtype), xp.zeros(y[0].shape[:-2], xp.int32)
     moving = _wide(_length(f) > 0)
     direction = [xp.where(moving, F, 1.0) for F in f]  # a network at rest still has a direction to look in: all ones
-    point, left = _displaced(xp, y, direction), none + _POWER_START
+    point, left = _displaced(xp, y, direction, kinks), none + _POWER_START
     return State(
         t=zero, h=zero, y=y, f=f, before=y, point=point, direction=direction, radius=zero, stage=none, stages=none,
         step=zero, left=left, due=none, gradients=none + 1, taken=none, rejected=none, stuck=none > 0, origin=y,
@@ -96,19 +96,27 @@ def start(jax: Any, velocity: Callable[..., Any], weights: Any) -> State:
 
 
 def advance(
-    jax: Any, velocity: Callable[..., Any], state: State, records: Any, stops: Any, rtol: Any, atol: Any, passes: Any
+    jax: Any,
+    velocity: Callable[..., Any],
+    state: State,
+    records: Any,
+    stops: Any,
+    rtol: Any,
+    atol: Any,
+    passes: Any,
+    kinks: bool,
 ) -> tuple[State, Any]:
     """Goes on for a number of passes, or until every network has reached its last stop or is stuck.
 
     `stops` has the times to record last, (*batch, K), growing and above 0; `records`, a list over layers of
     (K, *batch, out, in), takes the weights there. `atol`, one number per layer and network, is granted to the error
-    of every step besides rtol.
+    of every step besides rtol. `kinks` says whether F has any.
     """
     xp, K = jax.numpy, stops.shape[-1]
 
     def one_pass(carry: Any) -> Any:
         before, records, count = carry
-        after, arrived = _pass(xp, before, velocity(before.point), stops, rtol, atol)
+        after, arrived = _pass(xp, before, velocity(before.point), stops, rtol, atol, kinks)
         write = lambda kept: [  # noqa: E731
             xp.where(_wide(arrived & (_column(xp.arange(K), arrived.ndim) == before.due)), W, old)
             for W, old in zip(after.y, kept, strict=True)
@@ -120,7 +128,7 @@ def advance(
     return state, records
 
 
-def _pass(xp: Any, state: State, g: Any, stops: Any, rtol: Any, atol: Any) -> tuple[State, Any]:
+def _pass(xp: Any, state: State, g: Any, stops: Any, rtol: Any, atol: Any, kinks: bool) -> tuple[State, Any]:
     """What becomes of F = g at the point where it was due; and who has arrived at a time to record."""
     K = stops.shape[-1]
     goal = xp.take_along_axis(stops, xp.minimum(state.due, K - 1)[..., None], axis=-1)[..., 0]
@@ -131,7 +139,7 @@ def _pass(xp: Any, state: State, g: Any, stops: Any, rtol: Any, atol: Any) -> tu
 
     difference = [a - b for a, b in zip(g, state.f, strict=True)]
     seen = _length(difference)
-    radius = _SAFETY * seen / _displacement(xp, state.y)
+    radius = _SAFETY * seen / _displacement(xp, state.y, kinks)
     radius = xp.where(state.taken + state.rejected > 0, xp.maximum(radius, 0.5 * state.radius), radius)
     radius = xp.where(power, radius, state.radius)
     direction = pick(power & (seen > 0), difference, state.direction)
@@ -169,7 +177,7 @@ def _pass(xp: Any, state: State, g: Any, stops: Any, rtol: Any, atol: Any) -> tu
         for a, b, old, F, F0 in zip(y, state.point, state.before, g, f, strict=True)
     ]
     opening = [a + _wide(first) * F0 for a, F0 in zip(y, f, strict=True)]
-    point = pick(begin, opening, pick(inside, inner, pick(probe, _displaced(xp, y, direction), state.point)))
+    point = pick(begin, opening, pick(inside, inner, pick(probe, _displaced(xp, y, direction, kinks), state.point)))
     before = pick(begin, y, pick(inside, state.point, state.before))
     stage = xp.where(begin, 2, xp.where(inside, state.stage + 1, xp.where(probe, 0, state.stage)))
     after = State(
@@ -190,21 +198,26 @@ def _error(xp: Any, state: State, g: Any, rtol: Any, atol: Any) -> Any:
     parts = zip(state.y, state.point, state.f, g, strict=True)
     estimates = _norms([0.8 * (a - b) + 0.4 * h * (F0 + F) for a, b, F0, F in parts])
     way = _length([a - b for a, b in zip(state.point, state.origin, strict=True)])
-    sizes = [xp.minimum(way, xp.maximum(a, b)) for a, b in zip(_norms(state.y), _norms(state.point), strict=True)]
-    shares = [e / (floor + rtol * size) for e, floor, size in zip(estimates, atol, sizes, strict=True)]
+    lengths = [xp.maximum(a, b) for a, b in zip(_norms(state.y), _norms(state.point), strict=True)]
+    rounding = 4 * xp.finfo(way.dtype).eps  # of each layer, in its estimate: no step would be too small to have it
+    granted = [
+        floor + rtol * xp.minimum(way, length) + rounding * length for floor, length in zip(atol, lengths, strict=True)
+    ]
+    shares = [e / limit for e, limit in zip(estimates, granted, strict=True)]
     worst = xp.stack(shares).max(0)
     return xp.where(xp.isfinite(worst), xp.maximum(worst, 1e-10), xp.inf)
 
 
-def _displacement(xp: Any, y: Any) -> Any:
-    """How far the power iteration looks: far enough to see many kinks or none, as a single one has no slope."""
+def _displacement(xp: Any, y: Any, kinks: bool) -> Any:
+    """How far the power iteration looks: half of the digits, or far enough to see many kinks, as one has no slope."""
     norms = xp.stack(_norms(y))
     least = xp.where(norms > 0, norms, xp.inf).min(0)
-    return 1e-3 * xp.where(xp.isfinite(least), least, 1.0)
+    share = 1e-3 if kinks else xp.finfo(y[0].dtype).eps ** 0.5
+    return share * xp.where(xp.isfinite(least), least, 1.0)
 
 
-def _displaced(xp: Any, y: Any, direction: Any) -> Any:
-    by = _wide(_displacement(xp, y) / _length(direction))
+def _displaced(xp: Any, y: Any, direction: Any, kinks: bool) -> Any:
+    by = _wide(_displacement(xp, y, kinks) / _length(direction))
     return [a + by * b for a, b in zip(y, direction, strict=True)]
 
 

@@ -206,7 +206,7 @@ class TestRefused:
             (
                 Sweep("other", "teacher_student", axes={"seed": [0, 1, 2]}, at=[0, 5], observables=OBSERVABLES),
                 "store must hold test_loss over seed, tau, delta and step, and {folder} holds the sweep 'other', which "
-                "does not: lazyrich sweep kunin2024-1b --out DIR makes one that does.",
+                "has it over seed, step: lazyrich sweep kunin2024-1b --out DIR makes one that does.",
             ),
             (
                 sweep_of(at=(0, 7)),

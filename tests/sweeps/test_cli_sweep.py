@@ -123,7 +123,9 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(capsys, folder):
     assert rows["sweep"] == "small: four cells, of which one has no start"
     assert re.fullmatch(r"at most [0-9.]+ (bytes|KiB|MiB)", rows["store"])
     assert re.fullmatch(r"[0-9.]+ (bytes|[KMG]iB) of arrays in each process", rows["memory"])
-    assert re.fullmatch(r"about [0-9.e-]+ \w+ on 1 × \w.* \([0-9.e-]+ s a cell\)", rows["time"])
+    assert re.fullmatch(
+        r"about [0-9.e-]+ \w+ on 1 × \w.* \([0-9.e-]+ s a cell\), and some seconds to start and compile", rows["time"]
+    )
 
 
 def test_a_dry_run_in_numbers(capsys, folder, monkeypatch):

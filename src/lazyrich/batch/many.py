@@ -44,7 +44,8 @@ def descend(problems: Any, rate: Any, at: Any, *, precision: str = "float64") ->
 def flow(problems: Any, times: Any, *, rtol: float = 1e-3, precision: str = "float64") -> list[Trajectory]:
     """Gradient flow of many networks by the stabilised method, at `times`: one vector, or one row per problem.
 
-    `rtol` bounds the error of a step relative to each layer; `traj.gradients` says what it took.
+    `rtol` bounds the error of a step relative to each layer, or to the way that the network has come; ReLU networks
+    take very many steps below 1e-4. A run that gives up keeps the times it reached, and its `status` says so.
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[2.0]])

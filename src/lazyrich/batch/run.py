@@ -51,8 +51,11 @@ def descend_stack(
             now += count
             tick(count / at[-1])
         kept.append([np.asarray(W) for W in weights])
+    if at[-1] == 0:
+        tick(1.0)
     records = [np.stack(layer) for layer in zip(*kept, strict=True)]
-    reached = _finite(records)
+    losses = np.stack([np.asarray(_losses(stack.activation)(kept_now, stack.data)) for kept_now in kept])
+    reached = np.minimum(_finite(records), np.logical_and.accumulate(np.isfinite(losses), axis=0).sum(axis=0))
 
     def status(n: int) -> str:
         if n == len(at):
@@ -79,10 +82,10 @@ def flow_stack(
     stops = times[..., at_zero:].astype(dtype)
     K, done = stops.shape[-1], 0.0
     records = [np.full((K, *W.shape), np.nan, dtype) for W in stack.weights]
-    stuck, due, gradients = np.zeros(batch, bool), np.zeros(batch, int), np.zeros(batch, int)
+    stuck, due, gradients = np.zeros(batch, bool), np.zeros(batch, int), np.ones(batch, int)
     weights, *fixed = jax.device_put((stack.weights, stack.rates, stack.decay, stack.data))
     state, floors = begin(weights, *fixed), _floors(stack, rtol, atol)
-    passes = min(_steps_per_call(stack), most_gradients)
+    passes = min(_steps_per_call(stack), most_gradients - 1)  # the start took one
     while not np.all(stuck | (due == K)) and passes > 0:
         state, records = go_on(state, records, stops, dtype.type(rtol), floors, np.int32(passes), *fixed)
         stuck, due, gradients = (np.asarray(part) for part in (state.stuck, state.due, state.gradients))
@@ -90,6 +93,7 @@ def flow_stack(
         part = float(np.mean(np.where(stuck, 1.0, due / K)))
         tick(part - done)
         done = part
+    tick(1 - done)  # of those given up, or with nothing to do
     kept = [np.asarray(W) for W in records]
     if at_zero:
         kept = [np.concatenate([W[None], after]) for W, after in zip(stack.weights, kept, strict=True)]
@@ -138,6 +142,13 @@ def _velocity(jax: Any, activation: str | float, sizes: tuple[int, ...]) -> Call
 
 
 @cache
+def _losses(activation: str | float) -> Any:
+    """(weights, data) of a stack → the loss of each network."""
+    jax = _engines.load("jax", "a batch of networks")
+    return jax.jit(jax.vmap(jax.vmap(_gradients.loss(jax, activation), in_axes=(0, None))))
+
+
+@cache
 def _descent(activation: str | float, sizes: tuple[int, ...]) -> Any:
     """One call: so many stretches of steps, and so many single ones."""
     jax = _engines.load("jax", "a batch of networks")
@@ -160,12 +171,13 @@ def _descent(activation: str | float, sizes: tuple[int, ...]) -> Any:
 def _flow(activation: str | float, sizes: tuple[int, ...]) -> tuple[Any, Any]:
     """The state at the start, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")
-    velocity = _velocity(jax, activation, sizes)
+    velocity, kinks = _velocity(jax, activation, sizes), activation not in ("linear", "tanh")
 
     def begin(weights: Any, *fixed: Any) -> Any:
-        return _stabilised.start(jax, lambda y: velocity(y, *fixed), weights)
+        return _stabilised.start(jax, lambda y: velocity(y, *fixed), weights, kinks)
 
     def go_on(state: Any, records: Any, stops: Any, rtol: Any, atol: Any, passes: Any, *fixed: Any) -> Any:
-        return _stabilised.advance(jax, lambda y: velocity(y, *fixed), state, records, stops, rtol, atol, passes)
+        go = lambda y: velocity(y, *fixed)  # noqa: E731
+        return _stabilised.advance(jax, go, state, records, stops, rtol, atol, passes, kinks)
 
     return jax.jit(begin), jax.jit(go_on)

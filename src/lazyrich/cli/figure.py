@@ -93,6 +93,7 @@ def _draw(known: Entry, settings: dict[str, Any], folder: Path, arguments: argpa
         "figure": known.name,
         "title": known.title,
         "seconds": time.perf_counter() - start,
+        "other_settings": bool(settings),
         "checks": [
             {"says": str(check), "measured": measured[name], "holds": check.holds(measured[name])}
             for name, check in known.checks.items()
@@ -104,6 +105,7 @@ def _draw(known: Entry, settings: dict[str, Any], folder: Path, arguments: argpa
 
 def _report(row: dict[str, Any]) -> str:
     lines = [f"{row['figure']:<24} {row['seconds']:7.1f} s   {row['picture']}"]
+    lines += ["  bounds are those of the published settings:"] * row["other_settings"]
     for check in row["checks"]:
         verdict = "holds" if check["holds"] else "FAILS"
         lines.append(f"  {verdict}: {check['says']}, measured {check['measured']:.3g}")

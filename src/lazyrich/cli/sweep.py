@@ -179,8 +179,10 @@ def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int
         "memory": f"{_size(guess.memory)} of arrays in each process",
         "time": f"about {_duration(seconds)} on {hands} × {guess.device}"
         + (f", for shard {shard[0]} of {shard[1]}" if shard else "")
-        + f" ({guess.seconds_per_cell:.2g} s a cell)",
+        + f" ({guess.seconds_per_cell:.2g} s a cell), and some seconds to start and compile",
     }
+    if guess.impossible:
+        rows["beware"] = f"{guess.impossible} of {guess.tried} cells tried cannot be made: {guess.cause}"
     return "\n".join(f"{name:<8}{value}" for name, value in rows.items())
 
 

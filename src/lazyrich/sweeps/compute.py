@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyrich import _gradients
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.many import in_precision
@@ -28,6 +29,7 @@ STATUS = ("pending", "complete", "stopped", "failed")
 Place = tuple[int, ...]
 
 _TRIED = 100  # cells, until one can be made, to see what there is to measure
+_SPREAD = 50  # cells over the grid, to see whether they can be made
 _BLOCK_SECONDS = {"cpu": 20.0}  # of work, about: what a crash may cost
 _BLOCK_SECONDS_OF_GPU = 100.0  # which large blocks keep busy
 _SPEED = {"cpu": 1e10}  # operations per second, about
@@ -61,6 +63,9 @@ class Estimate(NamedTuple):
     memory: int  # bytes, of one block
     store: int  # bytes, before compression
     device: str
+    tried: int  # cells, spread over the grid, made to see whether they can be
+    impossible: int  # how many of these cannot
+    cause: str  # why, of the first of them
 
 
 def compute(sweep: Sweep, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
@@ -137,7 +142,16 @@ def estimate(sweep: Sweep) -> Estimate:
         memory=int(memory),
         store=sweep.cells * (numbers * itemsize + 1),
         device=_device(sweep),
+        **_tried(sweep),
     )
+
+
+def _tried(sweep: Sweep) -> dict[str, Any]:
+    """Whether cells can be made, from some that are spread over the grid."""
+    numbers = np.unique(np.linspace(0, sweep.cells - 1, min(sweep.cells, _SPREAD)).astype(int))
+    places = (tuple(int(i) for i in np.unravel_index(number, sweep.shape)) for number in numbers)
+    causes = [cause for cell, cause in (_made(sweep, place) for place in places) if cell is None]
+    return {"tried": len(numbers), "impossible": len(causes), "cause": next(iter(causes), "")}
 
 
 def _first_cell(sweep: Sweep) -> tuple[Cell | None, str]:
@@ -164,6 +178,11 @@ def _cells(sweep: Sweep, block: Block, result: Result) -> tuple[list[Place], lis
     places, cells = [], []
     for place in sweep.places(block):
         cell, cause = _made(sweep, place)
+        if cell is not None and sweep.method != "solve":
+            try:
+                _gradients.needs_samples(cell.problem, sweep.method)
+            except InvalidInput as error:
+                cell, cause = None, str(error)
         if cell is None:
             _fail(block, place, cause, result)
         else:
@@ -184,15 +203,17 @@ def _fail(block: Block, place: Place, cause: str, result: Result) -> None:
 def _keep(block: Block, place: Place, status: str, result: Result, values: dict[str, Array]) -> None:
     """What was measured of a cell, up to where it came."""
     here = _here(block, place)
+    kept_values = {name: result.values[name][here] for name in values}
     for name, value in values.items():
-        kept = result.values[name][here]
+        kept = kept_values[name]
         if value.shape[1:] != kept.shape[1:]:
             sizes = [" × ".join(map(str, part.shape[1:])) or "one number" for part in (kept, value)]
             _fail(
                 block, place, f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}.", result
             )
             return
-        kept[: len(value)] = value
+    for name, value in values.items():
+        kept_values[name][: len(value)] = value
     result.status[here] = STATUS.index("complete" if status == "complete" else "stopped")
     if status != "complete":
         result.causes[place] = status
@@ -267,7 +288,7 @@ def _timed(sweep: Sweep, cell: Cell) -> float:
     """Seconds of a cell: a few steps of as many as a block holds, extrapolated, and the measurements."""
     import dataclasses
 
-    if sweep.method != "descend":
+    if sweep.method != "descend" or sweep.at[-1] == 0:
         few, share = sweep, 1.0
     else:
         last = min(sweep.at[-1], max(1, int(2e9 / (_operations(sweep, cell) / max(sweep.at[-1], 1)))))

@@ -168,6 +168,7 @@ class Sweep:
         cell = made if isinstance(made, Cell) else Cell(made)
         if not isinstance(cell.problem, Problem):
             raise InvalidInput(f"problem must make a Problem or a Cell, and it makes a {type(cell.problem).__name__}.")
+        _check.positive("clock", cell.clock)
         return cell
 
     @property

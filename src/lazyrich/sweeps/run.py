@@ -224,7 +224,7 @@ class _Report:
         now = min(self._total, self._finished + sum(list(self._under_way.values())))
         rate = (now - self._resumed) / (time.perf_counter() - self._start)
         parts = [f"{int(now):,} of {self._total:,} cells"]
-        if rate > 0:  # cells that were there count for nothing
+        if now - self._resumed >= 1:  # cells that were there count for nothing
             parts += [f"{rate:.3g} cells/s", f"{_in_words((self._total - now) / rate)} left"]
         return now, ", ".join(parts + [f"{self._failed:,} failed"] * (self._failed > 0))
 

@@ -92,10 +92,9 @@ def _stored(folder: Path, name: str, rows: Sequence[Row]) -> xarray.Dataset:
         remedy = f"lazyrich sweep {name} --out DIR makes one that does."
         for observable in observables:
             if observable not in data or set(data[observable].dims) != {*_AXES, "step"}:
-                raise InvalidInput(
-                    f"store must hold {observable} over {', '.join(_AXES)} and step, and {instead}, which does not: "
-                    f"{remedy}"
-                )
+                over = f"has it over {', '.join(map(str, data[observable].dims))}" if observable in data else "does not"
+                wanted = f"{observable} over {', '.join(_AXES)} and step"
+                raise InvalidInput(f"store must hold {wanted}, and {instead}, which {over}: {remedy}")
         if np.count_nonzero(data["step"] > 0) < 2:
             raise InvalidInput(f"store must hold two steps after 0, and {instead}, which does not: {remedy}")
         return _means(data, observables)
