@@ -86,21 +86,21 @@ def _notes(problem: Problem, status: str) -> tuple[str, ...]:
     )
 
 
-def _tolerances(problem: Problem, rtol: Any, atol: Any) -> tuple[float, Any]:
+def _tolerances(problem: Problem, rtol: Any, atol: Any) -> tuple[float, float]:
     linear = problem.network.activation == "linear"
     rtol = (1e-9 if linear else 1e-3) if rtol is None else _check.positive("rtol", rtol)
     if not _FINEST <= rtol < 1:
         raise InvalidInput(f"rtol must lie between {_FINEST:g} and 1, and it is {rtol:g}.")
     if atol is not None:
         return rtol, _check.positive("atol", atol)
-    if not linear:
-        return rtol, None
+    if not linear:  # what a layer or the way so far is granted by rtol will do, and rounding
+        return rtol, 0.0
     sizes = [float(np.mean(np.abs(W))) for W in problem.network.weights]
     return rtol, 1e-3 * rtol * min((size for size in sizes if size), default=1.0)
 
 
 def _nonlinear(
-    problem: Problem, times: Float[Array, " T"], names: tuple[str, ...], tolerances: tuple[float, Any], most: int
+    problem: Problem, times: Float[Array, " T"], names: tuple[str, ...], tolerances: tuple[float, float], most: int
 ) -> Trajectory:
     """By the stabilised method, as a batch of one."""
     _gradients.needs_samples(problem, "flow")

@@ -71,7 +71,7 @@ def flow_stack(
     rtol: float,
     tick: Callable[[float], Any] = lambda part: None,
     *,
-    atol: float | None = None,
+    atol: float = 0.0,
     most_gradients: int = MOST_GRADIENTS,
 ) -> Record:
     """Gradient flow, kept at `times` (sets, each, K), which grow; a first one of 0 keeps the start."""
@@ -84,7 +84,7 @@ def flow_stack(
     records = [np.full((K, *W.shape), np.nan, dtype) for W in stack.weights]
     stuck, due, gradients = np.zeros(batch, bool), np.zeros(batch, int), np.ones(batch, int)
     weights, *fixed = jax.device_put((stack.weights, stack.rates, stack.decay, stack.data))
-    state, floors = begin(weights, *fixed), _floors(stack, rtol, atol)
+    state, floors = begin(weights, *fixed), [np.full(batch, atol, dtype) for _ in stack.weights]
     passes = min(_steps_per_call(stack), most_gradients - 1)  # the start took one
     while not np.all(stuck | (due == K)) and passes > 0:
         state, records = go_on(state, records, stops, dtype.type(rtol), floors, np.int32(passes), *fixed)
@@ -107,14 +107,6 @@ def flow_stack(
         return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: {way_out} would do"
 
     return Record(kept, reached, [status(place) for place in np.ndindex(batch)], gradients)
-
-
-def _floors(stack: Stack, rtol: float, atol: float | None) -> list[Array]:
-    """`atol`, or a thousandth of what rtol grants each layer at the start (one of length one, where that is zero)."""
-    if atol is not None:
-        return [np.full(stack.members.shape, atol, W.dtype) for W in stack.weights]
-    norms = [np.sqrt(np.sum(W.astype(float) ** 2, axis=(-2, -1))) for W in stack.weights]
-    return [(1e-3 * rtol * np.where(n > 0, n, 1.0)).astype(stack.weights[0].dtype) for n in norms]
 
 
 def _finite(records: list[Array]) -> Array:

@@ -29,9 +29,11 @@ STATUS = ("pending", "complete", "stopped", "failed")
 Place = tuple[int, ...]
 
 _TRIED = 100  # cells, until one can be made, to see what there is to measure
+_TIMED = 4  # cells timed in full
 _SPREAD = 50  # cells over the grid, to see whether they can be made
 _BLOCK_SECONDS = {"cpu": 20.0}  # of work, about: what a crash may cost
 _BLOCK_SECONDS_OF_GPU = 100.0  # which large blocks keep busy
+_BLOCK_MEMORY = 2.0**30  # bytes
 _SPEED = {"cpu": 1e10}  # operations per second, about
 _SPEED_OF_GPU = 2e13
 _FLOW_GRADIENTS = 1000  # of a flow, about
@@ -117,7 +119,8 @@ def with_blocks(sweep: Sweep) -> Sweep:
     cell, _ = _first_cell(sweep)
     seconds = 1.0 if cell is None else max(_operations(sweep, cell) / _SPEED.get(_device(sweep), _SPEED_OF_GPU), 1e-6)
     budget = _BLOCK_SECONDS.get(_device(sweep), _BLOCK_SECONDS_OF_GPU)
-    return sweep.with_block(max(1, int(budget / seconds)))
+    fit = _BLOCK_MEMORY / _bytes(sweep, cell) if cell is not None else 1.0
+    return sweep.with_block(max(1, int(min(budget / seconds, fit))))
 
 
 def estimate(sweep: Sweep) -> Estimate:
@@ -130,11 +133,9 @@ def estimate(sweep: Sweep) -> Estimate:
     in_block = int(np.prod(sweep.block_shape))
     itemsize = np.dtype(sweep.precision).itemsize
     numbers = len(sweep.at) * sum(int(np.prod(variable.shape)) for variable in variables.values())
-    network = cell.problem.network
-    samples = cell.problem.task.inputs
+    network, samples = cell.problem.network, cell.problem.task.inputs
     carried = sum(network.sizes) * (len(samples) if samples is not None else max(network.sizes))
-    weights = int(np.dot(network.sizes[1:], network.sizes[:-1]))
-    memory = in_block * itemsize * (numbers + weights * (len(sweep.at) + 8)) + 6 * itemsize * carried
+    memory = in_block * _bytes(sweep, cell) + 6 * itemsize * carried
     return Estimate(
         cells=sweep.cells,
         blocks=sweep.blocks,
@@ -144,6 +145,14 @@ def estimate(sweep: Sweep) -> Estimate:
         device=_device(sweep),
         **_tried(sweep),
     )
+
+
+def _bytes(sweep: Sweep, cell: Cell) -> int:
+    """What a cell takes while its block is computed: what is measured, its weights at checkpoints, and some more."""
+    numbers = sum(int(np.prod(variable.shape)) for variable in template(sweep).values())
+    weights = int(np.dot(cell.problem.network.sizes[1:], cell.problem.network.sizes[:-1]))
+    kept = 2 * len(sweep.at) * (numbers + weights * (sweep.method != "solve"))  # twice: on the device, and here
+    return np.dtype(sweep.precision).itemsize * (kept + 8 * weights)
 
 
 def _tried(sweep: Sweep) -> dict[str, Any]:
@@ -169,7 +178,7 @@ def _made(sweep: Sweep, place: Place) -> tuple[Cell | None, str]:
         return sweep.cell(place), ""
     except InvalidInput as error:
         return None, str(error)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return None, f"{type(error).__name__}: {error}"
 
 
@@ -289,14 +298,11 @@ def _timed(sweep: Sweep, cell: Cell) -> float:
     import dataclasses
 
     if sweep.method != "descend" or sweep.at[-1] == 0:
-        few, share = sweep, 1.0
+        few, share = sweep.with_block(min(int(np.prod(sweep.block_shape)), _TIMED)), 1.0
     else:
         last = min(sweep.at[-1], max(1, int(2e9 / (_operations(sweep, cell) / max(sweep.at[-1], 1)))))
         few, share = dataclasses.replace(sweep, at=(0, last), observables=("loss",)), sweep.at[-1] / max(last, 1)
-    block = few.block_at(0)
-    if sweep.method == "flow" and device_kind() == "cpu":
-        few = few.with_block(1)
-        block = few.block_at(few.blocks // 2)
+    block = few.block_at(few.blocks // 2)
     compute(few, block)  # compiled
     start = time.perf_counter()
     result = compute(few, block)

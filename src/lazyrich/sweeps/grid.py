@@ -232,7 +232,7 @@ def _values(axis: str, given: Any) -> tuple[Any, ...]:
         raise InvalidInput(f"axis {axis} must have at least one value, and it has none.")
     if len(values) > LARGEST:
         raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has more.")
-    kinds = {str if isinstance(value, str) else float if _is_number(value) else None for value in values}
+    kinds = {str if _is_word(value) else float if _is_number(value) else None for value in values}
     if len(kinds) > 1 or None in kinds:
         raise InvalidInput(f"axis {axis} must hold finite numbers, or words, and it holds {values!r:.200}.")
     if len(set(values)) < len(values):
@@ -244,6 +244,10 @@ def _values(axis: str, given: Any) -> tuple[Any, ...]:
 def _plain(value: Any) -> Any:
     """NumPy's numbers as Python's."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)  # half a letter
 
 
 def _is_number(value: Any) -> bool:

@@ -81,6 +81,8 @@ class Store:
     def done(self) -> Array:
         """Which blocks are there, by number."""
         there = _status(self.out) != 0
+        if there.shape != self.sweep.shape:
+            raise InvalidInput(f"{self.out} must hold the status of this sweep, and it holds that of another.")
         for axis, size in enumerate(self.sweep.block_shape):
             there = np.logical_and.reduceat(there, np.arange(0, there.shape[axis], size), axis=axis)
         return there.ravel()
@@ -154,7 +156,8 @@ def open_store(out: str | Path) -> xarray.Dataset:
 def failures(out: str | Path) -> list[dict[str, Any]]:
     """The cells that are not complete: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}."""
     _record(Path(out))
-    files = sorted((Path(out) / "failures").glob("*.json"), key=lambda path: int(path.stem))
+    reports = (path for path in (Path(out) / "failures").glob("*.json") if path.stem.isdigit())  # ours, no others
+    files = sorted(reports, key=lambda path: int(path.stem))
     return [entry for path in files for entry in _read_json(path)]
 
 
