@@ -102,9 +102,10 @@ def chunks(out: Path) -> dict[str, bytes]:
 def python(code: str, *arguments: Any, **options: Any) -> subprocess.Popen[str]:
     """A program of its own, which knows lazyrich and this module."""
     path = os.pathsep.join([str(_SOURCE), str(_HERE.parent), os.environ.get("PYTHONPATH", "")])
+    env = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}  # which the tests set for JAX
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": path},
+        env=env | {"PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

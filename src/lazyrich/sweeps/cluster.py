@@ -33,6 +33,7 @@ __all__ = ["connected", "on_cluster"]
 _PATIENCE = 15.0  # seconds for a scheduler to answer
 _LONELY = 60.0  # seconds without a worker before it is mentioned
 _LOOK = 2.0  # seconds between two looks at the workers
+_PAUSE = 0.2  # seconds before a question is asked again
 _AHEAD = 2  # blocks for each thread of the workers: one at work, one waiting
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(\d{1,5})/?")
 
@@ -58,7 +59,8 @@ def on_cluster(job: Job, todo: deque[int], client: Any) -> Generator[Done, None,
             continue
         try:
             outcome = _outcome(future, at_work[future], client)
-        except TimeoutError:  # its worker died before it could be asked: Dask looks for another one
+        except OSError:  # no answer: its worker died before it could be asked, and Dask looks for another one
+            time.sleep(_PAUSE)
             future.add_done_callback(finished.put)
             continue
         del at_work[future]
@@ -102,7 +104,7 @@ class _Crew:
         """Until there is a worker."""
         self._count()
         while not self.threads:
-            time.sleep(0.2)
+            time.sleep(_PAUSE)
             self._count()
 
     def _count(self) -> None:

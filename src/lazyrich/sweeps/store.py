@@ -28,7 +28,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,8 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._files import write_atomically
 from lazyrich._typing import Array
-from lazyrich._version import __version__
 from lazyrich.sweeps.compute import STATUS, Result, Variable, template, with_blocks
+from lazyrich.sweeps.configuration import configuration, differences, entries, now, origin
 from lazyrich.sweeps.grid import Block, Sweep
 
 if TYPE_CHECKING:
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Store", "failures", "open_store", "summary"]
 
 _OLD = 3600.0  # seconds after which a file in the making belongs to a process that died
-_MANY = 6  # values of an axis shown in a message
-_FREE = ("name", "about")  # entries that may differ from run to run
+_MANY = 6  # names of files shown in a message
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Store:
 
         Where the sweep does not say how large its blocks are, the store does.
         """
-        out, asked = Path(out), _configuration(sweep)
+        out, asked = Path(out), configuration(sweep)
         with _faults_of(out):
             if not _holds_a_store(out):
                 _create(out, with_blocks(sweep))
@@ -72,8 +70,8 @@ class Store:
             stored = record["configuration"]
             if not sweep.block:
                 asked["block"] = stored["block"]
-            if differences := _differences(stored, asked):
-                lines = "".join(f"\n  {line}" for line in differences)
+            if apart := differences(stored, asked):
+                lines = "".join(f"\n  {line}" for line in apart)
                 raise InvalidInput(f"{out} holds another sweep: another folder would do. Stored → asked:{lines}")
             _tidy(out, record)
         return cls(out, dataclasses.replace(sweep, block=stored["block"]))
@@ -112,7 +110,7 @@ class Store:
             self._put_chunk("status", block, result.status)
             _sync(self.out / "data.zarr" / "status")
             with open(self.out / "log.tsv", "ab", buffering=0) as log:  # one call, so that lines stay whole
-                log.write(f"{block.number}\t{seconds:.6g}\t{_now()}\t{platform.node()}\n".encode())
+                log.write(f"{block.number}\t{seconds:.6g}\t{now()}\t{platform.node()}\n".encode())
 
     def _put_chunk(self, name: str, block: Block, values: Array) -> None:
         folder = self.out / "data.zarr" / name
@@ -230,7 +228,7 @@ def _create(out: Path, sweep: Sweep) -> None:
     for axis in sweep.axes:
         if axis in taken or not axis.isidentifier():
             raise InvalidInput(f"an axis must have a name of its own among the results, and {axis!r} cannot be one.")
-    record = {"configuration": _configuration(sweep), **_origin()}
+    record = {"configuration": configuration(sweep), **origin()}
     (out / "partial").mkdir(parents=True, exist_ok=True)
     made = _partial(out, "data.zarr")
     try:
@@ -293,7 +291,7 @@ def _record(out: Path) -> dict[str, Any]:
             raise InvalidInput(f"{out} holds no sweep, and one that `lazyrich sweep … --out` has made would do.")
     try:
         record = _read_json(path)["attributes"]
-        _entries(record["configuration"])
+        entries(record["configuration"])
     except (KeyError, TypeError, AttributeError):
         raise InvalidInput(f"{out} must hold a sweep, and its data.zarr is something else.") from None
     return record
@@ -311,68 +309,6 @@ def _tidy(out: Path, record: dict[str, Any]) -> None:
         with suppress(OSError):  # gone meanwhile
             if time.time() - path.stat().st_mtime > _OLD:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-# what a configuration is ------------------------------------------------------------------------------------
-
-
-def _configuration(sweep: Sweep) -> dict[str, Any]:
-    """As JSON gives it back, with the size of the blocks in full."""
-    content = sweep.as_dict() | {"block": dict(zip(sweep.axes, sweep.block_shape, strict=True))}
-    try:
-        return json.loads(json.dumps(content, allow_nan=False))
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            f"settings must hold finite numbers, words, lists or tables, and it is {sweep.settings!r:.200}."
-        ) from None
-
-
-def _differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    """One line for each entry that is not the same."""
-    old, new = _entries(stored), _entries(asked)
-    lines = []
-    for name in dict.fromkeys([*old, *new]):
-        was, will = old.get(name), new.get(name)
-        if was == will:
-            continue
-        lines.append(f"{name}: {_in_words(was)} → {_in_words(will)}")
-        if isinstance(was, list) and isinstance(will, list) and len(was) == len(will) > _MANY:
-            first = next(i for i, (a, b) in enumerate(zip(was, will, strict=True)) if a != b)
-            lines[-1] += f", first in entry {first}: {was[first]} → {will[first]}"
-    if not lines and list(stored["axes"]) != list(asked["axes"]):  # JSON's tables are equal in any order
-        lines = [f"order of axes: {', '.join(stored['axes'])} → {', '.join(asked['axes'])}"]
-    return lines
-
-
-def _entries(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    flat = {name: value for name, value in configuration.items() if name not in _FREE}
-    for table in ("axes", "settings", "block"):
-        flat |= {f"{table}.{name}": value for name, value in flat.pop(table).items()}
-    return flat
-
-
-def _in_words(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if not isinstance(value, list):
-        return str(value)
-    shown = [str(entry) for entry in value]
-    return ", ".join(shown if len(shown) <= _MANY else [*shown[:3], "…", f"{shown[-1]} ({len(shown)} values)"])
-
-
-def _origin() -> dict[str, Any]:
-    """With what, when and where."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = {"lazyrich": __version__, "python": platform.python_version(), "platform": platform.platform()}
-    for package in ("numpy", "jax", "zarr"):
-        with suppress(PackageNotFoundError):  # run from a folder, or not needed
-            versions[package] = version(package)
-    return {"versions": versions, "created": _now(), "host": platform.node()}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 # files ------------------------------------------------------------------------------------------------------

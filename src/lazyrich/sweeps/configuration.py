@@ -1,0 +1,82 @@
+"""What a store remembers of its sweep, and how another one differs from it, entry by entry.
+
+`name` and `about` are words for people, and may differ; everything else decides about the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from lazyrich._check import InvalidInput
+from lazyrich._version import __version__
+from lazyrich.sweeps.grid import Sweep
+
+__all__ = ["configuration", "differences", "entries", "now", "origin"]
+
+_MANY = 6  # values of an axis shown in a message
+_FREE = ("name", "about")
+
+
+def configuration(sweep: Sweep) -> dict[str, Any]:
+    """As JSON gives it back, with the size of the blocks in full."""
+    content = sweep.as_dict() | {"block": dict(zip(sweep.axes, sweep.block_shape, strict=True))}
+    try:
+        return json.loads(json.dumps(content, allow_nan=False))
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"settings must hold finite numbers, words, lists or tables, and it is {sweep.settings!r:.200}."
+        ) from None
+
+
+def differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """One line for each entry that is not the same."""
+    old, new = entries(stored), entries(asked)
+    lines = []
+    for name in dict.fromkeys([*old, *new]):
+        was, will = old.get(name), new.get(name)
+        if was == will:
+            continue
+        lines.append(f"{name}: {_in_words(was)} → {_in_words(will)}")
+        if isinstance(was, list) and isinstance(will, list) and len(was) == len(will) > _MANY:
+            first = next(i for i, (a, b) in enumerate(zip(was, will, strict=True)) if a != b)
+            lines[-1] += f", first in entry {first}: {was[first]} → {will[first]}"
+    if not lines and list(stored["axes"]) != list(asked["axes"]):  # JSON's tables are equal in any order
+        lines = [f"order of axes: {', '.join(stored['axes'])} → {', '.join(asked['axes'])}"]
+    return lines
+
+
+def entries(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """All that must be the same, under names such as axes.tau."""
+    flat = {name: value for name, value in configuration.items() if name not in _FREE}
+    for table in ("axes", "settings", "block"):
+        flat |= {f"{table}.{name}": value for name, value in flat.pop(table).items()}
+    return flat
+
+
+def _in_words(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if not isinstance(value, list):
+        return str(value)
+    shown = [str(entry) for entry in value]
+    return ", ".join(shown if len(shown) <= _MANY else [*shown[:3], "…", f"{shown[-1]} ({len(shown)} values)"])
+
+
+def origin() -> dict[str, Any]:
+    """With what, when and where."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {"lazyrich": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    for package in ("numpy", "jax", "zarr"):
+        with suppress(PackageNotFoundError):  # run from a folder, or not needed
+            versions[package] = version(package)
+    return {"versions": versions, "created": now(), "host": platform.node()}
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
