@@ -179,7 +179,7 @@ class TestDescend:
     def test_however_steps_are_cut_into_calls(self, rng, monkeypatch):
         problems = many(rng, MIXED[1:2])
         whole = lr.batch.descend(problems, 0.02, AT)
-        monkeypatch.setattr(engine, "_CALL_OPERATIONS", {"cpu": 1.0})  # 50 steps a call
+        monkeypatch.setattr(engine, "_CALL_OPERATIONS", (1.0, 1.0))  # 50 steps a call
         assert all(same(a, b) for a, b in zip(lr.batch.descend(problems, 0.02, AT), whole, strict=True))
 
     def test_however_problems_are_cut_into_stacks(self, rng, monkeypatch):

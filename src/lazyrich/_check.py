@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import operator
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ __all__ = [
     "InvalidInput",
     "as_array",
     "as_matrix",
+    "as_path",
     "as_rates",
     "as_rng",
     "as_times",
@@ -30,8 +33,11 @@ __all__ = [
     "index",
     "number",
     "positive",
+    "shown",
     "sizes",
 ]
+
+_SHOWN = 200  # letters of what came
 
 
 class InvalidInput(ValueError):
@@ -62,7 +68,7 @@ def as_array(name: str, value: Any, ndim: int | None = None) -> Array:
     """Finite float64 array, optionally with a given number of axes."""
     array = from_any_library(name, value)
     if array.dtype.kind not in "fiub" and str(array.dtype) != "bfloat16":
-        came = f"is {value!r}" if value is None or isinstance(value, str) else f"has dtype {array.dtype}"
+        came = f"is {shown(value)}" if value is None or isinstance(value, str) else f"has dtype {array.dtype}"
         raise InvalidInput(f"{name} must hold real numbers, and it {came}.")
     array = array.astype(np.float64)
     if ndim is not None and array.ndim != ndim:
@@ -85,10 +91,23 @@ def as_matrix(name: str, value: Any, shape: tuple[int | None, int | None] = (Non
     return matrix
 
 
+def shown(value: Any) -> str:
+    """What came, on one line and not at length."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def as_path(name: str, value: Any) -> Path:
+    """The path of a file or folder."""
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidInput(f"{name} must be a path, and it is {shown(value)}.")
+    return Path(os.fsdecode(value))
+
+
 def number(name: str, value: Any) -> float:
     """One finite number."""
     if isinstance(value, str | bytes) or value is None:
-        raise InvalidInput(f"{name} must be a number, and it is {value!r}.")
+        raise InvalidInput(f"{name} must be a number, and it is {shown(value)}.")
     return float(as_array(name, value, ndim=0))
 
 
@@ -100,21 +119,23 @@ def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
     return checked
 
 
-def count(name: str, value: Any, *, least: int = 1) -> int:
+def count(name: str, value: Any, *, least: int = 1, most: int | None = None) -> int:
     """A whole number, at least `least`."""
     try:
         whole = operator.index(value)
     except TypeError:
-        raise InvalidInput(f"{name} must be a whole number, and it is {value!r}.") from None
+        raise InvalidInput(f"{name} must be a whole number, and it is {shown(value)}.") from None
     if whole < least:
         raise InvalidInput(f"{name} must be at least {least}, and it is {whole}.")
+    if most is not None and whole > most:
+        raise InvalidInput(f"{name} must be at most {most:,}, and it is {whole:,}.")
     return whole
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False, and nothing that only counts as one of them."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInput(f"{name} must be True or False, and it is {value!r}.")
+        raise InvalidInput(f"{name} must be True or False, and it is {shown(value)}.")
     return bool(value)
 
 
@@ -123,7 +144,7 @@ def index(name: str, value: Any, length: int) -> int:
     try:
         place = operator.index(value)
     except TypeError:
-        raise InvalidInput(f"{name} must be a whole number, and it is {value!r}.") from None
+        raise InvalidInput(f"{name} must be a whole number, and it is {shown(value)}.") from None
     if not -length <= place < length:
         raise InvalidInput(f"{name} must lie between {-length} and {length - 1}, and it is {place}.")
     return place % length
@@ -132,7 +153,7 @@ def index(name: str, value: Any, length: int) -> int:
 def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
     """Layer widths (d_in, hidden…, d_out); `depth` counts the weight matrices where it is fixed."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidInput(f"sizes must list the layer widths, such as (8, 14, 8), and it is {value!r}.")
+        raise InvalidInput(f"sizes must list the layer widths, such as (8, 14, 8), and it is {shown(value)}.")
     widths = tuple(count("each of sizes", n) for n in value)
     if len(widths) < 2:
         raise InvalidInput(f"sizes must name input and output at least, such as (8, 14, 8), and it is {widths}.")
@@ -185,7 +206,7 @@ def as_rng(value: Rng) -> np.random.Generator:
         return np.random.default_rng(operator.index(value))
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"rng must be a seed (a whole number, not negative) or a numpy Generator, and it is {value!r}."
+            f"rng must be a seed (a whole number, not negative) or a numpy Generator, and it is {shown(value)}."
         ) from None
 
 
@@ -196,7 +217,7 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     named = {option.lower(): option for option in options}
     close = [named[word] for word in difflib.get_close_matches(str(value).lower(), named, n=1)]
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise InvalidInput(f"{name} must be one of {', '.join(map(repr, options))}, and it is {value!r}{hint}.")
+    raise InvalidInput(f"{name} must be one of {', '.join(map(repr, options))}, and it is {shown(value)}{hint}.")
 
 
 def eps_of(*values: Any) -> float:

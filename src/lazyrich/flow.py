@@ -25,10 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyrich import _check, _engines, _gradients
-from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.batch.many import in_precision
+from lazyrich.batch.many import as_rtol, in_precision
 from lazyrich.batch.run import flow_stack
 from lazyrich.batch.stack import stacked
 from lazyrich.problem import Problem, as_problem
@@ -36,7 +35,6 @@ from lazyrich.trajectory import Trajectory
 
 __all__ = ["flow"]
 
-_FINEST = 1e-14  # below this, rounding fails every step
 _GRADIENTS = 6  # in one step of Tsit5
 
 
@@ -88,9 +86,7 @@ def _notes(problem: Problem, status: str) -> tuple[str, ...]:
 
 def _tolerances(problem: Problem, rtol: Any, atol: Any) -> tuple[float, float]:
     linear = problem.network.activation == "linear"
-    rtol = (1e-9 if linear else 1e-3) if rtol is None else _check.positive("rtol", rtol)
-    if not _FINEST <= rtol < 1:
-        raise InvalidInput(f"rtol must lie between {_FINEST:g} and 1, and it is {rtol:g}.")
+    rtol = (1e-9 if linear else 1e-3) if rtol is None else as_rtol(rtol)
     if atol is not None:
         return rtol, _check.positive("atol", atol)
     if not linear:  # what a layer or the way so far is granted by rtol will do, and rounding

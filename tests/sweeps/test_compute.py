@@ -15,7 +15,8 @@ from lazyrich.batch.many import in_precision
 from lazyrich.batch.run import Record
 from lazyrich.batch.stack import stacked
 from lazyrich.sweeps import Cell, Sweep, measure
-from lazyrich.sweeps.compute import STATUS, compute, estimate, template, with_blocks
+from lazyrich.sweeps.compute import STATUS, compute, template
+from lazyrich.sweeps.estimate import estimate, with_blocks
 
 pytestmark = pytest.mark.timeout(120)  # JAX may deadlock, and must not take the suite with it
 
@@ -138,7 +139,7 @@ class TestMeasurements:
         problems, weights = walk(rng, 0.3)
         found = []
         for numbers in (1, 5 * 17 * 5, 2**17):
-            monkeypatch.setattr(measure, "_ROWS", {"cpu": numbers})
+            monkeypatch.setattr(measure, "_ROWS", (numbers, numbers))
             measure._measures.cache_clear()
             found.append(measured(problems, weights, names=("kernel_distance",))["kernel_distance"])
         measure._measures.cache_clear()

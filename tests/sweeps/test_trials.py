@@ -8,7 +8,8 @@ from scipy.integrate import solve_ivp
 
 import lazyrich as lr
 from lazyrich.sweeps import Cell, Sweep
-from lazyrich.sweeps.compute import STATUS, compute, estimate, with_blocks
+from lazyrich.sweeps.compute import STATUS, compute
+from lazyrich.sweeps.estimate import estimate, with_blocks
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import failures
 

@@ -17,9 +17,10 @@ from lazyrich.batch.stack import Stack, stacks
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["PRECISIONS", "as_steps", "descend", "flow", "in_precision"]
+__all__ = ["PRECISIONS", "as_rtol", "as_steps", "descend", "flow", "in_precision"]
 
 PRECISIONS = ("float64", "float32")
+_FINEST = 1e-14
 
 
 def descend(problems: Any, rate: Any, at: Any, *, precision: str = "float64") -> list[Trajectory]:
@@ -53,7 +54,7 @@ def flow(problems: Any, times: Any, *, rtol: float = 1e-3, precision: str = "flo
     >>> [run.function.ravel().round(3).tolist() for run in lr.batch.flow(problems, [0.0, 10.0], rtol=1e-6)]
     [[0.01, 2.0], [0.04, 2.0]]
     """
-    checked, rtol = _problems(problems), _check.positive("rtol", rtol)
+    checked, rtol = _problems(problems), as_rtol(rtol)
     all_times = _times(times, len(checked))
 
     def run(stack: Stack, tick: Any) -> tuple[Record, Array]:
@@ -71,12 +72,20 @@ def in_precision(precision: Any) -> AbstractContextManager[Any]:
     return both
 
 
+def as_rtol(value: Any) -> float:
+    """A tolerance of steps: below the finest, rounding fails every one."""
+    rtol = _check.positive("rtol", value)
+    if not _FINEST <= rtol < 1:
+        raise InvalidInput(f"rtol must lie between {_FINEST:g} and 1, and it is {rtol:g}.")
+    return rtol
+
+
 def as_steps(at: Any) -> tuple[int, ...]:
     """Steps to record: whole, growing, not negative."""
     steps = np.atleast_1d(_check.as_array("at", at))
     whole = steps.ndim == 1 and not np.any(steps != np.round(steps)) and steps.min() >= 0
     if not whole or np.any(np.diff(steps) <= 0) or steps.max() > 2**53:
-        raise InvalidInput(f"at must list the steps to record, whole and growing, and it is {at!r:.200}.")
+        raise InvalidInput(f"at must list the steps to record, whole and growing, and it is {_check.shown(at)}.")
     return tuple(int(step) for step in steps)
 
 

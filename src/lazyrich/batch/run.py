@@ -7,20 +7,19 @@ nothing from the others: its record ends where it did, and its status says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyrich import _engines, _gradients, _stabilised
 from lazyrich._typing import Array
-from lazyrich.batch.stack import Stack, device_kind
+from lazyrich.batch.stack import Stack, by_device
 
 __all__ = ["MOST_GRADIENTS", "Record", "descend_stack", "flow_stack"]
 
 MOST_GRADIENTS = 1_000_000  # of one network, before a flow is given up
-_CALL_OPERATIONS = {"cpu": 1e10}  # of one call: about a second, so that progress shows
-_CALL_ON_GPU = 2e13
+_CALL_OPERATIONS = (1e10, 2e13)  # of one call, on CPU and GPU: about a second, so that progress shows
 _UNROLLED = 50  # steps between two looks at the loop's end, which a GPU would have to wait for
 _OVERHEAD = (1e5, 2e3)  # what a step costs besides its arithmetic, in operations: once, and per network
 
@@ -116,8 +115,7 @@ def _finite(records: list[Array]) -> Array:
 
 
 def _steps_per_call(stack: Stack) -> int:
-    budget = _CALL_OPERATIONS.get(device_kind(), _CALL_ON_GPU)
-    steps = budget / (stack.operations + _OVERHEAD[0] + _OVERHEAD[1] * stack.cells)
+    steps = by_device(*_CALL_OPERATIONS) / (stack.operations + _OVERHEAD[0] + _OVERHEAD[1] * stack.cells)
     return int(np.clip(steps // _UNROLLED * _UNROLLED, _UNROLLED, 1_000_000))
 
 
@@ -159,7 +157,7 @@ def _descent(activation: str | float, sizes: tuple[int, ...]) -> Any:
     return jax.jit(run, donate_argnums=0)
 
 
-@lru_cache
+@cache
 def _flow(activation: str | float, sizes: tuple[int, ...]) -> tuple[Any, Any]:
     """The state at the start, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")

@@ -16,7 +16,7 @@ from lazyrich import _engines, _gradients
 from lazyrich._typing import Array
 from lazyrich.problem import Problem
 
-__all__ = ["Stack", "device_kind", "stacked", "stacks"]
+__all__ = ["Stack", "by_device", "device_kind", "operations_of", "stacked", "stacks"]
 
 _NEAR_CACHE = 2**17  # numbers that the networks of a stack carry through their layers at once, on the CPU
 _MOST = 2**14  # networks of a stack
@@ -33,17 +33,11 @@ class Stack(NamedTuple):
     data: Any  # per set, as `_gradients.data_of` gives it
     rates: list[Any]  # per layer, (sets, each, 1, 1)
     decay: Any  # (sets, each, 1, 1)
+    operations: float  # of one gradient of all networks, about
 
     @property
     def cells(self) -> int:
         return int(self.members.size)
-
-    @property
-    def operations(self) -> float:
-        """Floating-point operations of one gradient of all networks, about."""
-        products = float(np.dot(self.sizes[1:], self.sizes[:-1]))
-        columns = self.data[0].shape[-1] if self.activation != "linear" else min(self.sizes[0], self.sizes[-1])
-        return self.cells * 4 * products * columns
 
 
 def stacks(problems: Sequence[Problem], dtype: Any, limit: int | None = None) -> Iterator[Stack]:
@@ -85,12 +79,34 @@ def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
         data,
         [rates[..., layer, None, None] for layer in layers],
         decay[..., None, None],
+        members.size * operations_of(first),
     )
 
 
 def device_kind() -> str:
     """Where JAX computes: "cpu", "gpu", …"""
     return str(_engines.load("jax", "a batch of networks").default_backend())
+
+
+def by_device(cpu: float, gpu: float) -> float:
+    """The one or the other number."""
+    return cpu if device_kind() == "cpu" else gpu
+
+
+def operations_of(problem: Problem) -> float:
+    """Floating-point operations of one gradient, about: two products with each matrix."""
+    return 4.0 * _numbers(problem.network.sizes) * _columns(problem)
+
+
+def _numbers(sizes: tuple[int, ...]) -> int:
+    """Weights of a network."""
+    return int(np.dot(sizes[1:], sizes[:-1]))
+
+
+def _columns(problem: Problem) -> int:
+    """What the layers carry at once: samples, or for a linear network inputs or outputs."""
+    sizes, inputs = problem.network.sizes, problem.task.inputs
+    return min(sizes[0], sizes[-1]) if problem.network.activation == "linear" or inputs is None else len(inputs)
 
 
 def _shape(problem: Problem) -> Any:
@@ -104,9 +120,8 @@ def _shape(problem: Problem) -> Any:
 
 def _fits(problem: Problem, dtype: Any) -> int:
     """How many networks a stack holds."""
-    sizes, task = problem.network.sizes, problem.task
-    columns = len(task.inputs) if problem.network.activation != "linear" and task.inputs is not None else max(sizes)
-    carried = sum(sizes[1:]) * columns + int(np.dot(sizes[1:], sizes[:-1]))
+    sizes = problem.network.sizes
+    carried = sum(sizes[1:]) * _columns(problem) + _numbers(sizes)
     if device_kind() == "cpu":
         return int(np.clip(_NEAR_CACHE // carried, 1, _MOST))
     import jax

@@ -158,7 +158,7 @@ def _arguments(factory: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int] | None) -> str:
-    from lazyrich.sweeps.compute import estimate, with_blocks
+    from lazyrich.sweeps.estimate import estimate, with_blocks
     from lazyrich.sweeps.local import one_thread
 
     with one_thread():  # as the blocks will have

@@ -52,7 +52,7 @@ def rescaled(network: Network, *, tau: float, delta: float) -> Network:
     """
     tau, delta = _check.positive("tau", tau), _check.number("delta", delta)
     if not isinstance(network, Network) or network.depth != 2:
-        raise InvalidInput(f"network must have two layers, and it is {network!r}.")
+        raise InvalidInput(f"network must have two layers, and it is {_check.shown(network)}.")
     half = abs(delta) / (2 * tau**2)
     alpha = np.sqrt(half + np.hypot(half, 1.0)) ** (1.0 if delta >= 0 else -1.0)
     W, a = network.weights

@@ -128,9 +128,8 @@ def _activation(value: Any) -> str | float:
     try:
         slope = _check.number("activation", value)
     except InvalidInput:
-        raise InvalidInput(
-            f"activation must be 'linear', 'relu', 'tanh' or the slope of a leaky ReLU, and it is {value!r}."
-        ) from None
+        known = "'linear', 'relu', 'tanh' or the slope of a leaky ReLU"
+        raise InvalidInput(f"activation must be {known}, and it is {_check.shown(value)}.") from None
     if not 0 <= slope <= 1:
         raise InvalidInput(f"activation, as the slope of a leaky ReLU, must lie between 0 and 1, and it is {slope:g}.")
     return {0.0: "relu", 1.0: "linear"}.get(slope, slope)

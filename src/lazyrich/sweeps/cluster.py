@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
 from lazyrich.sweeps.local import Done, Job, work
@@ -133,7 +134,7 @@ class _Crew:
 def connected(address: str) -> Iterator[Any]:
     """A client of the scheduler at this address, or one sentence within seconds."""
     if not isinstance(address, str) or not (parts := _ADDRESS.fullmatch(address)) or int(parts[3]) > 65535:
-        raise InvalidInput(f"scheduler must be an address such as tcp://host:8786, and it is {address!r}.")
+        raise InvalidInput(f"scheduler must be an address such as tcp://host:8786, and it is {_check.shown(address)}.")
     try:
         from distributed import Client
     except ModuleNotFoundError as error:

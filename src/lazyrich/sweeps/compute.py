@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -14,14 +13,14 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.many import in_precision
 from lazyrich.batch.run import descend_stack, flow_stack
-from lazyrich.batch.stack import device_kind, stacks
+from lazyrich.batch.stack import stacks
 from lazyrich.solve import NoExactSolution, solve
 from lazyrich.sweeps.grid import Block, Sweep
 from lazyrich.sweeps.measure import long_name, measured, measured_together, together
 from lazyrich.sweeps.problems import Cell
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["STATUS", "Estimate", "Result", "Variable", "compute", "estimate", "template", "with_blocks"]
+__all__ = ["STATUS", "Place", "Result", "Variable", "compute", "first_cell", "made", "template"]
 
 #: What became of a cell, by code. A stopped one diverged or stalled: its values up to then are there.
 STATUS = ("pending", "complete", "stopped", "failed")
@@ -29,14 +28,6 @@ STATUS = ("pending", "complete", "stopped", "failed")
 Place = tuple[int, ...]
 
 _TRIED = 100  # cells, until one can be made, to see what there is to measure
-_TIMED = 4  # cells timed in full
-_SPREAD = 50  # cells over the grid, to see whether they can be made
-_BLOCK_SECONDS = {"cpu": 20.0}  # of work, about: what a crash may cost
-_BLOCK_SECONDS_OF_GPU = 100.0  # which large blocks keep busy
-_BLOCK_MEMORY = 2.0**30  # bytes
-_SPEED = {"cpu": 1e10}  # operations per second, about
-_SPEED_OF_GPU = 2e13
-_FLOW_GRADIENTS = 1000  # of a flow, about
 
 
 class Variable(NamedTuple):
@@ -54,20 +45,6 @@ class Result(NamedTuple):
     values: dict[str, Array]  # observable → (*block, steps, …)
     status: Array  # (*block,), int8
     causes: dict[Place, str]  # place in the grid → why it is not complete
-
-
-class Estimate(NamedTuple):
-    """What a sweep will take."""
-
-    cells: int
-    blocks: int
-    seconds_per_cell: float
-    memory: int  # bytes, of one block
-    store: int  # bytes, before compression
-    device: str
-    tried: int  # cells, spread over the grid, made to see whether they can be
-    impossible: int  # how many of these cannot
-    cause: str  # why, of the first of them
 
 
 def compute(sweep: Sweep, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
@@ -100,9 +77,7 @@ def template(sweep: Sweep) -> dict[str, Variable]:
 
 
 def _template(sweep: Sweep) -> dict[str, Variable]:
-    cell, cause = _first_cell(sweep)
-    if cell is None:
-        raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
+    cell = first_cell(sweep)
     problem = cell.problem
     start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
     found = {}
@@ -112,70 +87,23 @@ def _template(sweep: Sweep) -> dict[str, Variable]:
     return found
 
 
-def with_blocks(sweep: Sweep) -> Sweep:
-    """The sweep with a block shape: its own, or one that takes some seconds where this runs."""
-    if sweep.block:
-        return sweep
-    cell, _ = _first_cell(sweep)
-    seconds = 1.0 if cell is None else max(_operations(sweep, cell) / _SPEED.get(_device(sweep), _SPEED_OF_GPU), 1e-6)
-    budget = _BLOCK_SECONDS.get(_device(sweep), _BLOCK_SECONDS_OF_GPU)
-    fit = _BLOCK_MEMORY / _bytes(sweep, cell) if cell is not None else 1.0
-    return sweep.with_block(max(1, int(min(budget / seconds, fit))))
-
-
-def estimate(sweep: Sweep) -> Estimate:
-    """Cells, memory and time, from a short run of the first cell that can be made."""
-    sweep = with_blocks(sweep)
-    cell, cause = _first_cell(sweep)
-    if cell is None:
-        raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
-    variables = template(sweep)
-    in_block = int(np.prod(sweep.block_shape))
-    itemsize = np.dtype(sweep.precision).itemsize
-    numbers = len(sweep.at) * sum(int(np.prod(variable.shape)) for variable in variables.values())
-    network, samples = cell.problem.network, cell.problem.task.inputs
-    carried = sum(network.sizes) * (len(samples) if samples is not None else max(network.sizes))
-    memory = in_block * _bytes(sweep, cell) + 6 * itemsize * carried
-    return Estimate(
-        cells=sweep.cells,
-        blocks=sweep.blocks,
-        seconds_per_cell=_timed(sweep, cell),
-        memory=int(memory),
-        store=sweep.cells * (numbers * itemsize + 1),
-        device=_device(sweep),
-        **_tried(sweep),
-    )
-
-
-def _bytes(sweep: Sweep, cell: Cell) -> int:
-    """What a cell takes while its block is computed: what is measured, its weights at checkpoints, and some more."""
-    numbers = sum(int(np.prod(variable.shape)) for variable in template(sweep).values())
-    weights = int(np.dot(cell.problem.network.sizes[1:], cell.problem.network.sizes[:-1]))
-    kept = 2 * len(sweep.at) * (numbers + weights * (sweep.method != "solve"))  # twice: on the device, and here
-    return np.dtype(sweep.precision).itemsize * (kept + 8 * weights)
-
-
-def _tried(sweep: Sweep) -> dict[str, Any]:
-    """Whether cells can be made, from some that are spread over the grid."""
-    numbers = np.unique(np.linspace(0, sweep.cells - 1, min(sweep.cells, _SPREAD)).astype(int))
-    places = (tuple(int(i) for i in np.unravel_index(number, sweep.shape)) for number in numbers)
-    causes = [cause for cell, cause in (_made(sweep, place) for place in places) if cell is None]
-    return {"tried": len(numbers), "impossible": len(causes), "cause": next(iter(causes), "")}
-
-
-def _first_cell(sweep: Sweep) -> tuple[Cell | None, str]:
+def first_cell(sweep: Sweep) -> Cell:
+    """The first one that can be made."""
     cause = ""
     for place in islice(np.ndindex(sweep.shape), _TRIED):
-        cell, cause = _made(sweep, place)
+        cell, cause = made(sweep, place)
         if cell is not None:
-            return cell, ""
-    return None, cause
+            return cell
+    raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
 
 
-def _made(sweep: Sweep, place: Place) -> tuple[Cell | None, str]:
+def made(sweep: Sweep, place: Place) -> tuple[Cell | None, str]:
     """A cell, or why there is none. A user's factory may raise anything."""
     try:
-        return sweep.cell(place), ""
+        cell = sweep.cell(place)
+        if sweep.method != "solve":
+            _gradients.needs_samples(cell.problem, sweep.method)
+        return cell, ""
     except InvalidInput as error:
         return None, str(error)
     except (Exception, SystemExit) as error:
@@ -186,12 +114,7 @@ def _cells(sweep: Sweep, block: Block, result: Result) -> tuple[list[Place], lis
     """Those that can be made; the others have failed."""
     places, cells = [], []
     for place in sweep.places(block):
-        cell, cause = _made(sweep, place)
-        if cell is not None and sweep.method != "solve":
-            try:
-                _gradients.needs_samples(cell.problem, sweep.method)
-            except InvalidInput as error:
-                cell, cause = None, str(error)
+        cell, cause = made(sweep, place)
         if cell is None:
             _fail(block, place, cause, result)
         else:
@@ -275,35 +198,3 @@ def _one_by_one(
         return {}
     traj = Trajectory(cell.problem, times, sweep.method, {"weights": [W.astype(np.float64) for W in weights]})
     return {name: measured(traj, name, cell.test) for name in missing}
-
-
-def _operations(sweep: Sweep, cell: Cell) -> float:
-    """Floating-point operations of a cell, about."""
-    network, samples = cell.problem.network, cell.problem.task.inputs
-    products = float(np.dot(network.sizes[1:], network.sizes[:-1]))
-    columns = max(network.sizes) if network.activation == "linear" or samples is None else len(samples)
-    gradients = {"descend": max(sweep.at[-1], 1), "flow": _FLOW_GRADIENTS, "solve": 10 * len(sweep.at)}[sweep.method]
-    kernel = 0.0
-    if "kernel_distance" in sweep.observables and network.activation != "linear":
-        kernel = 8.0 * len(sweep.at) * columns**2 * network.sizes[1]
-    return gradients * (4 * products * columns + 2e4) + kernel
-
-
-def _device(sweep: Sweep) -> str:
-    return "cpu" if sweep.method == "solve" else device_kind()
-
-
-def _timed(sweep: Sweep, cell: Cell) -> float:
-    """Seconds of a cell: a few steps of as many as a block holds, extrapolated, and the measurements."""
-    import dataclasses
-
-    if sweep.method != "descend" or sweep.at[-1] == 0:
-        few, share = sweep.with_block(min(int(np.prod(sweep.block_shape)), _TIMED)), 1.0
-    else:
-        last = min(sweep.at[-1], max(1, int(2e9 / (_operations(sweep, cell) / max(sweep.at[-1], 1)))))
-        few, share = dataclasses.replace(sweep, at=(0, last), observables=("loss",)), sweep.at[-1] / max(last, 1)
-    block = few.block_at(few.blocks // 2)
-    compute(few, block)  # compiled
-    start = time.perf_counter()
-    result = compute(few, block)
-    return (time.perf_counter() - start) / result.status.size * share

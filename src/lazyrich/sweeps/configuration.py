@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
 from lazyrich.sweeps.grid import Sweep
@@ -29,7 +30,7 @@ def configuration(sweep: Sweep) -> dict[str, Any]:
         return json.loads(json.dumps(content, allow_nan=False))
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"settings must hold finite numbers, words, lists or tables, and it is {sweep.settings!r:.200}."
+            f"settings must hold finite numbers, words, lists or tables, and it is {_check.shown(sweep.settings)}."
         ) from None
 
 

@@ -36,11 +36,11 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich.batch.many import PRECISIONS, as_steps
+from lazyrich.batch.many import PRECISIONS, as_rtol, as_steps
 from lazyrich.problem import Problem
 from lazyrich.sweeps.problems import PROBLEMS, Cell, as_factory
 
-__all__ = ["Block", "Sweep", "published"]
+__all__ = ["Block", "Sweep", "as_sweep", "published"]
 
 METHODS = ("descend", "flow", "solve")
 LARGEST = 10**7  # cells
@@ -84,9 +84,9 @@ class Sweep:
     def __post_init__(self) -> None:
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidInput(f"name must be a word for the sweep, and it is {self.name!r}.")
+            raise InvalidInput(f"name must be a word for the sweep, and it is {_check.shown(self.name)}.")
         if not isinstance(self.about, str):
-            raise InvalidInput(f"about must be words, and it is {self.about!r:.200}.")
+            raise InvalidInput(f"about must be words, and it is {_check.shown(self.about)}.")
         factory = as_factory(self.problem)
         put("axes", {str(axis): _values(str(axis), given) for axis, given in _table("axes", self.axes).items()})
         put("settings", {name: _plain(value) for name, value in _table("settings", self.settings).items()})
@@ -100,7 +100,8 @@ class Sweep:
             raise InvalidInput("precision must be 'float64' where method is 'solve', and it is 'float32'.")
         for name in ("rate", "rtol"):
             _refuse_flags(name, "a number", getattr(self, name))
-            put(name, _check.positive(name, getattr(self, name)))
+        put("rate", _check.positive("rate", self.rate))
+        put("rtol", as_rtol(self.rtol))
         put("at", _steps(self.at))
         put("observables", _names(self.observables))
         for axis, n in _table("block", self.block).items():
@@ -112,7 +113,7 @@ class Sweep:
     @classmethod
     def from_toml(cls, path: str | Path) -> Sweep:
         """Read a sweep from a file."""
-        path = Path(path)
+        path = _check.as_path("path", path)
         try:
             text = path.read_bytes().decode()
         except (OSError, UnicodeDecodeError) as error:
@@ -158,7 +159,12 @@ class Sweep:
         return math.prod(self.shape)
 
     def arguments(self, place: tuple[int, ...]) -> dict[str, Any]:
-        """What the factory is called with for one cell."""
+        """What the factory is called with for one cell; its place is one index per axis."""
+        if not isinstance(place, tuple) or len(place) != len(self.axes):
+            raise InvalidInput(
+                f"place must hold {len(self.axes)} indices, one per axis, and it is {_check.shown(place)}."
+            )
+        place = tuple(_check.index(axis, i, n) for axis, i, n in zip(self.axes, place, self.shape, strict=True))
         chosen = {axis: values[i] for (axis, values), i in zip(self.axes.items(), place, strict=True)}
         return {**self.settings, **chosen}
 
@@ -178,6 +184,7 @@ class Sweep:
 
     def with_block(self, cells: int) -> Sweep:
         """The same sweep in blocks of at most so many cells, the last axes in full before the ones in front of them."""
+        cells = _check.count("cells", cells)
         block: dict[str, int] = {}
         for axis, length in reversed(list(zip(self.axes, self.shape, strict=True))):
             block[axis] = max(1, min(length, cells))
@@ -191,6 +198,7 @@ class Sweep:
 
     def block_at(self, number: int) -> Block:
         """One of them, in the order of the grid."""
+        number = _check.index("number", number, self.blocks)
         place = tuple(int(i) for i in np.unravel_index(number, self._blocks_per_axis))
         starts = [i * size for i, size in zip(place, self.block_shape, strict=True)]
         ends = [min(s + size, n) for s, size, n in zip(starts, self.block_shape, self.shape, strict=True)]
@@ -205,6 +213,16 @@ class Sweep:
         return itertools.product(*(range(s.start, s.stop) for s in block.region))
 
 
+def as_sweep(value: Any) -> Sweep:
+    """A sweep, or a sentence."""
+    if not isinstance(value, Sweep):
+        raise InvalidInput(
+            f"sweep must be a Sweep, and it is {_check.shown(value)}: lr.sweeps.published(name) or "
+            "lr.sweeps.Sweep.from_toml(path) would do."
+        )
+    return value
+
+
 def published(name: str | None = None) -> Any:
     """A sweep of the literature by name; without one, the list of names.
 
@@ -217,7 +235,7 @@ def published(name: str | None = None) -> Any:
 
 def _table(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{name} must be a table of names and values, and it is {value!r}.")
+        raise InvalidInput(f"{name} must be a table of names and values, and it is {_check.shown(value)}.")
     return value
 
 
@@ -226,7 +244,8 @@ def _values(axis: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, Mapping):
         given = _range(axis, given)
     if isinstance(given, str | bytes) or not np.iterable(given):
-        raise InvalidInput(f"axis {axis} must list its values, or be like {{ range = 4 }}, and it is {given!r}.")
+        came = _check.shown(given)
+        raise InvalidInput(f"axis {axis} must list its values, or be like {{ range = 4 }}, and it is {came}.")
     values = tuple(_plain(value) for value in itertools.islice(given, LARGEST + 1))
     if not values:
         raise InvalidInput(f"axis {axis} must have at least one value, and it has none.")
@@ -234,7 +253,7 @@ def _values(axis: str, given: Any) -> tuple[Any, ...]:
         raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has more.")
     kinds = {str if _is_word(value) else float if _is_number(value) else None for value in values}
     if len(kinds) > 1 or None in kinds:
-        raise InvalidInput(f"axis {axis} must hold finite numbers, or words, and it holds {values!r:.200}.")
+        raise InvalidInput(f"axis {axis} must hold finite numbers, or words, and it holds {_check.shown(values)}.")
     if len(set(values)) < len(values):
         (twice, _), *_ = Counter(values).most_common(1)
         raise InvalidInput(f"axis {axis} must hold each value once, and {twice!r} is there more than once.")
@@ -260,24 +279,25 @@ def _is_number(value: Any) -> bool:
 def _refuse_flags(name: str, wanted: str, value: Any) -> None:
     """True counts as 1 in Python, and in a file it is a mistake."""
     if isinstance(value, bool):
-        raise InvalidInput(f"{name} must be {wanted}, and it is {value!r}.")
+        raise InvalidInput(f"{name} must be {wanted}, and it is {_check.shown(value)}.")
 
 
 def _range(axis: str, given: Mapping[str, Any]) -> Any:
     if len(given) != 1:
-        raise InvalidInput(f"axis {axis} must be one of {', '.join(_RANGES)}, and it is {dict(given)!r}.")
+        raise InvalidInput(f"axis {axis} must be one of {', '.join(_RANGES)}, and it is {_check.shown(dict(given))}.")
     (kind, numbers), *_ = given.items()
     _check.choice(f"the kind of axis {axis}", kind, _RANGES)
     if kind == "range":
         ends = numbers if isinstance(numbers, list | tuple) else [numbers]
         if not 1 <= len(ends) <= 2 or not all(type(n) is int for n in ends):
-            raise InvalidInput(f"axis {axis}: range must be a count, or first and last + 1, and it is {numbers!r}.")
+            came = _check.shown(numbers)
+            raise InvalidInput(f"axis {axis}: range must be a count, or first and last + 1, and it is {came}.")
         start, end = (0, *ends)[-2:]
         if end - start > LARGEST:
             raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has {end - start:,}.")
         return range(start, end)
     if not isinstance(numbers, list | tuple) or len(numbers) != 3 or not all(map(_is_number, numbers)):
-        raise InvalidInput(f"axis {axis}: {kind} must be [first, last, count], and it is {numbers!r}.")
+        raise InvalidInput(f"axis {axis}: {kind} must be [first, last, count], and it is {_check.shown(numbers)}.")
     first, last, count = *map(float, numbers[:2]), _check.count(f"the count of axis {axis}", numbers[2])
     if count > LARGEST:
         raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has {count:,}.")
@@ -298,7 +318,7 @@ def _names(observables: Any) -> tuple[str, ...]:
 
     names = (observables,) if isinstance(observables, str) else observables
     if not np.iterable(names) or isinstance(names, Mapping):
-        raise InvalidInput(f"observables must list names, such as ['loss'], and it is {observables!r}.")
+        raise InvalidInput(f"observables must list names, such as ['loss'], and it is {_check.shown(observables)}.")
     chosen = tuple(dict.fromkeys(_check.choice("observables", name, NAMES) for name in names))
     if not chosen:
         raise InvalidInput("observables is empty, and at least one is needed, such as ['loss'].")
@@ -316,7 +336,8 @@ def _check_arguments(factory: Callable[..., Any], axes: Mapping[str, Any], setti
         parameters = inspect.signature(factory).parameters
         _ = factory.__module__, factory.__qualname__
     except (ValueError, AttributeError):
-        raise InvalidInput(f"problem must be a named function with named arguments, and it is {factory!r}.") from None
+        came = _check.shown(factory)
+        raise InvalidInput(f"problem must be a named function with named arguments, and it is {came}.") from None
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     label = next((name for name, made in PROBLEMS.items() if made is factory), getattr(factory, "__name__", "problem"))
     for name in (*axes, *settings):

@@ -237,8 +237,9 @@ class _Worker:
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
+        assert self._process.stdin is not None
         with suppress(OSError):
-            self._process.stdin.close()  # type: ignore[union-attr]
+            self._process.stdin.close()
 
     def _say(self, message: Any) -> None:
         assert self._process.stdin is not None

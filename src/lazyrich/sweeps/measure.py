@@ -22,7 +22,7 @@ from lazyrich import _engines, _gradients
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.run import Record
-from lazyrich.batch.stack import Stack, device_kind
+from lazyrich.batch.stack import Stack, by_device
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
@@ -34,10 +34,8 @@ __all__ = ["NAMES", "long_name", "measured", "measured_together", "together"]
 NAMES = ("loss", "test_loss", *OBSERVABLES)
 
 _TOGETHER = ("loss", "test_loss", "kernel_distance", "hamming_distance", "parameter_distance")
-_ROWS = {"cpu": 2**17}  # numbers of one block of rows of K, for all checkpoints
-_ROWS_ON_GPU = 2**24
-_AT_ONCE = {"cpu": 1}  # networks measured at once
-_AT_ONCE_ON_GPU = 16
+_ROWS = (2**17, 2**24)  # numbers of one block of rows of K, for all checkpoints, on CPU and GPU
+_AT_ONCE = (1, 16)  # networks measured at once
 
 
 def long_name(name: str) -> tuple[tuple[str, ...], str, str]:
@@ -111,7 +109,7 @@ def _measures(activation: str | float) -> dict[str, Any]:
 
     def over_networks(one: Any, per_checkpoint: bool) -> Any:
         """From one network (and checkpoint) to a stack; of the networks of a set a few at once, since K is large."""
-        few = _AT_ONCE.get(device_kind(), _AT_ONCE_ON_GPU)
+        few = int(by_device(*_AT_ONCE))
 
         def stack(start: Any, kept: Any, rates: Any, data: Any) -> Any:
             kept = [jax.numpy.moveaxis(W, 0, 2) for W in kept]  # (sets, each, K, out, in)
@@ -161,7 +159,7 @@ def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, slope:
     c = xp.where(z > 0, 1.0, slope).astype(X.dtype)
     phi = c * z
     weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
-    rows = max(1, min(n, _ROWS.get(device_kind(), _ROWS_ON_GPU) // (n * (K + 1))))
+    rows = max(1, min(n, int(by_device(*_ROWS)) // (n * (K + 1))))
     blocks = -(-n // rows)
     padded = lambda A: xp.pad(A, [(0, 0)] * (A.ndim - 1) + [(0, blocks * rows - n)])  # noqa: E731
     all_rows = [padded(A) for A in (X, weighted, phi)]  # padding adds rows of zeros to K

@@ -97,7 +97,7 @@ def _rng(seed: Any, stream: str) -> np.random.Generator:
     """Data and start have streams of their own: more samples do not change the start."""
     whole = isinstance(seed, int) or (isinstance(seed, float) and seed.is_integer())
     if isinstance(seed, bool) or not whole or seed < 0:
-        raise InvalidInput(f"seed must be a whole number, not negative, and it is {seed!r}.")
+        raise InvalidInput(f"seed must be a whole number, not negative, and it is {_check.shown(seed)}.")
     return np.random.default_rng([int(seed), ("data", "start").index(stream)])
 
 

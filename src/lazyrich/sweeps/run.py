@@ -29,8 +29,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._progress import watched
 from lazyrich._typing import Array
 from lazyrich.sweeps import cluster, local
-from lazyrich.sweeps.compute import with_blocks
-from lazyrich.sweeps.grid import Sweep
+from lazyrich.sweeps.grid import Sweep, as_sweep
 from lazyrich.sweeps.store import Store, failures, summary
 
 __all__ = ["Summary", "run"]
@@ -98,6 +97,8 @@ def run(
     >>> first.complete, first.computed, second.complete, second.computed
     (2, 2, 2, 0)
     """
+    as_sweep(sweep)
+    out = _check.as_path("out", out).absolute()
     workers, retries = _check.count("workers", workers), _check.count("retries", retries, least=0)
     first, runs = _as_shard(shard)
     if scheduler is not None and workers != 1:
@@ -107,7 +108,8 @@ def run(
     start = time.perf_counter()
     with _resumable(), ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(cluster.connected(scheduler))
-        store = _open(Path(out).absolute(), sweep)
+        with local.one_thread():  # looking at the first cell may start JAX
+            store = Store.open_or_create(out, sweep)
         job = local.Job(config | {"block": dict(store.sweep.block)}, str(store.out))
         done, sizes = store.done(), _block_sizes(store.sweep)
         mine = np.arange(len(done)) % runs == first
@@ -131,19 +133,6 @@ def run(
         failures=failures(out),
         failed_blocks=failed_blocks,
     )
-
-
-def _open(out: Path, sweep: Sweep) -> Store:
-    """The store; a new one has blocks as the sweep says, or of some seconds each."""
-    with local.one_thread():  # looking at the first cell may start JAX
-        if sweep.block or (out / "data.zarr").exists():
-            return Store.open_or_create(out, sweep)
-        try:
-            return Store.open_or_create(out, with_blocks(sweep))
-        except InvalidInput:
-            if not (out / "data.zarr").exists():
-                raise
-            return Store.open_or_create(out, sweep)  # another run was faster, and its blocks are of another size
 
 
 def _gather(
@@ -181,7 +170,7 @@ def _as_shard(shard: Any) -> tuple[int, int]:
     except (TypeError, ValueError):
         i, n = 0, 0
     if not 1 <= i <= n:
-        raise InvalidInput(f"shard must be (i, n) with i from 1 to n, and it is {shard!r}.")
+        raise InvalidInput(f"shard must be (i, n) with i from 1 to n, and it is {_check.shown(shard)}.")
     return i - 1, n
 
 

@@ -33,11 +33,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import write_atomically
 from lazyrich._typing import Array
-from lazyrich.sweeps.compute import STATUS, Result, Variable, template, with_blocks
+from lazyrich.sweeps.compute import STATUS, Result, Variable, template
 from lazyrich.sweeps.configuration import configuration, differences, entries, now, origin
+from lazyrich.sweeps.estimate import with_blocks
 from lazyrich.sweeps.grid import Block, Sweep
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Store:
 
         Where the sweep does not say how large its blocks are, the store does.
         """
-        out, asked = Path(out), configuration(sweep)
+        out, asked = _check.as_path("out", out), configuration(sweep)
         with _faults_of(out):
             if not _holds_a_store(out):
                 _create(out, with_blocks(sweep))
@@ -139,8 +141,9 @@ def open_store(out: str | Path) -> xarray.Dataset:
 
     Dimensions are the axes of the sweep, then `step`, then those of the observable itself.
     """
-    observables = _record(Path(out))["configuration"]["observables"]
-    xarray, path = _load("xarray"), Path(out) / "data.zarr"
+    out = _check.as_path("out", out)
+    observables = _record(out)["configuration"]["observables"]
+    xarray, path = _load("xarray"), out / "data.zarr"
     with _damage_of(path):
         data = xarray.open_zarr(path, consolidated=False, chunks=None, decode_cf=False)[[*observables, "status"]]
         for axis in [axis for axis, values in data.coords.items() if values.dtype.kind in "TO"]:
@@ -153,8 +156,9 @@ def open_store(out: str | Path) -> xarray.Dataset:
 
 def failures(out: str | Path) -> list[dict[str, Any]]:
     """The cells that are not complete: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}."""
-    _record(Path(out))
-    reports = (path for path in (Path(out) / "failures").glob("*.json") if path.stem.isdigit())  # ours, no others
+    out = _check.as_path("out", out)
+    _record(out)
+    reports = (path for path in (out / "failures").glob("*.json") if path.stem.isdigit())  # ours, no others
     files = sorted(reports, key=lambda path: int(path.stem))
     return [entry for path in files for entry in _read_json(path)]
 
@@ -168,8 +172,9 @@ def summary(out: str | Path) -> dict[str, int]:
     ...     Store.open_or_create(out, sweep).done(), summary(out)
     (array([False]), {'pending': 2, 'complete': 0, 'stopped': 0, 'failed': 0})
     """
-    _record(Path(out))
-    counts = np.bincount(_status(Path(out)).ravel(), minlength=len(STATUS))
+    out = _check.as_path("out", out)
+    _record(out)
+    counts = np.bincount(_status(out).ravel(), minlength=len(STATUS))
     return {name: int(n) for name, n in zip(STATUS, counts, strict=True)}
 
 

@@ -37,8 +37,9 @@ def piecewise_teacher(
     >>> taught.train, taught.w.shape
     (<Task 'piecewise teacher': 10 inputs, 1 outputs, 50 samples>, (3, 10))
     """
-    generator, d, neurons = _check.as_rng(rng), _check.count("d", d), _check.count("neurons", neurons)
-    samples, test = _check.count("samples", samples), _check.count("test", test)
+    generator = _check.as_rng(rng)
+    given = {"d": d, "neurons": neurons, "samples": samples, "test": test}
+    d, neurons, samples, test = (_check.count(name, value, most=10**7) for name, value in given.items())
     slope = _check.positive("slope", slope, or_zero=True)
     if slope > 1:
         raise InvalidInput(f"slope must lie between 0 and 1, and it is {slope:g}.")

@@ -1,0 +1,118 @@
+"""What a sweep will take: cells of a block, memory and time, before it runs.
+
+A block that nobody has given a shape takes some seconds, which is what a crash may cost, and fits into memory. The time
+is that of a few steps, extrapolated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich.batch.stack import by_device, device_kind, operations_of
+from lazyrich.sweeps.compute import compute, first_cell, made, template
+from lazyrich.sweeps.grid import Sweep
+from lazyrich.sweeps.problems import Cell
+
+__all__ = ["Estimate", "estimate", "with_blocks"]
+
+_TIMED = 4  # cells timed in full
+_SPREAD = 50  # cells over the grid, to see whether they can be made
+_BLOCK_SECONDS = (20.0, 100.0)  # of work on CPU and GPU, about; large blocks keep a GPU busy
+_BLOCK_MEMORY = 2.0**30  # bytes
+_SPEED = (1e10, 2e13)  # operations per second, about
+_OVERHEAD = 2e4  # what a gradient costs besides its arithmetic, in operations
+_FLOW_GRADIENTS = 1000  # of a flow, about
+
+
+class Estimate(NamedTuple):
+    """What a sweep will take."""
+
+    cells: int
+    blocks: int
+    seconds_per_cell: float
+    memory: int  # bytes, of one block
+    store: int  # bytes, before compression
+    device: str
+    tried: int  # cells, spread over the grid, made to see whether they can be
+    impossible: int  # how many of these cannot
+    cause: str  # why, of the first of them
+
+
+def with_blocks(sweep: Sweep) -> Sweep:
+    """The sweep with a block shape: its own, or one that takes some seconds and not too much memory where this runs."""
+    if sweep.block:
+        return sweep
+    cell = first_cell(sweep)
+    seconds = _operations(sweep, cell) / _by_device(sweep, _SPEED)
+    return sweep.with_block(
+        max(1, int(min(_by_device(sweep, _BLOCK_SECONDS) / seconds, _BLOCK_MEMORY / _bytes(sweep, cell))))
+    )
+
+
+def estimate(sweep: Sweep) -> Estimate:
+    """Cells, memory and time, from a short run of the first cell that can be made."""
+    sweep = with_blocks(sweep)
+    cell, variables = first_cell(sweep), template(sweep)
+    in_block = int(np.prod(sweep.block_shape))
+    itemsize = np.dtype(sweep.precision).itemsize
+    numbers = len(sweep.at) * sum(int(np.prod(variable.shape)) for variable in variables.values())
+    network, samples = cell.problem.network, cell.problem.task.inputs
+    carried = sum(network.sizes) * (len(samples) if samples is not None else max(network.sizes))
+    memory = in_block * _bytes(sweep, cell) + 6 * itemsize * carried
+    return Estimate(
+        cells=sweep.cells,
+        blocks=sweep.blocks,
+        seconds_per_cell=_timed(sweep, cell),
+        memory=int(memory),
+        store=sweep.cells * (numbers * itemsize + 1),
+        device="cpu" if sweep.method == "solve" else device_kind(),
+        **_tried(sweep),
+    )
+
+
+def _bytes(sweep: Sweep, cell: Cell) -> int:
+    """What a cell takes while its block is computed: what is measured, its weights at checkpoints, and some more."""
+    numbers = sum(int(np.prod(variable.shape)) for variable in template(sweep).values())
+    weights = int(np.dot(cell.problem.network.sizes[1:], cell.problem.network.sizes[:-1]))
+    kept = 2 * len(sweep.at) * (numbers + weights * (sweep.method != "solve"))  # twice: on the device, and here
+    return np.dtype(sweep.precision).itemsize * (kept + 8 * weights)
+
+
+def _tried(sweep: Sweep) -> dict[str, Any]:
+    """Whether cells can be made, from some that are spread over the grid."""
+    numbers = np.unique(np.linspace(0, sweep.cells - 1, min(sweep.cells, _SPREAD)).astype(int))
+    places = (tuple(int(i) for i in np.unravel_index(number, sweep.shape)) for number in numbers)
+    causes = [cause for cell, cause in (made(sweep, place) for place in places) if cell is None]
+    return {"tried": len(numbers), "impossible": len(causes), "cause": next(iter(causes), "")}
+
+
+def _operations(sweep: Sweep, cell: Cell) -> float:
+    """Floating-point operations of a cell, about."""
+    network, samples = cell.problem.network, cell.problem.task.inputs
+    gradients = {"descend": max(sweep.at[-1], 1), "flow": _FLOW_GRADIENTS, "solve": 10 * len(sweep.at)}[sweep.method]
+    kernel = 0.0
+    if "kernel_distance" in sweep.observables and network.activation != "linear" and samples is not None:
+        kernel = 8.0 * len(sweep.at) * len(samples) ** 2 * network.sizes[1]
+    return gradients * (operations_of(cell.problem) + _OVERHEAD) + kernel
+
+
+def _by_device(sweep: Sweep, numbers: tuple[float, float]) -> float:
+    return numbers[0] if sweep.method == "solve" else by_device(*numbers)
+
+
+def _timed(sweep: Sweep, cell: Cell) -> float:
+    """Seconds of a cell: a few steps of as many as a block holds, extrapolated, and the measurements."""
+    if sweep.method != "descend" or sweep.at[-1] == 0:
+        few, share = sweep.with_block(min(int(np.prod(sweep.block_shape)), _TIMED)), 1.0
+    else:
+        last = min(sweep.at[-1], max(1, int(2e9 / (_operations(sweep, cell) / max(sweep.at[-1], 1)))))
+        few, share = dataclasses.replace(sweep, at=(0, last), observables=("loss",)), sweep.at[-1] / max(last, 1)
+    block = few.block_at(few.blocks // 2)
+    compute(few, block)  # compiled
+    start = time.perf_counter()
+    result = compute(few, block)
+    return (time.perf_counter() - start) / result.status.size * share
