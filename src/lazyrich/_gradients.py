@@ -87,8 +87,7 @@ def _one_output(jax: Any, slope: Any) -> Callable[..., Any]:
         (W, a), (X, y, weight) = weights, data
         z = W @ X
         bent = xp.maximum(z, slope * z) if slope else xp.maximum(z, 0.0)
-        f = (a.T * bent).sum(0)  # a sum, not a product: it then needs no second copy of z
-        error = y[0] - f
+        error = y[0] - (a @ bent)[0]
         E = weight * error
         xi = xp.where(z > 0, E, slope * E) @ X.T
         return [a.T * xi, (W * xi).sum(1)[None]], (E * error).sum() / 2

@@ -17,7 +17,7 @@ import pytest
 
 import lazyrich as lr
 from lazyrich.cli import _parser, main
-from lazyrich.sweeps import Sweep, compute, local, published
+from lazyrich.sweeps import Sweep, compute, estimate, local, published
 from lazyrich.sweeps.measure import NAMES
 from lazyrich.sweeps.problems import PROBLEMS
 from lazyrich.sweeps.run import Summary, run
@@ -129,8 +129,8 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(capsys, folder):
 
 
 def test_a_dry_run_in_numbers(capsys, folder, monkeypatch):
-    guess = compute.estimate(Sweep.from_toml("small.toml"))
-    monkeypatch.setattr(compute, "estimate", lambda sweep: guess._replace(cells=sweep.cells, blocks=sweep.blocks))
+    guess = estimate.estimate(Sweep.from_toml("small.toml"))
+    monkeypatch.setattr(estimate, "estimate", lambda sweep: guess._replace(cells=sweep.cells, blocks=sweep.blocks))
     told = document(capsys, "small.toml --dry-run")
     assert (told["cells"], told["blocks"], told["block_shape"]) == (4, 2, [1, 2])
     assert told["seconds"] == pytest.approx(4 * guess.seconds_per_cell)

@@ -123,12 +123,13 @@ def test_an_error_of_a_block_comes_back_and_is_tried_again(dask: Any, tmp_path: 
     sweep = small(axes={"seed": range(2)})
     out = tmp_path / "out"
     run(sweep, out, shard=(1, 2))
-    todo = deque([1, 99])  # there is no block 99
+    config = local.configuration_of(sweep)
     with cluster.connected(dask.scheduler_address) as client:
-        done = sorted(cluster.on_cluster(local.Job(local.configuration_of(sweep), str(out)), todo, client))
-    assert done[0] == local.Done(1)
-    assert (done[1].number, done[1].again, done[1].fatal) == (99, True, False)
-    assert done[1].error.startswith("ValueError: ")
+        assert list(cluster.on_cluster(local.Job(config, str(out)), deque([1]), client)) == [local.Done(1)]
+        del config["problem"]
+        (done,) = cluster.on_cluster(local.Job(config, str(out)), deque([0]), client)
+    assert (done.number, done.again, done.fatal) == (0, True, False)
+    assert done.error == "KeyError: 'problem'"
 
 
 # workers that do not fit ------------------------------------------------------------------------------------
