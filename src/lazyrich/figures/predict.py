@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich import landscape
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import align
 from lazyrich.flow import flow
 from lazyrich.landscape.fate import Fate, fate
+from lazyrich.landscape.horizon import rounded_up
 from lazyrich.observables import half_times, mode_strengths
 from lazyrich.plot import style
 from lazyrich.problem import Problem
@@ -80,7 +82,7 @@ def compute(problem: Problem, horizon: float | None = None, count: int = 201) ->
         known, reason = fate(problem), None
     except NoExactSolution as error:
         known, reason = None, str(error)
-    horizon = horizon or (_horizon_by_fate(problem, known) if known else _horizon_by_rates(problem))
+    horizon = horizon or _horizon(problem, known)
     times = np.linspace(0.0, horizon, count)
     predicted = solve(problem, times) if known else flow(problem, times)
     if not np.isfinite(predicted.loss).all():
@@ -88,36 +90,11 @@ def compute(problem: Problem, horizon: float | None = None, count: int = 201) ->
     return Prediction(predicted, known, reason)
 
 
-def _horizon_by_fate(problem: Problem, known: Fate) -> float:
-    """When all modes are well past half way and the loss has fallen to a thousandth of its way."""
-    if not np.isfinite(known.half_times).any():
-        return _horizon_by_rates(problem)
-    times = 1.5 * np.nanmax(known.half_times) * np.geomspace(1, 1000, 100)
-    loss = solve(problem, np.concatenate([[0.0], times])).loss - known.loss_limit
-    done = loss[1:] <= 1e-3 * loss[0]
-    return _rounded_up(float(times[np.argmax(done)] if done.any() else times[0]))
-
-
-def _horizon_by_rates(problem: Problem) -> float:
-    """Five times the half time that the slowest mode would have if the start were balanced and aligned."""
-    unit, L = problem.canonical, problem.network.depth
-    s = np.linalg.svd(unit.target, compute_uv=False)
-    s = s[s > 1e-12 * s[0]] if s[0] else np.ones(1)
-    W = problem.network.function
-    a0 = max(float(np.linalg.norm(W)) / np.sqrt(min(W.shape)) * unit.gain, 1e-300)
-    if L == 1:
-        slowest = 1.0
-    elif L == 2:
-        slowest = np.max(np.log(np.maximum(s / a0, 1.0) + np.e) / (2 * s))
-    else:
-        slowest = np.max(1 / ((L - 2) * s * np.minimum(a0, s) ** (1 - 2 / L)))
-    return _rounded_up(5 * float(slowest) / unit.clock)
-
-
-def _rounded_up(value: float) -> float:
-    """To two digits."""
-    digit = 10.0 ** (np.floor(np.log10(value)) - 1)
-    return float(np.ceil(value / digit) * digit)
+def _horizon(problem: Problem, known: Fate | None) -> float:
+    """When the loss has fallen, and all modes are well past half way, also those that the loss hardly feels."""
+    if known is None or not np.isfinite(known.half_times).any():
+        return landscape.horizon(problem)
+    return max(landscape.horizon(problem), rounded_up(1.5 * float(np.nanmax(known.half_times))))
 
 
 def draw(prediction: Prediction) -> Figure:

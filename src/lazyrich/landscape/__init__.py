@@ -3,6 +3,7 @@
 from lazyrich.landscape.critical_points import CriticalPoint, Escape, critical_points, escape, network_at
 from lazyrich.landscape.fate import Fate, fate
 from lazyrich.landscape.hessian import extreme_eigenvalues, hessian, hessian_vector_product, sharpness
+from lazyrich.landscape.horizon import horizon
 from lazyrich.landscape.plateaus import PlateauComparison, Plateaus, compare_plateaus, plateau_times
 from lazyrich.landscape.regime import Phase, Regime, regime
 from lazyrich.landscape.regime_prediction import RegimePrediction, limiting_regimes, predict_regime
@@ -26,6 +27,7 @@ __all__ = [
     "fate",
     "hessian",
     "hessian_vector_product",
+    "horizon",
     "limiting_regimes",
     "network_at",
     "plateau_times",

@@ -49,6 +49,7 @@ def continual(
     weight_decay: float = 0.0,
     rate: float | None = None,
     on_separatrix: str = "stay",
+    max_steps: int = 1_000_000,
 ) -> Continual:
     """A network that learns one task after another, with the loss of every task all along, and what is forgotten.
 
@@ -56,7 +57,7 @@ def continual(
     and its last entry is where the next task takes over. Linear networks follow the exact solution where one
     applies, and the integrated flow elsewhere. With `rate` the network descends step by step at this learning rate,
     as nonlinear ones must; times are then multiples of it. `on_separatrix="perturb"` lets a start on the separatrix
-    escape, as in `solve`. A stage that cannot go on ends the run.
+    escape, as in `solve`. A stage that cannot go on, or not within `max_steps` where it is integrated, ends the run.
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import continual
@@ -71,7 +72,7 @@ def continual(
     spans = _as_spans(times, len(checked))
     problem = Problem(checked[0], network, rates, weight_decay)
     _check.choice("on_separatrix", on_separatrix, ("stay", "perturb"))
-    rate = _as_rate(rate, network, checked)
+    rate, max_steps = _as_rate(rate, network, checked), _check.count("max_steps", max_steps)
     lam, largest = _conserved(problem), _size(problem)
     trajectories: list[Trajectory] = []
     ends: list[Network] = []
@@ -82,7 +83,10 @@ def continual(
         largest = max(largest, _size(problem))
         problem, departure = _rebalanced(problem, lam, largest) if i and rate is None else (problem, 0.0)
         try:
-            done = _descended(problem, span, rate) if rate is not None else _followed(problem, span, on_separatrix)
+            if rate is not None:
+                done = _descended(problem, span, rate)
+            else:
+                done = _followed(problem, span, on_separatrix, max_steps)
         except RuntimeError as error:  # it reached none of its times
             if not trajectories:
                 raise
@@ -148,11 +152,11 @@ def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Pr
     return Problem(problem.task, network, problem.rates, problem.weight_decay), departure / largest
 
 
-def _followed(problem: Problem, times: Float[Array, " T"], on_separatrix: str) -> Trajectory:
+def _followed(problem: Problem, times: Float[Array, " T"], on_separatrix: str, max_steps: int) -> Trajectory:
     """The exact solution where one applies, else the flow."""
     methods = problem.facts.methods
     if problem.facts.method is None:
-        return flow(problem, times)
+        return flow(problem, times, max_steps=max_steps)
     if on_separatrix == "perturb" and (methods["riccati"] is not None or not fate(problem).on_separatrix):
         on_separatrix = "stay"
     return solve(problem, times, on_separatrix=on_separatrix)
