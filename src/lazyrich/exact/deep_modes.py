@@ -162,8 +162,9 @@ def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
     """x(t) from x0, by Newton's method in v = logit x^L (rising), −log(x^L − 1) (falling) or −log x (fading).
 
     In these, time and its slope are smooth and increasing over the whole course. Steps are bounded, so that
-    a flat slope cannot throw the iteration far beyond the solution; beyond v = 60 a mode has reached its
-    end to the last bit.
+    a flat slope cannot throw the iteration far beyond the solution, and after a step back by half of it, so that
+    rounding near the end of a course cannot throw it to and fro; beyond v = 60 a mode has reached its end to the
+    last bit.
     """
     clock = _time(L, x0, course) + np.real(t)
     with np.errstate(divide="ignore"):
@@ -171,16 +172,17 @@ def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
         v = np.choose(course, [np.log(u0) - np.log(np.abs(1 - u0)), -np.log(np.abs(u0 - 1)), -np.log(x0)])
     last = np.where(course == _FADING, np.inf, 60.0)
     v = np.minimum(v, last)
+    bound, before = np.full(np.broadcast_shapes(np.shape(v), np.shape(clock)), 4.0), 0.0
     for _ in range(400):
         x, slope = _position(L, v, course)
-        step = np.clip((clock - _time(L, x, course)) / slope, -4.0, 4.0)
+        step = np.clip((clock - _time(L, x, course)) / slope, -bound, bound)
         step = np.where(np.isnan(step) | ((v >= last) & (step > 0)), 0.0, step)
         v = np.minimum(v + step, last)
-        # what counts is the change of x, which is small where v runs off to the end of the course
-        if np.all(
-            np.abs(step) * np.where(course == _FADING, 1.0, np.exp(-np.maximum(v, 0.0)))
-            <= 4e-16 * np.maximum(1, np.abs(v))
-        ):
+        bound, before = np.where(step * before < 0, np.abs(step) / 2, bound), step
+        # what counts is the change of x, which is small where v runs off to the end of the course; and after a step
+        # of 1e-10 the next would be its square: rounding, which may never get smaller
+        change = np.abs(step) * np.where(course == _FADING, 1.0, np.exp(-np.maximum(v, 0.0)))
+        if np.all((change <= 4e-16 * np.maximum(1, np.abs(v))) | (np.abs(step) <= 1e-10)):
             break
     if np.iscomplexobj(t):  # a complex time, for its derivative: two further steps off the real solution
         clock = clock + 1j * np.imag(t)
