@@ -95,7 +95,7 @@ def _coupling(
     Relative to the largest mode it would not do: a small mode may grow, and its couplings with it. What rounding in the
     large modes leaves in the small ones is taken off.
     """
-    rows, columns = (np.pad(~inert, (0, n - len(inert))) for n in M.shape)
+    rows, columns = (np.append(~inert, np.zeros(n - len(inert), dtype=bool)) for n in M.shape)
     coupled = (rows[:, None] | columns[None, :]) & (np.eye(*M.shape) == 0)
     left, right = np.sqrt(np.abs(left)), np.sqrt(np.abs(right))
     least = 64 * eps * max(left.max(initial=0.0), right.max(initial=0.0))  # what a mode of strength zero looks like

@@ -135,3 +135,23 @@ def test_the_semantic_hierarchy_in_seconds():
     for W, exact in zip(traj.weights, flow, strict=True):
         np.testing.assert_allclose(W[[0, 10, 20]], exact, atol=REQUIRED)
     assert_consistent(traj)
+
+
+def test_one_hidden_direction_has_nothing_to_rotate():
+    """Integrated by SciPy: the weights themselves, and not their Gram matrix alone."""
+    from scipy.integrate import solve_ivp
+
+    rng = np.random.default_rng(5)
+    for delta in (-3.0, 0.0, 2.0):
+        T = rng.normal(size=(1, 3))
+        problem = lr.Problem(lr.Task.from_correlations(T), lr.inits.single_neuron(rng.normal(size=3), delta=delta))
+        w, a = problem.network.weights
+
+        def velocity(_, q, T=T):
+            E = T - q[3] * q[:3]
+            return np.append(q[3] * E[0], E[0] @ q[:3])
+
+        times = np.linspace(0.0, 6.0, 30)
+        run = solve_ivp(velocity, (0.0, 6.0), [*w[0], a[0, 0]], t_eval=times, method="DOP853", rtol=1e-12, atol=1e-14)
+        W1, W2 = lr.solve(problem, times).weights
+        np.testing.assert_allclose(np.concatenate([W1[:, 0], W2[:, 0]], axis=1), run.y.T, atol=1e-9)

@@ -16,6 +16,14 @@ def test_half_times_of_aligned_modes_are_exact(depth):
     assert lr.fate(problem).half_times == pytest.approx(lr.landscape.plateau_times(problem).times, rel=1e-11)
 
 
+def test_modes_that_are_learned_together_do_not_spoil_each_other():
+    """One layer on white inputs: every mode is half way at ln 2, however many looks fall on that time."""
+    rng = np.random.default_rng(0)
+    task = lr.Task.from_correlations(rng.normal(size=(6, 8)))
+    times = lr.fate(lr.Problem(task, lr.Network([np.zeros((6, 8))]))).half_times
+    assert times == pytest.approx(np.full(6, np.log(2)), rel=1e-13)
+
+
 def test_a_weak_mode_beside_a_strong_one_has_its_time():
     task = lr.Task.from_correlations(np.diag([1000.0, 0.5]))
     fate = lr.fate(lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-3)))

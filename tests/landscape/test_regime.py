@@ -82,6 +82,21 @@ class TestMeasured:
             assert other.kernel_half_time == pytest.approx(several[0].kernel_half_time, rel=1e-4)
             assert other.kernel_movement == pytest.approx(several[0].kernel_movement, rel=1e-4)
 
+    @pytest.mark.parametrize("seed", range(8))
+    def test_times_are_as_exact_as_the_solution(self, seed):
+        """Also where the loss has a long tail, and one side of the gap around a time would never close in."""
+        rng = np.random.default_rng(seed)
+        task = lr.Task.from_correlations(rng.normal(size=(7, 5)))
+        problem = lr.Problem(task, lr.inits.zero_balanced(seed, sizes=(5, 2, 7), scale=1e-3))
+        found = regime(lr.solve(problem, [30.0]))
+        rich = found.phases[-1]
+        traj = lr.solve(problem, [0.0, rich.start, found.kernel_half_time, rich.end, found.learned_by, 30.0])
+        assert np.all(np.diff(traj.times) > 0)
+        K = kernels_in_full(traj.weights, np.eye(5))
+        change, size = np.linalg.norm(K - K[0], axis=(1, 2)), np.linalg.norm(K[4])
+        assert change[1:4] == pytest.approx([LAZY * size, change[4] / 2, 0.9 * change[4]], rel=1e-8)
+        assert traj.loss[0] - traj.loss[4] == pytest.approx(0.99 * (traj.loss[0] - traj.loss[5]), rel=1e-10)
+
     def test_coarse_records_do_not_look_like_delay(self):
         problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([-1.0, 0.0], delta=0.0))
         assert regime(lr.flow(problem, np.linspace(0, 1000, 101))).name == "rich"

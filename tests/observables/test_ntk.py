@@ -11,7 +11,7 @@ from oracles import jacobian
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
-from lazyrich.observables import tangent_kernel
+from lazyrich.observables import ntk, tangent_kernel
 from lazyrich.observables.ntk import (
     kernel_alignment,
     kernel_distance,
@@ -249,6 +249,32 @@ def test_rows_are_read_in_blocks(rng, monkeypatch):
         np.testing.assert_allclose(kernel_distance(traj, 1), table[1], rtol=EXACT, atol=1e-14)
         for K, expected in zip(kernels(traj), M, strict=True):
             assert K.largest_eigenvalue() == pytest.approx(np.linalg.norm(expected, 2), rel=EXACT)
+
+
+@pytest.mark.parametrize("times", [1, 3, 1000])
+@pytest.mark.parametrize("kind", ["closed form", "any depth"])
+def test_stacks_of_kernels_are_as_the_kernels_one_by_one(kind, times, monkeypatch):
+    """To the last bits, also where 1 − cos is far below rounding; the last stack is shorter, or the only one."""
+    for seed in SEEDS[:10]:
+        traj = KINDS[kind](seed)
+        sizes = traj.problem.network.sizes
+        monkeypatch.setattr(ntk, "_STACK", times * max(sizes) * max(sizes[0], sizes[-1]))
+        alone = list(kernels(traj))
+        for observable, expected in (
+            (kernel_norm, [K.norm for K in alone]),
+            (kernel_alignment, [K.alignment for K in alone]),
+            (kernel_distance, [alone[0].distance(K) for K in alone]),
+            (kernel_movement, [alone[0].compare(K).movement for K in alone]),
+        ):
+            np.testing.assert_allclose(observable(traj), expected, rtol=1e-13, atol=0)
+
+
+def test_kernels_of_an_exact_trajectory_at_other_times():
+    traj, later = solved(3), np.array([0.3, 4.0])
+    elsewhere = kernels(lr.solve(traj.problem, later))
+    for K, expected in zip(kernels(traj).at(later), elsewhere, strict=True):
+        np.testing.assert_allclose(K.matrix(), expected.matrix(), rtol=1e-13, atol=1e-13 * expected.norm)
+    assert not traj.computed("gram") and not traj.computed("weights")
 
 
 def test_they_stand_in_a_dataset():

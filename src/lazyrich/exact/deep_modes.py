@@ -172,7 +172,8 @@ def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
         v = np.choose(course, [np.log(u0) - np.log(np.abs(1 - u0)), -np.log(np.abs(u0 - 1)), -np.log(x0)])
     last = np.where(course == _FADING, np.inf, 60.0)
     v = np.minimum(v, last)
-    bound, before = np.full(np.broadcast_shapes(np.shape(v), np.shape(clock)), 4.0), 0.0
+    bound: Any = 4.0
+    before: Any = 0.0
     for _ in range(400):
         x, slope = _position(L, v, course)
         step = np.clip((clock - _time(L, x, course)) / slope, -bound, bound)

@@ -122,7 +122,11 @@ class Riccati:
 
     def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
         """W1(t) and W2(t) in the given hidden basis: exact Gram matrix, rotation to about 1e-11."""
-        Q = self.scale[:, None] * follow(self.graded, self.clock * times)
+        if self.graded.L.shape[1] == 1:  # one hidden direction: there is nothing to rotate
+            Y, A = self._stacked.factors(self.clock * times)
+            Q = self._stacked.O @ (Y / np.sqrt(A)) @ self.graded.rows
+        else:
+            Q = self.scale[:, None] * follow(self.graded, self.clock * times)
         d_in = self.problem.task.d_in
         return [np.ascontiguousarray(np.swapaxes(Q[:, :d_in], 1, 2)), Q[:, d_in:]]
 

@@ -16,7 +16,7 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.exact.riccati import Riccati
-from lazyrich.landscape.regime import Regime, regime_of_solution
+from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
 from lazyrich.problem import Problem
 from lazyrich.solve import solve
 from lazyrich.trajectory import Trajectory
@@ -150,20 +150,18 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
     U, V = fit.U[:, :m], fit.V[:, :m]
 
     def strengths(times: Float[Array, " T"]) -> Float[Array, "T m"]:
-        return np.einsum("toi,om,im->tm", solution.function(times), U, V, optimize=True)
+        return np.einsum("tom,om->tm", solution.function(times) @ V, U)
 
     sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
     fastest = max(problem.rates) * max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300) * max(sizes, 1e-300)
-    first = last = 0.01 / fastest
+    far = min(0.01 / fastest, 1e-19 * FOREVER) * 4.0 ** np.arange(31)  # to 1e18 times the first
     own = 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)  # of each mode, weak ones too
-    while last < 1e18 * first and np.any(np.abs(strengths(np.array([last]))[0] - fit.a) > own):
-        last *= 4
-    times = np.concatenate([[0.0], np.geomspace(first, max(last, 4 * first), _GRID)])
-    values, before = strengths(times), np.full(m, np.nan)
+    resting = np.all(np.abs(strengths(far) - fit.a) <= own, axis=1)
+    last = np.argmax(resting) if resting.any() else -1
+    times = np.concatenate([[0.0], np.geomspace(far[0], max(far[last], far[1]), _GRID)])
+    values = strengths(times)
     for _ in range(_ROUNDS):
-        halves = _half_times(times, values, fit.a, scale)
-        moved = ~(np.abs(halves - before) <= 1e-12 * halves) & np.isfinite(halves)
-        extra, before = np.setdiff1d(halves[moved], times), halves
+        extra = unseen(_half_times(times, values, fit.a, scale), times)
         if len(extra) == 0:
             break
         merged = np.concatenate([times, extra])
@@ -172,25 +170,23 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
     return times, values
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # what is never reached has no neighbours
 def _half_times(
     times: Float[Array, " T"], strengths: Float[Array, "T m"], limit: Float[Array, " m"], scale: float
 ) -> Float[Array, " m"]:
     """When each mode is first half way from its start to its limit, between the nearest times by a monotone
-    cubic."""
-    from scipy.interpolate import PchipInterpolator  # here, to keep `import lazyrich` quick
-
-    start = strengths[0]
-    result = np.full(len(limit), np.nan)
-    for i in np.flatnonzero(np.abs(limit - start) > 1e-9 * scale):
-        progress = (strengths[:, i] - start[i]) / (limit[i] - start[i])
-        after = int(np.argmax(progress >= 0.5))
-        if progress[after] < 0.5:
-            continue
-        near = slice(max(after - 3, 0), after + 3)
-        rising = np.maximum.accumulate(progress[near])
-        t, keep = times[near], np.concatenate([[True], np.diff(rising) > 0])
-        result[i] = float(PchipInterpolator(rising[keep], t[keep])(0.5))
-    return result
+    cubic, with the slopes of Fritsch and Butland."""
+    way = limit - strengths[0]
+    progress = (strengths - strengths[0]) / np.where(np.abs(way) > 1e-9 * scale, way, np.inf)
+    after = np.argmax(progress >= 0.5, axis=0)
+    near = np.clip(after + np.arange(-2, 2)[:, None], 0, len(times) - 1)
+    x, t = np.maximum.accumulate(np.take_along_axis(progress, near, axis=0)), times[near]
+    h = np.diff(x, axis=0)
+    secant = np.where(h > 0, np.diff(t, axis=0) / h, np.inf)  # what does not rise, or lies beyond the ends, has no say
+    slope = 3 * (h[:-1] + h[1:]) / ((h[:-1] + 2 * h[1:]) / secant[:-1] + (2 * h[:-1] + h[1:]) / secant[1:])
+    u = (0.5 - x[1]) / h[1]
+    cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
+    return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
 
 
 def _separatrix(trajectory: Trajectory) -> tuple[float, bool]:

@@ -9,8 +9,7 @@ fitted what it can long before: half of the change comes over ten times later th
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from lazyrich.observables.tangent_kernel import Kernel
 from lazyrich.problem import Problem, loss_of
 from lazyrich.trajectory import Trajectory, as_trajectory
 
-__all__ = ["DELAY", "LAZY", "NEGLIGIBLE", "Phase", "Regime", "regime", "regime_of_solution"]
+__all__ = ["DELAY", "LAZY", "NEGLIGIBLE", "Phase", "Regime", "regime", "regime_of_solution", "unseen"]
 
 LAZY = 0.1  # movement of the kernel, relative, below which it counts as the one of the start
 NEGLIGIBLE = 0.01  # of the fall of the loss: what the kernel does when no more is left does not count
@@ -89,72 +88,89 @@ def regime(traj: Trajectory) -> Regime:
         return regime_of_solution(traj, np.append(time_grid(traj), end))
     weights = [W[None] for W in problem.network.weights]
     first = kernels(Trajectory(problem, np.zeros(1), "start", {"weights": weights}))[0]
-    times, loss, along = np.asarray(traj.times, dtype=float), np.asarray(traj.loss), kernels(traj)
-    seen, last = [(first.change(K), K.norm) for K in along], along[len(along) - 1]
+    times, along = np.asarray(traj.times, dtype=float), kernels(traj)
+    pair = along.compared_with(first)
+    seen = np.array([pair.change, pair.other_norm, traj.loss])
     if times[0] > 0:
-        times, seen = np.append(0.0, times), [(0.0, first.norm), *seen]
-        loss = np.append(loss_of(problem.task, problem.network.weights, problem.network.activation), loss)
-    return _verdict(problem, times, first, last, np.array(seen), loss)
+        loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
+        times, seen = np.append(0.0, times), np.insert(seen, 0, [0.0, first.norm, loss], axis=1)
+    return _verdict(times, seen, _Ends.of(problem, first, along[-1]))
 
 
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"]) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
     solution: Any = trajectory.solution
+    along, end = kernels(trajectory), float(trajectory.times[-1])
+
+    def look(times: Float[Array, " T"]) -> Float[Array, "three T"]:
+        pair = along.at(times).compared_with(first)
+        return np.array([pair.change, pair.other_norm, solution.loss(times)])
+
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
-
-    @cache
-    def at(t: float) -> tuple[float, float]:
-        K = kernel(t)
-        return first.change(K), K.norm
-
-    def kernel(t: float) -> Kernel:  # one at a time, for large networks
-        now = np.array([t])
-        state = {"gram": solution.gram(now)} if hasattr(solution, "gram") else {"weights": solution.weights(now)}
-        return kernels(Trajectory(trajectory.problem, now, trajectory.method, state))[0]
-
-    end = float(trajectory.times[-1])
-    first, last, latest = kernel(0.0), kernel(end), float(chosen.max())
-    while latest < 1e18 * chosen[chosen > 0].min() and kernel(latest).change(last) > 1e-3 * max(first.norm, last.norm):
+    latest = float(chosen.max())
+    first, last, late = along.at(np.array([0.0, end, latest]))
+    while latest < 1e18 * chosen[chosen > 0].min() and late.change(last) > 1e-3 * max(first.norm, last.norm):
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
-    for _ in range(_ROUNDS):  # looking again at the times found so far
-        chosen = np.unique(np.minimum(chosen, end))
-        seen = np.array([at(float(t)) for t in chosen])
-        found = _verdict(trajectory.problem, chosen, first, last, seen, solution.loss(chosen))
-        again = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
-        new = [t for t in again if np.isfinite(t) and np.abs(chosen - t).min() > 1e-9 * t]
-        if not new:
+        late = along.at(np.array([latest]))[0]
+    new, ends = np.unique(np.minimum(chosen, end)), _Ends.of(trajectory.problem, first, last)
+    chosen, seen = np.empty(0), np.empty((3, 0))
+    for _ in range(_ROUNDS):
+        chosen, order = np.unique(np.append(chosen, new), return_index=True)
+        seen = np.append(seen, look(new), axis=1)[:, order]
+        found = _verdict(chosen, seen, ends)
+        marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
+        new = _closer(np.array([t for t in marks if np.isfinite(t) and t > 0]), chosen)
+        if not len(new):
             break
-        chosen = np.append(chosen, new)
     return found
 
 
-def _verdict(
-    problem: Problem,
-    times: Float[Array, " T"],
-    first: Kernel,
-    last: Kernel,
-    seen: Float[Array, "T two"],
-    loss: Float[Array, " T"],
-) -> Regime:
-    """From ‖K − K(0)‖ and ‖K‖ at each of the times, which start at 0."""
+def _closer(found: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
+    """Where to look next: at what was found between two times, and half way to the farther one, which would stay."""
+    after = np.searchsorted(times, found)
+    start, end = times[after - 1], times[after]
+    return unseen(np.append(found, (found + np.where(found - start > end - found, start, end)) / 2), times)
+
+
+def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
+    """The new times that are apart from the others, and from each other, by more than rounding."""
+    new = np.unique(new[np.isfinite(new)])
+    new = new[np.diff(new, prepend=-1.0) > 1e-12 * new]
+    return new[np.abs(times - new[:, None]).min(axis=1) > 1e-12 * new]
+
+
+class _Ends(NamedTuple):
+    """What a verdict needs of the first kernel and the last."""
+
+    norm: float  # ‖K(0)‖, Frobenius
+    lazy_time: float
+    turned: float
+
+    @classmethod
+    def of(cls, problem: Problem, first: Kernel, last: Kernel) -> _Ends:
+        own = first.largest_eigenvalue() * _weight(problem)
+        turned = first.distance(last) if first.norm and last.norm else 0.0
+        return cls(float(first.norm), 1 / own if own > 0 else float("inf"), turned)
+
+
+def _verdict(times: Float[Array, " T"], seen: Float[Array, "three T"], ends: _Ends) -> Regime:
+    """From ‖K − K(0)‖, ‖K‖ and the loss at each of the times, which start at 0."""
+    *_, loss = seen
     fallen = np.maximum.accumulate(loss[0] - loss)
     whole = float(fallen[-1])
     fallen = fallen / whole if whole > 0 else np.full_like(fallen, np.nan)
     learned_by = _first_time(times, fallen, 1 - NEGLIGIBLE)[0] if whole > 0 else times[-1]
     until = np.append(times[times < learned_by], learned_by)
-    moved, norms, fallen = (np.interp(until, times, values) for values in (*seen.T, fallen))
-    peak, size = float(moved.max()), max(first.norm, float(norms[-1]))  # a kernel may leave and come back
+    moved, norms, fallen = (np.interp(until, times, values) for values in (*seen[:2], fallen))
+    peak, size = float(moved.max()), max(ends.norm, float(norms[-1]))  # a kernel may leave and come back
     movement = peak / size if size else 0.0
-    own = first.largest_eigenvalue() * _weight(problem)
-    lazy_time = 1 / own if own > 0 else float("inf")
     half_time, before = _first_time(until, moved, peak / 2) if movement > 1e-7 else (float("nan"), 0.0)
     name = "lazy" if movement < LAZY else "rich"
-    if name == "rich" and half_time > DELAY * lazy_time and before > half_time / 2:
+    if name == "rich" and half_time > DELAY * ends.lazy_time and before > half_time / 2:
         name = "delayed rich"  # where records are too far apart to tell, it is not
-    turned = first.distance(last) if first.norm and last.norm else 0.0
     phases = _phases(name, until, moved, size, fallen)
-    return Regime(name, movement, turned, half_time, lazy_time, float(learned_by), phases)
+    return Regime(name, movement, ends.turned, half_time, ends.lazy_time, float(learned_by), phases)
 
 
 def _phases(

@@ -97,9 +97,8 @@ def predict_regime(problem: Problem) -> RegimePrediction:
     v1, v2 = (k * W for k, W in zip(problem.canonical.k, network.weights, strict=True))
     T = _reachable(problem.task.target * problem.canonical.gain, len(v1))
     start = _Start(v1, v2, T - v2 @ v1, problem.task.sigma_xx)
-    early, late, delay, missing = start.early_movement(), start.late_movement(), start.delay(), start.missing
-    if missing < NEGLIGIBLE:
-        late = early
+    early, delay, missing = start.early_movement(), start.delay(), start.missing
+    late = early if missing < NEGLIGIBLE else max(start.late_movement(), early)
     name = "rich" if late >= LAZY else "lazy"
     if name == "rich" and delay > DELAY and early <= late / 2:
         name = "delayed rich"
@@ -161,13 +160,10 @@ class _Start:
         return self._movement(v1, v2)
 
     def late_movement(self) -> float:
-        """The same by fitting the rest, in the direction that the start's kernel gives it; at least the early one."""
-        if not self.fastest:
-            return 0.0
+        """The same by fitting the rest, in the direction that the start's kernel gives it."""
         slow = _FITTED * self.rest / np.maximum(self.rates, 1e-16 * self.fastest)
         Z = self.U @ np.einsum("oj,oij->oi", slow, self.V)
-        late = self._movement(self.v1 + self.v2.T @ Z @ self.xx, self.v2 + Z @ self.v1.T)
-        return max(late, self.early_movement())
+        return self._movement(self.v1 + self.v2.T @ Z @ self.xx, self.v2 + Z @ self.v1.T)
 
     def _step(
         self, v1: Float[Array, "h in"], v2: Float[Array, "out h"], change: Float[Array, "out in"]

@@ -6,6 +6,7 @@ The kernels themselves are in `tangent_kernel`: factors and blocks, never the ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
 
 
 _SMALL = 256  # inputs and outputs
+_STACK = 2**17  # entries of each factor in a stack of kernels: they stay in the cache
 
 
 class Kernels:
@@ -41,38 +43,79 @@ class Kernels:
                 "network must be linear, or have two layers with a ReLU or a leaky one between them, for its kernel to "
                 f"have a formula, and it is {network!r}."
             )
-        self._by_gram = two and linear and traj.knows("gram") and _gram_is_cheaper(traj)
-        self._states: list[Any] = [traj.gram] if self._by_gram else traj.weights
-        self._problem, self._inputs = traj.problem, Inputs.reduced(task) if linear else Inputs.of_samples(task)
+        self._by_gram = by_gram = two and linear and traj.knows("gram") and _gram_is_cheaper(traj)
+        self._states = lambda some: [part[some] for part in ([traj.gram] if by_gram else traj.weights)]
+        self._traj, self._length = traj, len(traj.times)
+        self._inputs = Inputs.reduced(task) if linear else Inputs.of_samples(task)
+
+    def at(self, times: Float[Array, " T"]) -> Kernels:
+        """Those of an exact trajectory at any times; it is evaluated there when they are asked for."""
+        solution: Any = self._traj.solution
+        other = copy(self)
+        other._by_gram = by_gram = hasattr(solution, "gram")
+        other._states = lambda some: [solution.gram(times[some])] if by_gram else solution.weights(times[some])
+        other._length = len(times)
+        return other
 
     def __len__(self) -> int:
-        return len(self._states[0])
+        return self._length
 
     def __getitem__(self, index: int) -> Kernel:
         index = _check.index("index", index, len(self))
-        state, activation = [np.asarray(part[index]) for part in self._states], self._problem.network.activation
-        if self._by_gram:
-            return self._of_gram(state[0])
-        if activation == "linear":
-            return self._of_layers(state)
-        slope = 0.0 if activation == "relu" else float(activation)
-        return PiecewiseKernel(self._inputs, *state, slope=slope, rates=self._problem.rates)
+        return self._made([np.asarray(part)[0] for part in self._states(slice(index, index + 1))])
 
     def __iter__(self) -> Iterator[Kernel]:
         return (self[index] for index in range(len(self)))
 
-    def _of_gram(self, gram: Float[Array, "n n"]) -> KroneckerKernel:
-        d_in, (eta_1, eta_2), R = self._problem.task.d_in, self._problem.rates, self._inputs.R
-        B = [eta_1 * gram[d_in:, d_in:], eta_2 * np.eye(self._problem.task.d_out)]
-        return KroneckerKernel(self._inputs, B, [self._inputs.bare, R @ gram[:d_in, :d_in] @ R.T])
+    def each(self, read: Callable[[Any], Any]) -> Float[Array, " T"]:
+        """One number of each kernel; `read` gets a kernel, or a stack of them, and gives a number for each."""
+        numbers = np.empty(len(self))
+        for some, stack in self._stacks():
+            numbers[some] = read(stack)
+        return numbers
 
-    def _of_layers(self, layers: list[Float[Array, "_ _"]]) -> KroneckerKernel:
-        after, before = [np.eye(self._problem.task.d_out)], [self._inputs.R.T]  # W_{L:ℓ+1}, W_{ℓ−1:1}Rᵀ
+    def compared_with(self, reference: Kernel) -> Comparison:
+        """Each kernel with the same other one."""
+        numbers = np.empty((len(Comparison._fields), len(self)))
+        for some, stack in self._stacks():
+            for row, number in zip(numbers, reference.compare(stack), strict=True):
+                row[some] = number
+        return Comparison(*numbers)
+
+    def _stacks(self) -> Iterator[tuple[slice, Kernel]]:
+        """As many kernels at a time as stay in the cache; one where it fills the cache, or has no stacks."""
+        network = self._traj.problem.network
+        entries = max(network.sizes) * max(network.sizes[0], network.sizes[-1])  # of the largest factor
+        step = max(1, _STACK // entries) if network.activation == "linear" else 1
+        for start in range(0, len(self), step):
+            some = slice(start, start + step)
+            yield some, self._made([np.asarray(part) for part in self._states(some)])
+
+    def _made(self, state: list[Float[Array, "... _ _"]]) -> Kernel:
+        """One kernel, or a stack of them where there is an axis of times in front."""
+        activation = self._traj.problem.network.activation
+        if self._by_gram:
+            return self._of_gram(*state)
+        if activation == "linear":
+            return self._of_layers(state)
+        W1, W2 = (W.reshape(W.shape[-2:]) for W in state)
+        slope = 0.0 if activation == "relu" else float(activation)
+        return PiecewiseKernel(self._inputs, W1, W2, slope=slope, rates=self._traj.problem.rates)
+
+    def _of_gram(self, gram: Float[Array, "... n n"]) -> KroneckerKernel:
+        problem, R = self._traj.problem, self._inputs.R
+        d_in, (eta_1, eta_2) = problem.task.d_in, problem.rates
+        B = [eta_1 * gram[..., d_in:, d_in:], eta_2 * np.eye(problem.task.d_out)]
+        return KroneckerKernel(self._inputs, B, [self._inputs.bare, R @ gram[..., :d_in, :d_in] @ R.T])
+
+    def _of_layers(self, layers: list[Float[Array, "... _ _"]]) -> KroneckerKernel:
+        problem, inputs = self._traj.problem, self._inputs
+        after, before = [np.eye(problem.task.d_out)], [inputs.R.T]  # W_{L:ℓ+1}, W_{ℓ−1:1}Rᵀ
         for lower, upper in zip(layers[:-1], layers[:0:-1], strict=True):
             after.insert(0, after[0] @ upper)
             before.append(lower @ before[-1])
-        B = [eta * P @ P.T for eta, P in zip(self._problem.rates, after, strict=True)]
-        return KroneckerKernel(self._inputs, B, [self._inputs.bare, *(Z.T @ Z for Z in before[1:])])
+        B = [eta * P @ P.mT for eta, P in zip(problem.rates, after, strict=True)]
+        return KroneckerKernel(inputs, B, [inputs.bare, *(Z.mT @ Z for Z in before[1:])])
 
 
 def _gram_is_cheaper(traj: Trajectory) -> bool:
@@ -105,7 +148,7 @@ def kernel_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]:
     >>> kernel_distance(lr.solve(problem, [0.0, 60.0, 1e4])).round(3)
     array([0.   , 0.184, 0.194])
     """
-    return _compared(traj, reference, lambda pair: pair.distance)
+    return _compared(traj, reference).distance
 
 
 @observable(long_name="kernel movement ‖K − K_ref‖/max(‖K‖, ‖K_ref‖)")
@@ -117,7 +160,7 @@ def kernel_movement(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]:
     >>> kernel_movement(lr.solve(problem, [0.0, 1.0, 1e4])).round(3)
     array([0.   , 0.966, 0.985])
     """
-    return _compared(traj, reference, lambda pair: pair.movement)
+    return _compared(traj, reference).movement
 
 
 @observable(long_name="kernel norm ‖K‖")
@@ -129,7 +172,7 @@ def kernel_norm(traj: Trajectory) -> Float[Array, " T"]:
     >>> kernel_norm(lr.solve(problem, [60.0, 1e4])).round(2)
     array([30.85, 30.86])
     """
-    return np.array([K.norm for K in kernels(traj)])
+    return kernels(traj).each(lambda K: K.norm)
 
 
 @observable(long_name="kernel alignment yᵀKy/(‖K‖‖y‖²)")
@@ -141,7 +184,7 @@ def kernel_alignment(traj: Trajectory) -> Float[Array, " T"]:
     >>> kernel_alignment(lr.solve(problem, [0.0, 60.0, 1e4])).round(3)
     array([0.103, 0.152, 0.152])
     """
-    return np.array([K.alignment for K in kernels(traj)])
+    return kernels(traj).each(lambda K: K.alignment)
 
 
 def kernel_distances(traj: Trajectory) -> Float[Array, "T T"]:
@@ -167,7 +210,6 @@ def kernel_distances(traj: Trajectory) -> Float[Array, "T T"]:
     return S
 
 
-def _compared(traj: Trajectory, reference: Any, read: Callable[[Comparison], float]) -> Float[Array, " T"]:
+def _compared(traj: Trajectory, reference: Any) -> Comparison:
     many = kernels(traj)
-    start = many[_check.index("reference", reference, len(many))]
-    return np.array([read(start.compare(K)) for K in many])
+    return many.compared_with(many[_check.index("reference", reference, len(many))])

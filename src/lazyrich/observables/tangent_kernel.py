@@ -93,29 +93,34 @@ def _samples(task: Task) -> Float[Array, "n in"]:
 
 
 class Comparison(NamedTuple):
-    """Two kernels side by side."""
+    """Two kernels side by side: numbers, or arrays of them where one is a stack."""
 
-    norm: float
-    other_norm: float
-    inner: float  # ⟨K, K'⟩
-    change: float  # ‖K − K'‖
-    along: float  # ⟨K − K', K⟩
+    norm: Any
+    other_norm: Any
+    inner: Any  # ⟨K, K'⟩
+    change: Any  # ‖K − K'‖
+    along: Any  # ⟨K − K', K⟩
 
     @property
-    def distance(self) -> float:
+    def distance(self) -> Any:
         """1 − cos of the angle; 0 between kernels that are both zero, nan where one is."""
         size = self.norm * self.other_norm
-        if not size:
-            return 0.0 if self.norm == self.other_norm else float("nan")
-        if self.change**2 >= size:
-            return max(1 - self.inner / size, 0.0)
-        gap = (2 * self.along - self.change**2) / (self.norm + self.other_norm)  # ‖K‖ − ‖K'‖, without cancellation
-        return max((self.change - gap) * (self.change + gap) / (2 * size), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = (2 * self.along - self.change**2) / (self.norm + self.other_norm)  # ‖K‖ − ‖K'‖, without cancellation
+            near, far = (self.change - gap) * (self.change + gap) / (2 * size), 1 - self.inner / size
+        apart = np.maximum(np.where(self.change**2 >= size, far, near), 0.0)
+        return np.where(size > 0, apart, np.where(self.norm == self.other_norm, 0.0, np.nan))[()]
 
     @property
-    def movement(self) -> float:
+    def movement(self) -> Any:
         """‖K − K'‖ / max(‖K‖, ‖K'‖), from 0 to √2; 0 between kernels that are both zero."""
-        return self.change / (max(self.norm, self.other_norm) or 1.0)
+        largest = np.maximum(self.norm, self.other_norm)
+        return self.change / np.where(largest > 0, largest, 1.0)
+
+
+def _dot(A: Float[Array, "... n m"], B: Float[Array, "... n m"]) -> Any:
+    """⟨A, B⟩ of two matrices, or of each in a stack."""
+    return np.vecdot(A.reshape(*A.shape[:-2], -1), B.reshape(*B.shape[:-2], -1))
 
 
 class Kernel(ABC):
@@ -130,7 +135,7 @@ class Kernel(ABC):
         """tr K."""
 
     @abstractmethod
-    def inner(self, other: Any) -> float:
+    def inner(self, other: Any) -> Any:
         """⟨K, K'⟩ = tr KK'."""
 
     @abstractmethod
@@ -138,7 +143,7 @@ class Kernel(ABC):
         """Norms, inner product, distance and difference of two kernels."""
 
     @abstractmethod
-    def _apply(self, V: Float[Array, "out r k"]) -> Float[Array, "out r k"]:
+    def _apply(self, V: Float[Array, "k out r"]) -> Float[Array, "... k out r"]:
         """K on vectors in the basis E."""
 
     @abstractmethod
@@ -146,24 +151,25 @@ class Kernel(ABC):
         """Outputs o ≤ p and K^{op}."""
 
     @cached_property
-    def norm(self) -> float:
+    def norm(self) -> Any:
         """‖K‖, Frobenius."""
-        return float(np.sqrt(max(self.inner(self), 0.0)))
+        return np.sqrt(np.maximum(self.inner(self), 0.0))
 
     @property
-    def alignment(self) -> float:
+    def alignment(self) -> Any:
         """⟨K, yyᵀ⟩/(‖K‖‖y‖²) with the targets y, from 0 to 1; nan where the kernel or the targets are zero."""
-        task, Y = self.inputs.task, self.inputs.Y.T[:, :, None]
+        task, Y = self.inputs.task, self.inputs.Y.T
         size = self.norm * float(np.trace(task.sigma_yy) if task.targets is None else np.sum(task.targets**2))
-        return float(np.vdot(Y, self._apply(Y))) / size if size else float("nan")
+        with np.errstate(invalid="ignore"):  # 0/0
+            return _dot(self._apply(Y[None])[..., 0, :, :], Y) / size
 
     def distance(self, other: Kernel) -> float:
         """S = 1 − ⟨K, K'⟩/(‖K‖‖K'‖), from 0 to 1; 0 between kernels that are both zero, nan where one is."""
-        return self.compare(other).distance
+        return float(self.compare(other).distance)
 
     def change(self, other: Kernel) -> float:
         """‖K − K'‖, to about 1e-16 of the larger norm."""
-        return self.compare(other).change
+        return float(self.compare(other).change)
 
     def matvec(self, vector: Any) -> Array:
         """Kv of a vector, or of the columns of a matrix, with one row per output and sample, samples within outputs."""
@@ -172,8 +178,8 @@ class Kernel(ABC):
             raise InvalidInput(
                 f"vector must have {size} rows ({self.d_out} outputs × {n} samples), and it has shape {v.shape}."
             )
-        V, E = v.reshape(self.d_out, n, -1), self.inputs.E
-        return (self._apply(V) if E is None else E @ self._apply(E.T @ V)).reshape(v.shape)
+        V, E = v.T.reshape(-1, self.d_out, n), self.inputs.E
+        return (self._apply(V) if E is None else self._apply(V @ E) @ E.T).reshape(v.T.shape).T
 
     def matrix(self) -> Float[Array, "rows rows"]:
         """K itself."""
@@ -190,8 +196,8 @@ class Kernel(ABC):
 
     def largest_eigenvalue(self) -> float:
         """By Lanczos iteration, to rounding. In the basis E, which leaves out eigenvalues zero only."""
-        shape = (self.d_out, len(self.inputs.Y), -1)
-        size = shape[0] * shape[1]
+        shape = (-1, self.d_out, len(self.inputs.Y))
+        size = shape[1] * shape[2]
         apply = lambda v: self._apply(v.reshape(shape)).reshape(v.shape)  # noqa: E731
         if self.trace == 0:
             return 0.0
@@ -218,7 +224,10 @@ class Kernel(ABC):
 
 
 class KroneckerKernel(Kernel):
-    """Σ_ℓ B_ℓ ⊗ XA_ℓXᵀ of a linear network, the rates in B_ℓ.
+    """Σ_ℓ B_ℓ ⊗ XA_ℓXᵀ of a linear network, the rates in B_ℓ; or a stack of such kernels, one per time.
+
+    Factors of a stack that differ have an axis of times in front, and so have its numbers: trace, norm, alignment, and
+    what comes of comparing it. The rest is for one kernel.
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]])
@@ -228,16 +237,18 @@ class KroneckerKernel(Kernel):
            [ 2., 40.]])
     """
 
-    def __init__(self, inputs: Inputs, B: Sequence[Float[Array, "out out"]], S: Sequence[Float[Array, "r r"]]) -> None:
+    def __init__(
+        self, inputs: Inputs, B: Sequence[Float[Array, "... out out"]], S: Sequence[Float[Array, "... r r"]]
+    ) -> None:
         self.inputs, self.d_out, self.terms = inputs, inputs.task.d_out, list(zip(B, S, strict=True))
 
     @property
-    def trace(self) -> float:
-        return float(sum(np.trace(B) * np.trace(S) for B, S in self.terms))
+    def trace(self) -> Any:
+        return sum(np.linalg.trace(B) * np.linalg.trace(S) for B, S in self.terms)
 
-    def inner(self, other: Any) -> float:
+    def inner(self, other: Any) -> Any:
         its = self._match(other).terms
-        return float(sum(np.vdot(B, B2) * np.vdot(S, S2) for B, S in self.terms for B2, S2 in its))
+        return sum(_dot(B, B2) * _dot(S, S2) for B, S in self.terms for B2, S2 in its)
 
     def compare(self, other: Any) -> Comparison:
         inner = self.inner(other)
@@ -253,15 +264,15 @@ class KroneckerKernel(Kernel):
         """
         apart: list[tuple[Array, Array]] = []
         for (B, S), (B2, S2) in zip(self.terms, other.terms, strict=True):
+            same = S is S2 or np.array_equal(S, S2)
             if not np.array_equal(B, B2):
-                apart.append((B - B2, S if S is S2 else (S + S2) / 2))
-            if S is not S2:
+                apart.append((B - B2, S if same else (S + S2) / 2))
+            if not same:
                 apart.append(((B + B2) / 2, S - S2))
         return KroneckerKernel(self.inputs, [B for B, _ in apart], [S for _, S in apart])
 
-    def _apply(self, V: Float[Array, "out r k"]) -> Float[Array, "out r k"]:
-        on_each = (np.tensordot(B, np.tensordot(V, S, axes=(1, 0)), axes=(1, 0)) for B, S in self.terms)
-        return np.swapaxes(sum(on_each), 1, 2)
+    def _apply(self, V: Float[Array, "k out r"]) -> Float[Array, "... k out r"]:
+        return np.asarray(sum(B[..., None, :, :] @ V @ S[..., None, :, :] for B, S in self.terms))
 
     def _blocks(self) -> Iterator[tuple[int, int, Float[Array, "n n"]]]:
         E = self.inputs.E
@@ -313,15 +324,14 @@ class PiecewiseKernel(Kernel):
         for K, K2 in zip(self._as_reference(), self._match(other)._pieces(), strict=True):
             apart = K - K2
             squares += [np.vdot(a, b) for a, b in ((K, K), (K2, K2), (K, K2), (apart, apart), (apart, K))]
-        norm, other_norm, inner, change, along = squares.tolist()
+        norm, other_norm, inner, change, along = squares
         return Comparison(norm**0.5, other_norm**0.5, inner, change**0.5, along)
 
-    def _apply(self, V: Float[Array, "out r k"]) -> Float[Array, "out r k"]:
+    def _apply(self, V: Float[Array, "k out r"]) -> Float[Array, "k out r"]:
         result = np.empty_like(V)
-        for column in range(V.shape[2]):
-            v = V[:, :, column]
+        for i, v in enumerate(V):
             first = self.W2 @ (self.c * ((self.c * (self.W2.T @ v)) @ self.X @ self.X.T))
-            result[:, :, column] = self.rates[0] * first + self.rates[1] * (v @ self.phi.T) @ self.phi
+            result[i] = self.rates[0] * first + self.rates[1] * (v @ self.phi.T) @ self.phi
         return result
 
     def _blocks(
