@@ -1,4 +1,5 @@
-# Everything runs in .venv, which the targets make and fill by themselves: no root, nothing outside this folder.
+# Everything runs in .venv, which the targets make and fill by themselves: no root, nothing outside this folder; only
+# `make browser`, which the tests use, installs a system package where none is there and the user is root.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,7 +24,7 @@ import lazyrich as lr
 network = lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01)
 traj = lr.solve(lr.Problem(lr.tasks.semantic_hierarchy(), network), [0.0, 10.0, 1000.0])
 assert traj.loss[0] > traj.loss[-1] >= 0, traj.loss
-extras = {"jax", "diffrax", "equinox", "optax", "torch", "matplotlib", "tqdm", "xarray"} & set(sys.modules)
+extras = {"starlette", "jax", "diffrax", "equinox", "optax", "torch", "matplotlib", "tqdm", "xarray"} & set(sys.modules)
 assert not extras, f"a bare solve imported {extras}"
 print(f"Python {platform.python_version()}: lazyrich {lr.__version__} installs alone and solves ({traj.method})")
 endef
@@ -31,7 +32,7 @@ export SMOKE PROBE_VERSION PROBE_BESIDE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow lint wheel gallery clean
+.PHONY: help demo explore test test-slow lint wheel gallery browser clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do \
@@ -40,7 +41,10 @@ help: ## this list
 demo: $(VENV)/.demo ## the semantic hierarchy from three starts: a table and a figure
 	@$(BIN)/lazyrich demo
 
-test: lint ## style, types, layers and the tests
+explore: $(VENV)/.explore ## drag λ from lazy to rich: the explorer, in your browser
+	@$(BIN)/lazyrich explore
+
+test: lint browser ## style, types, layers and the tests
 	@$(BIN)/python -m pytest -q -n 2
 
 test-slow: $(VENV)/.test ## the long checks that `make test` leaves out
@@ -67,6 +71,16 @@ wheel: $(VENV)/.wheel ## build the wheel and try it, without extras, on every Py
 			{ echo "The wheel fails on Python $$version ($$python)." >&2; exit 1; }; \
 		rm -rf "$$tmp/$$version"; \
 	done
+
+browser: $(VENV)/.made ## a Chromium for the tests of the explorer's page, from the system's packages where that is allowed
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null 2>&1 && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "Installing Chromium for the tests of the explorer's page."; \
+		(apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			chromium fonts-dejavu-core) >$(VENV)/browser.log 2>&1 && exit 0; \
+		echo "That failed; $(VENV)/browser.log says how." >&2; \
+	fi; \
+	echo "NO BROWSER: the explorer's page will NOT be tested. With apt: sudo apt-get install chromium" >&2
 
 gallery: $(VENV)/.test ## every figure of the papers with its published settings, and docs/gallery from them
 	@$(BIN)/lazyrich figure all --out build/figures
@@ -97,10 +111,14 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml
 	@$(PIP) --editable '.[engines,figures,files]'
 	@touch $@
 
-# All that the demo and the wheel need is in here too.
+$(VENV)/.explore: $(VENV)/.made pyproject.toml
+	@$(PIP) --editable '.[explorer]'
+	@touch $@
+
+# All that the others need is in here too.
 $(VENV)/.test: $(VENV)/.made pyproject.toml
-	@$(PIP) --editable '.[engines,figures,files,bias,sweeps,dev]'
-	@touch $(VENV)/.demo $(VENV)/.wheel $@
+	@$(PIP) --editable '.[engines,figures,files,bias,sweeps,explorer,dev]'
+	@touch $(VENV)/.demo $(VENV)/.explore $(VENV)/.wheel $@
 
 $(VENV)/.wheel: $(VENV)/.made
 	@$(PIP) build

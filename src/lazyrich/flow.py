@@ -175,7 +175,8 @@ def _integrate(
                 )
             stops = times[recording.count : recording.count + records_per_call]
             stops = np.pad(stops, (0, records_per_call - len(stops)), mode="edge")
-            advance = _compiled(names, min(steps_per_call, max_steps - taken))
+            left = 1 << ((max_steps - taken).bit_length() - 1)  # a power of two: few numbers of steps to compile for
+            advance = _compiled(names, min(steps_per_call, left))
             weights, reached_time, reached, steps, seen = advance(weights, now, stops, equation, *tolerances)
             before, now, taken = now, float(reached_time), taken + int(steps)
             moved = now > before or before == stops[-1]

@@ -184,14 +184,17 @@ class Problem:
         )
         full = task.d_in == task.d_out == rank_start == rank_target
         sign_target = float(np.linalg.slogdet(task.sigma_yx)[0]) if full else 0.0
+        # half precision is held to the standard of float32: it is then simply not balanced
+        tolerance = max(1e-12, 64 * min(eps, 2.0**-23))
+        # one layer, or layers that are not balanced, may change the sign of their determinant
+        zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(balance)
         return Facts(
             sizes=network.sizes,
             activation=network.activation,
             rates=self.rates,
             weight_decay=self.weight_decay,
             eps=eps,
-            # half precision is held to the standard of float32: it is then simply not balanced
-            tolerance=max(1e-12, 64 * min(eps, 2.0**-23)),
+            tolerance=tolerance,
             whitening_error=task.whitening_error,
             input_scale=task.input_scale,
             balance=balance,
@@ -199,7 +202,7 @@ class Problem:
             alignment_error=self.alignment.error,
             rank_target=rank_target,
             rank_start=rank_start,
-            determinant_obstruction=full and not any(balance) and sign_start * sign_target < 0,
+            determinant_obstruction=full and zero_balanced and sign_start * sign_target < 0,
         )
 
     @cached_property

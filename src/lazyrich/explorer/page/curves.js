@@ -1,0 +1,140 @@
+// Loss, modes and kernel distance over one axis of time, drawn by plotly.js as a single figure: one update then costs
+// half of what three figures would. Titles and legend are our own text beside it, and the cursor is a line over it:
+// what does not change with the numbers is not drawn anew with them.
+
+import { colour, ramp, series } from "./colours.js";
+
+const MARGIN = { l: 58, r: 14, t: 12, b: 42 };
+const PANELS = [[0.69, 1], [0.29, 0.62], [0, 0.22]]; // loss, modes, kernel: shares of the height
+const MOST_MODES = 16; // more cannot be told apart
+
+export class Curves {
+  constructor(place, line, frame, move) {
+    Object.assign(this, { place, line, view: null, story: null, descent: null, page: null, span: [0, 1], width: 0 });
+    const drag = (event) => {
+      if (event.buttons === 0 || !this.view) return;
+      const box = frame.getBoundingClientRect();
+      const share = (event.clientX - box.left - MARGIN.l) / (box.width - MARGIN.l - MARGIN.r);
+      move(this.toTime(Math.min(1, Math.max(0, share))));
+    };
+    frame.addEventListener("pointerdown", (event) => {
+      frame.setPointerCapture(event.pointerId);
+      drag(event);
+    });
+    frame.addEventListener("pointermove", drag);
+    new ResizeObserver(([{ contentRect }]) => {
+      this.width = contentRect.width - MARGIN.l - MARGIN.r;
+      if (this.view) this.draw();
+    }).observe(frame);
+  }
+
+  /** A share of the axis as a time. */
+  toTime(share) {
+    const [from, to] = this.span;
+    return this.page.logTime ? from * (to / from) ** share : from + share * (to - from);
+  }
+
+  toShare(time) {
+    const [from, to] = this.span;
+    return this.page.logTime ? Math.log(Math.max(time, from) / from) / Math.log(to / from) : (time - from) / (to - from);
+  }
+
+  update(parts, page) {
+    Object.assign(this, parts, { page });
+    this.draw();
+  }
+
+  draw() {
+    const { times, loss, modes, targets, kernel } = this.view.arrays;
+    const end = times.values.at(-1);
+    this.span = this.page.logTime ? [times.values.find((t) => t > 0) ?? end, end] : [0, end];
+    const traces = [
+      ...this.losses(times, loss),
+      ...this.modes(times, modes, targets),
+      ...(kernel ? [line(times.values, kernel.values, colour("blue"), "y3")] : []),
+    ];
+    Plotly.react(this.place, traces, this.layout(), { displayModeBar: false, responsive: false, staticPlot: true });
+    this.place.setAttribute("aria-label", this.inWords());
+  }
+
+  losses(times, loss) {
+    const tasks = loss.shape[1];
+    const colours = series();
+    const traces = Array.from({ length: tasks }, (_, k) => line(times.values, column(loss, k), colours[k], "y"));
+    if (this.descent) {
+      const { times: t, loss: descended } = this.descent.arrays;
+      traces.push(line(t.values, descended.values, colour("ink"), "y", { dash: "dot", width: 2 }));
+    }
+    return traces;
+  }
+
+  modes(times, modes, targets) {
+    const count = Math.min(modes.shape[1], MOST_MODES);
+    const colours = ramp(count);
+    const traces = [];
+    for (let k = 0; k < count; k += 1) {
+      traces.push(line(times.values, column(modes, k), colours[k], "y2"));
+      if (this.descent) {
+        traces.push(line(this.descent.arrays.times.values, column(this.descent.arrays.modes, k), colour("ink"), "y2", { dash: "dot", width: 1.2 }));
+      }
+    }
+    const marks = (this.story?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1));
+    if (marks.length) {
+      traces.push({
+        x: marks.map(({ time }) => time), y: marks.map(({ strength }) => strength), yaxis: "y2", type: "scatter", mode: "markers",
+        marker: { size: 8, color: "rgba(0,0,0,0)", line: { width: 1.8, color: colour("ink") } },
+      });
+    }
+    if (this.view.header.boundaries.length === 1) {
+      const end = times.values.at(-1);
+      const levels = Array.from(targets.values.slice(0, count)); // where the learned modes end
+      traces.unshift({ x: levels.flatMap(() => [this.span[0], end, null]), y: levels.flatMap((s) => [s, s, null]), yaxis: "y2", type: "scatter", mode: "lines", line: { color: colour("line"), width: 1, dash: "dash" } });
+    }
+    return traces;
+  }
+
+  layout() {
+    const [ink, grid] = [colour("soft"), colour("line")];
+    const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, exponentformat: "e", ticklabeloverflow: "allow" }; // a raised exponent would need inline styles
+    const value = (domain) => ({ ...axis, domain, nticks: 5, rangemode: "tozero" });
+    const { boundaries } = this.view.header;
+    return {
+      margin: MARGIN, showlegend: false,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 11, family: "system-ui, DejaVu Sans, sans-serif" },
+      xaxis: { ...axis, anchor: "y3", type: this.page.logTime ? "log" : "linear", range: this.page.logTime ? this.span.map(Math.log10) : this.span },
+      yaxis: { ...value(PANELS[0]), type: this.page.logLoss ? "log" : "linear" },
+      yaxis2: value(PANELS[1]),
+      yaxis3: value(PANELS[2]),
+      shapes: boundaries.slice(0, -1).map((t) => ({ type: "line", x0: t, x1: t, yref: "paper", y0: 0, y1: 1, line: { color: ink, width: 1, dash: "dot" } })),
+    };
+  }
+
+  /** What the colours mean: [colour, words]. */
+  legend() {
+    const tasks = this.view.arrays.loss.shape[1];
+    const entries = tasks > 1 ? series().slice(0, tasks).map((shade, k) => [shade, `task ${k + 1}`]) : [];
+    if (this.descent) entries.push([colour("ink"), "gradient descent (dotted)"]);
+    return entries;
+  }
+
+  cursor(time) {
+    this.line.style.transform = `translateX(${MARGIN.l + this.width * Math.min(1, Math.max(0, this.toShare(time)))}px)`;
+  }
+
+  inWords() {
+    const { loss, kernel } = this.view.arrays;
+    const tasks = loss.shape[1];
+    const turned = kernel ? ` The kernel distance ends at ${kernel.values.at(-1).toPrecision(3)}.` : "";
+    return `The loss goes from ${loss.values[0].toPrecision(3)} to ${loss.values[loss.values.length - tasks].toPrecision(3)}.${turned}`;
+  }
+}
+
+function line(x, y, color, yaxis, { dash = "solid", width = 1.8 } = {}) {
+  return { x, y, yaxis, type: "scatter", mode: "lines", line: { color, dash, width } };
+}
+
+/** One column of a (T, k) array. */
+function column({ shape, values }, k) {
+  const [rows, columns] = shape;
+  return columns === 1 ? values : Float32Array.from({ length: rows }, (_, i) => values[i * columns + k]);
+}

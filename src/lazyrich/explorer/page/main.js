@@ -1,0 +1,298 @@
+// Puts the page together: the store says what is wanted, the link brings what it looks like, the panels draw it, and
+// one cursor runs through all of them.
+
+import { Controls, element } from "./controls.js";
+import { Curves } from "./curves.js";
+import { Link, onScreen } from "./link.js";
+import { Matrix } from "./matrices.js";
+import { Neuron, Phase, Points } from "./pictures.js";
+import { Store } from "./state.js";
+import { figure, file } from "./take.js";
+import { complain, tellStory, tellView } from "./words.js";
+
+const get = (id) => document.getElementById(id);
+const PHASE_REST = 300; // ms without a change, before the phase picture is asked for
+const MARKS_REST = 120; // ms without a change, before the predicted times are marked
+const PLAY = 6; // seconds from start to end
+const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // starts with a λ
+
+const theme = () => {
+  try {
+    return localStorage.getItem("theme");
+  } catch {
+    return null; // private windows may have no storage
+  }
+};
+document.documentElement.dataset.theme = theme() ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+
+const hello = await (await fetch("/hello")).json();
+const store = new Store(hello.defaults);
+let [view, story, descent, phase] = [null, null, null, null];
+let [rest, marks] = [null, null];
+
+// panels
+const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), (time) => moveTo(time));
+const matrices = { function: new Matrix(get("function"), "The network function"), gram: new Matrix(get("gram"), "The Gram matrix QQᵀ") };
+const points = new Points(get("points"));
+const neuron = new Neuron(get("neuron"));
+const phases = new Phase(get("phase"), (scale, lam) => {
+  store.set({ scale, lam, ...(BALANCED.includes(store.state.start) ? {} : { start: "lambda_balanced" }) });
+});
+
+// what is wanted
+const link = new Link(receive, (lost) => {
+  document.body.classList.toggle("lost", lost);
+  if (lost) complain("The server does not answer: it may have been stopped. Trying again …");
+  else complain(null);
+});
+
+store.onChange((names) => {
+  const wanted = names.some((name) => name in store.state);
+  if (wanted) {
+    document.body.classList.add("waiting");
+    delete document.body.dataset.settled;
+    link.ask(store.state, false);
+    clearTimeout(rest);
+    rest = setTimeout(() => link.ask(store.state, true), PHASE_REST);
+    pointOfPhase();
+  }
+  if (view && names.some((name) => name.startsWith("log"))) drawCurves();
+  if (names.includes("cursor")) moved();
+  get("log-loss").checked = store.page.logLoss;
+  get("log-time").checked = store.page.logTime;
+  get("with-descent").checked = store.state.descent;
+  markPreset();
+});
+
+// what comes
+function receive(header, arrays) {
+  if (header.kind === "error") {
+    document.body.classList.remove("waiting");
+    document.body.dataset.settled = "with an error";
+    complain(header.sentence);
+    return;
+  }
+  if (header.kind === "view") {
+    view = { header, arrays };
+    descent = null;
+    complain(null);
+    document.body.classList.remove("waiting");
+    drawView();
+    painted(header.id, link.since);
+  } else if (header.id !== view?.header.id) {
+    return; // of a picture that is gone
+  } else if (header.kind === "story") {
+    story = header;
+    tellStory(header);
+    clearTimeout(marks);
+    marks = setTimeout(drawCurves, MARKS_REST);
+  } else if (header.kind === "descent") {
+    descent = { header, arrays };
+    drawCurves();
+  } else if (header.kind === "phase") {
+    phase = { header, arrays };
+    phases.update(phase);
+    get("panel-phase").hidden = false;
+    get("phase-caption").textContent = header.caption;
+    pointOfPhase();
+    document.body.dataset.settled = header.id; // the last stage
+  }
+}
+
+/** Notes when the picture of a request was on the screen. */
+function painted(id, since) {
+  onScreen(() => {
+    document.body.dataset.drawn = id;
+    performance.measure("change to picture", { start: since, end: performance.now() });
+  });
+}
+
+function drawView() {
+  const { arrays } = view;
+  story = null;
+  tellView(view);
+  drawCurves();
+  matrices.function.update(arrays.function);
+  get("panel-gram").hidden = !arrays.gram;
+  if (arrays.gram) matrices.gram.update(arrays.gram, view.header.sizes[0]);
+  points.update(arrays.points);
+  get("panel-neuron").hidden = !arrays.neuron;
+  if (arrays.neuron) neuron.update(view);
+  moved();
+}
+
+function drawCurves() {
+  clearTimeout(marks);
+  curves.update({ view, story, descent }, store.page);
+  curves.cursor(timeNow());
+  showKey(curves.legend());
+}
+
+function showKey(entries) {
+  const text = JSON.stringify(entries);
+  if (get("key").dataset.shown === text) return;
+  get("key").dataset.shown = text;
+  const line = ([shade, words]) => {
+    const dash = element("i");
+    dash.style.color = shade;
+    return element("span", {}, [dash, words]);
+  };
+  get("key").replaceChildren(...entries.map(line));
+}
+
+/** The point of the phase picture follows the sliders at once; starts without a λ of their own lie at 0. */
+function pointOfPhase() {
+  const { start, scale, lam } = store.state;
+  phases.point(phase?.header.point ? [scale, BALANCED.includes(start) ? lam : 0] : null);
+}
+
+// the cursor
+function timeNow() {
+  return curves.toTime(store.page.cursor);
+}
+
+function moveTo(time) {
+  store.set({ cursor: Math.min(1, Math.max(0, curves.toShare(time))) });
+}
+
+function moved() {
+  if (!view) return;
+  const time = timeNow();
+  const { times, frames } = view.arrays;
+  const index = nearest(times.values, time);
+  let frame = frames.values.findIndex((i) => i >= index);
+  if (frame < 0) frame = frames.values.length - 1;
+  curves.cursor(time);
+  matrices.function.draw(frame);
+  if (view.arrays.gram) matrices.gram.draw(frame);
+  points.draw(frame);
+  if (view.arrays.neuron) neuron.draw(index);
+  const slider = get("time");
+  if (Math.round(1000 * store.page.cursor) !== +slider.value) slider.value = Math.round(1000 * store.page.cursor);
+  get("time-out").textContent = `t = ${time.toPrecision(3)}`;
+  slider.setAttribute("aria-valuetext", `time ${time.toPrecision(3)}, loss ${view.arrays.loss.values[index * view.arrays.loss.shape[1]].toPrecision(3)}`);
+}
+
+function nearest(times, time) {
+  let [low, high] = [0, times.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] < time) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && time - times[low - 1] < times[low] - time ? low - 1 : low;
+}
+
+let playing = null;
+function play(on) {
+  cancelAnimationFrame(playing);
+  playing = null;
+  get("play").setAttribute("aria-pressed", String(on));
+  get("play").setAttribute("aria-label", on ? "Pause" : "Play");
+  get("play").textContent = on ? "❚❚" : "▶";
+  if (!on) return;
+  let before = performance.now();
+  if (store.page.cursor >= 1) store.set({ cursor: 0 });
+  const step = (now) => {
+    const cursor = Math.min(1, store.page.cursor + (now - before) / (1000 * PLAY));
+    before = now;
+    store.set({ cursor });
+    if (cursor < 1) playing = requestAnimationFrame(step);
+    else play(false);
+  };
+  playing = requestAnimationFrame(step);
+}
+
+get("play").addEventListener("click", () => play(playing === null));
+get("time").addEventListener("input", (event) => {
+  if (playing !== null) play(false);
+  store.set({ cursor: event.target.value / 1000 });
+});
+
+// axes, stories, take away
+get("log-loss").addEventListener("change", (event) => store.set({ logLoss: event.target.checked }));
+get("log-time").addEventListener("change", (event) => store.set({ logTime: event.target.checked }));
+get("with-descent").addEventListener("change", (event) => store.set({ descent: event.target.checked }));
+
+const buttons = hello.presets.map((preset, i) => {
+  const button = element("button", { type: "button", textContent: preset.title, title: `${preset.text} (key ${i + 1})` });
+  button.dataset.preset = preset.name;
+  button.addEventListener("click", () => {
+    store.reset(preset.state);
+    play(false);
+  });
+  return button;
+});
+get("presets").append(...buttons);
+
+function markPreset() {
+  const now = JSON.stringify(store.state);
+  hello.presets.forEach((preset, i) => {
+    buttons[i].setAttribute("aria-pressed", String(now === JSON.stringify({ ...hello.defaults, ...preset.state })));
+  });
+}
+
+get("link").addEventListener("click", async () => {
+  history.replaceState(null, "", store.address());
+  try {
+    await navigator.clipboard.writeText(location.href);
+    get("link").textContent = "Copied";
+  } catch {
+    get("link").textContent = "It is in the address bar"; // no clipboard without permission
+  }
+  setTimeout(() => (get("link").textContent = "Copy link"), 1500);
+});
+
+for (const button of document.querySelectorAll("[data-file]")) {
+  button.addEventListener("click", async () => {
+    get("take").open = false;
+    complain(await file(button.dataset.file, store.state));
+  });
+}
+for (const button of document.querySelectorAll("[data-figure]")) {
+  button.addEventListener("click", () => {
+    get("take").open = false;
+    const shown = [...document.querySelectorAll(".panel:not([hidden])")]
+      .map((panel) => ({ name: panel.querySelector("h2").textContent, node: panel.querySelector("canvas, svg") }))
+      .filter(({ node }) => node);
+    figure(button.dataset.figure, get("plot"), shown, get("sentence").textContent);
+  });
+}
+
+async function upload(chosen) {
+  if (chosen.size > hello.most_upload) return `The file must be at most ${(hello.most_upload / 2 ** 20).toFixed(0)} MiB.`;
+  const answer = await fetch(`/upload?name=${encodeURIComponent(chosen.name)}`, { method: "POST", body: chosen });
+  const told = await answer.json();
+  if (answer.ok) store.set(told.state);
+  return told.sentence;
+}
+
+get("theme").addEventListener("click", () => {
+  const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem("theme", next);
+  } catch {
+    // it lasts until the page is left
+  }
+  if (view) drawView();
+  if (phase) phases.update(phase);
+  pointOfPhase();
+});
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
+  if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
+  if (event.key === " " && !event.target.closest("button, summary, a")) {
+    event.preventDefault();
+    play(playing === null);
+  }
+  if (/^[1-9]$/.test(event.key)) buttons[+event.key - 1]?.click();
+  if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+    store.set({ cursor: Math.min(1, Math.max(0, store.page.cursor + (event.key === "ArrowRight" ? 0.01 : -0.01))) });
+  }
+});
+
+new Controls(get("controls"), hello.controls, store, upload);
+addEventListener("hashchange", () => store.restore(location.hash));
+store.restore(location.hash);

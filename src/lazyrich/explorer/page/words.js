@@ -1,0 +1,45 @@
+// What is happening and why, in words: the server's sentences put in their places, as text and never as markup.
+
+import { element } from "./controls.js";
+
+const get = (id) => document.getElementById(id);
+
+export function tellView({ header }) {
+  get("legend").textContent = header.exact ? `theory, exact (${header.method})` : "theory, integrated (flow)";
+  get("told").textContent = [header.sizes.join("-"), ...header.tasks, ...header.notes].filter((part) => part).join(" · ");
+  get("remarks").textContent = header.remarks.join(" · ");
+}
+
+export function tellStory(story) {
+  get("sentence").textContent = story.sentence;
+  const { theorem } = story;
+  const title = element("a", { href: `/help${theorem.anchor}`, target: "_blank", rel: "noopener", textContent: theorem.title });
+  get("theorem-title").replaceChildren(title);
+  get("theorem-statement").textContent = theorem.statement;
+  get("theorem-why").textContent = [theorem.why, theorem.citation].filter((part) => part).join(" · ");
+  get("equation").textContent = story.equation.join("\n");
+  get("certificate").textContent = story.certificate ?? "";
+  get("refused").hidden = story.refused.length === 0;
+  get("refused").querySelector("dl").replaceChildren(
+    ...story.refused.flatMap(({ name, reason }) => [element("dt", { textContent: name }), element("dd", { textContent: reason })]),
+  );
+  get("forgetting").replaceChildren(...(story.forgetting ? [table(story.forgetting)] : []));
+}
+
+/** By how much the loss of each task (columns) has risen after each stage (rows). */
+function table(rows) {
+  const head = rows[0].map((_, j) => element("th", { scope: "col", textContent: `task ${j + 1}` }));
+  const body = rows.map((row, i) =>
+    element("tr", {}, [
+      element("th", { scope: "row", textContent: `after ${i + 1}` }),
+      ...row.map((value) => element("td", { textContent: value === null ? "–" : value.toPrecision(3) })),
+    ]),
+  );
+  const caption = element("caption", { className: "small", textContent: "forgetting: rise of the loss since its own training" });
+  return element("table", {}, [caption, element("tr", {}, [element("td"), ...head]), ...body]);
+}
+
+export function complain(sentence) {
+  get("error").hidden = !sentence;
+  get("error").textContent = sentence ?? "";
+}

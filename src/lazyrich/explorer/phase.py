@@ -1,0 +1,117 @@
+"""The picture over scale and λ: how far the tangent kernel moves, from the start to the limit, for one task.
+
+Each point is an exact solution at t = 0 and at a time beyond all others, so nothing is simulated. A network whose
+kernel moves by less than a tenth of its size is lazy; elsewhere it is rich, at once or late. The picture is that of a
+family of starts, the one of the state where that has a scale and a balance, and the λ-balanced one elsewhere, with the
+networks that the state would have there; the seed is the same at every point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import lazyrich as lr
+from lazyrich._typing import Array
+from lazyrich.explorer.script import prepared
+from lazyrich.explorer.state import State
+
+__all__ = ["LAMS", "SCALES", "phase", "phase_header", "phase_key"]
+
+SCALES = np.geomspace(1e-4, 3.0, 21)
+_POSITIVE = np.geomspace(0.1, 20.0, 7)
+LAMS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
+
+_FOREVER = 1e200  # every exponential has ended
+_FAMILY = {"aligned": "aligned", "single_neuron": "single_neuron"}  # all others: lambda_balanced
+_OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # starts that have a place in their picture
+_NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "descent", "rate")
+
+
+def phase(state: State, stale: Callable[[], bool]) -> tuple[dict[str, Any], dict[str, Array]] | None:
+    """Header and arrays: scales (A,), lams (B,) and the movement (B, A) of the kernel; none where there is no picture.
+
+    `stale` is asked between two rows: a picture that nobody waits for any more is given up, and None comes back. The
+    arrays depend on `phase_key(state)` alone, the header on all of the state.
+    """
+    refusal = _refusal(state)
+    if refusal is not None:
+        return _header(state, refusal), {}
+    movement = np.empty((len(LAMS), len(SCALES)))
+    for row, lam in zip(movement, LAMS, strict=True):
+        if stale():
+            return None
+        row[:] = [_movement(_at(state, float(scale), float(lam))) for scale in SCALES]
+    return _header(state, None), {"scales": SCALES, "lams": LAMS, "movement": movement}
+
+
+def phase_header(state: State) -> dict[str, Any]:
+    """What goes with a picture that is there already: its caption, its axes, and the place of the present start."""
+    return _header(state, _refusal(state))
+
+
+def phase_key(state: State) -> str:
+    """A short text that is the same for all states with the same picture."""
+    chosen = {name: value for name, value in state.to_dict().items() if name not in _NOT_IN_PICTURE}
+    chosen["start"] = _family(state)
+    return hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:16]
+
+
+def _header(state: State, refusal: str | None) -> dict[str, Any]:
+    return {
+        "kind": "phase",
+        "key": phase_key(state),
+        "caption": refusal or _caption(state),
+        "point": [state.scale, _lam(state)] if refusal is None and state.start in _OWN else None,
+        "axes": ["‖β₀‖", "δ"] if state.start == "single_neuron" else ["scale", "λ"],
+    }
+
+
+def _family(state: State) -> str:
+    return _FAMILY.get(state.start, "lambda_balanced")
+
+
+def _lam(state: State) -> float:
+    return 0.0 if state.start == "zero_balanced" else state.lam
+
+
+def _at(state: State, scale: float, lam: float) -> lr.Problem:
+    """The problem at one point; a horizon is given, so that none is looked for, and weight decay is left out."""
+    there = replace(state, start=_family(state), scale=scale, lam=lam, then=(), horizon=1.0, weight_decay=0.0)
+    return prepared(there)["problem"]
+
+
+def _movement(problem: lr.Problem) -> float:
+    return float(lr.observables.kernel_movement(lr.solve(problem, [0.0, _FOREVER]))[1])
+
+
+def _refusal(state: State) -> str | None:
+    """Why there is no picture, in one sentence."""
+    if state.depth != 2 and state.start != "single_neuron":
+        layers = "one layer" if state.depth == 1 else f"{state.depth} layers"
+        return f"No picture: two layers have a balance λ to choose, and this network has {layers}."
+    for lam in (-1.0, 0.0, 1.0):  # the width that λ allows, and so what is balanced, hangs on its sign
+        facts = _at(state, 1.0, lam).facts
+        if facts.method is None:
+            return f"No picture, for these starts have no closed form: {facts.methods['riccati']}."
+    return None
+
+
+def _caption(state: State) -> str:
+    starts = {"aligned": "aligned starts", "single_neuron": "one neuron"}.get(state.start, "λ-balanced starts")
+    words = f"How far the kernel moves from start to limit, for {starts} on this task: below 0.1 lazy, above it rich"
+    if state.weight_decay:
+        words += "; drawn without weight decay, with which only λ = 0 has a closed form"
+    if state.start in _OWN:
+        inside = SCALES[0] <= state.scale <= SCALES[-1] and LAMS[0] <= _lam(state) <= LAMS[-1]
+        return words + ("." if inside else "; the present start lies outside.")
+    if state.start == "prior":
+        return words + "; a start that knows another task has no place in it."
+    W1, W2 = prepared(replace(state, then=(), horizon=1.0))["network"].weights
+    mean = (np.sum(W2**2) - np.sum(W1**2)) / len(W1)
+    return words + f"; the present start is not of this kind, and has the mean balance λ = {mean:.2g}."

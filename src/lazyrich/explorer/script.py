@@ -1,0 +1,232 @@
+"""A view as a short Python script: the same lines are run for the picture and given to the user to keep.
+
+A script is a list of assignments, each the call of a public function. `Script.add` runs the call at once and keeps the
+line, so what a user takes away is what was computed, and nothing is ever turned into code from a user's text: names
+and arguments are ours, numbers are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import lazyrich as lr
+from lazyrich._check import InvalidInput
+from lazyrich.explorer.state import State, parsed_matrix, unpacked
+
+__all__ = ["MOST_STEPS", "TIMES", "Call", "Name", "Script", "prepared", "solved"]
+
+TIMES = 200
+MOST_STEPS = 5000  # of an integration
+_FARTHEST = 20  # times the estimated horizon, for an integration
+_ROOTS = {"lr": lr, "np": np}
+
+
+@dataclass(frozen=True)
+class Name:
+    """What an earlier line has made."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public function and its arguments: numbers, words, lists, names and calls. `part` is read off the result."""
+
+    function: str  # "lr.tasks.reversal"
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    part: str = ""
+
+
+@dataclass
+class Script:
+    """Lines that have been run, what they made, and what a reader should know about the choices."""
+
+    lines: list[str] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, expression: Any) -> Any:
+        """Runs `name = expression`."""
+        self.values[name] = self._value(expression)
+        self.lines.append(f"{name} = {_source(expression)}")
+        return self.values[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def _value(self, expression: Any) -> Any:
+        if isinstance(expression, Name):
+            return self.values[expression.name]
+        if isinstance(expression, list):
+            return [self._value(entry) for entry in expression]
+        if not isinstance(expression, Call):
+            return expression
+        root, *path = expression.function.split(".")
+        function: Any = _ROOTS[root]
+        for word in path:
+            function = getattr(function, word)
+        result: Any = function(
+            *(self._value(entry) for entry in expression.arguments),
+            **{key: self._value(entry) for key, entry in expression.options.items()},
+        )
+        return getattr(result, expression.part) if expression.part else result
+
+
+def _source(expression: Any) -> str:
+    if isinstance(expression, Name):
+        return expression.name
+    if isinstance(expression, list):
+        return f"[{', '.join(map(_source, expression))}]"
+    if not isinstance(expression, Call):
+        return repr(expression)
+    given = [_source(entry) for entry in expression.arguments]
+    given += [f"{key}={_source(entry)}" for key, entry in expression.options.items()]
+    return f"{expression.function}({', '.join(given)})" + (f".{expression.part}" if expression.part else "")
+
+
+# from a state to a problem and its times --------------------------------------------------------------------
+
+
+def prepared(state: State) -> Script:
+    """Everything before the solution: `task` (or `tasks`), `network`, `problem` and `times`."""
+    script = Script()
+    task = script.add("task", _task(state))
+    script.add("network", _network(state, script))
+    if state.then:
+        others = [_other(state, name, k, task) for k, name in enumerate(state.then, start=1)]
+        script.add("tasks", [Name("task"), *others])
+    script.add("problem", Call("lr.Problem", (Name("task"), Name("network")), _training(state, script)))
+    script.add("times", Call("np.linspace", (0.0, _horizon(state, script), TIMES)))
+    return script
+
+
+def solved(state: State, script: Script | None = None) -> Script:
+    """`prepared` (or `script`, which is so far already), with the trajectory `traj`, or for several tasks `run`."""
+    script = script or prepared(state)
+    if state.then:
+        options = {**_training(state, script), "max_steps": MOST_STEPS}
+        script.add("run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options))
+    elif script["problem"].facts.method is not None:
+        script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
+    else:
+        script.add("traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))
+    return script
+
+
+def _task(state: State, again: int = 0) -> Call:
+    """The chosen task; `again` counts further ones of the same kind."""
+    seed = state.seed + 10_000 * again
+    match state.task:
+        case "binary_tree":
+            return Call("lr.tasks.binary_tree", (seed,), {"levels": state.levels, "features": state.d_out})
+        case "random_regression":
+            outputs = 1 if state.start == "single_neuron" else state.d_out
+            return _random(seed, state.d_in, outputs)
+        case "piecewise_teacher":
+            options = {"d": state.d_in, "samples": 10 * state.d_in, "test": 1}
+            return Call("lr.tasks.piecewise_teacher", (seed,), options, part="train")
+        case "linear_teacher":
+            teacher = parsed_matrix(state.matrix)
+            return Call("lr.tasks.linear_teacher", (seed, teacher.tolist()), {"samples": 4 * teacher.shape[1]})
+        case "own":
+            return Call("lr.Task.from_correlations", (parsed_matrix(state.matrix).tolist(),))
+        case "uploaded":
+            return Call("lr.Task.from_correlations", tuple(part.tolist() for part in unpacked(state.data)))
+    return Call(f"lr.tasks.{state.task}")
+
+
+def _other(state: State, name: str, again: int, task: lr.Task) -> Call:
+    """A task that comes after the first, or came before it."""
+    if name == "reversal":
+        return Call("lr.tasks.reversal", (Name("task"),))
+    if name != "another":
+        return Call(f"lr.tasks.{name}")
+    if state.task in ("binary_tree", "random_regression", "piecewise_teacher"):
+        return _task(state, again)
+    return _random(state.seed + 10_000 * again, task.d_in, task.d_out)
+
+
+def _random(seed: int, d_in: int, d_out: int) -> Call:
+    return Call("lr.tasks.random_regression", (seed,), {"d_in": d_in, "d_out": d_out, "samples": 4 * d_in})
+
+
+def _network(state: State, script: Script) -> Call:
+    task = script["task"]
+    hidden = [_width(state, script)] * (state.depth - 1)
+    sizes = [task.d_in, *hidden, task.d_out]
+    match state.start:
+        case "lambda_balanced":
+            options = {"sizes": sizes, "lam": state.lam, "scale": state.scale}
+            return Call("lr.inits.lambda_balanced", (state.seed,), options)
+        case "aligned":
+            options = {"hidden": hidden, "strengths": state.scale, "lam": state.lam}
+            return Call("lr.inits.aligned", (state.seed, Name("task")), options)
+        case "prior":
+            before = _other(state, state.prior, 9, task)
+            return Call("lr.inits.prior_knowledge", (state.seed, before), {"hidden": hidden})
+        case "single_neuron":
+            if state.depth != 2:
+                script.notes.append("the single neuron has two layers")
+            return Call("lr.inits.single_neuron", (_first_beta(state, task),), {"delta": state.lam})
+    return Call(f"lr.inits.{state.start}", (state.seed,), {"sizes": sizes, "scale": state.scale})
+
+
+def _width(state: State, script: Script) -> int:
+    """As chosen, but no wider than λ allows: W2ᵀW2 − W1W1ᵀ = λI has no solution beyond."""
+    task, balanced = script["task"], state.start in ("lambda_balanced", "aligned") and state.depth == 2
+    room = state.width
+    if balanced and state.lam:
+        room = task.d_out if state.lam > 0 else task.d_in
+    if room < state.width:
+        side = "outputs" if state.lam > 0 else "inputs"
+        script.notes.append(f"λ {'>' if state.lam > 0 else '<'} 0 needs no more hidden units than {side}: {room} it is")
+    return min(room, state.width)
+
+
+def _first_beta(state: State, task: lr.Task) -> list[float]:
+    """β at the start: of length `scale`, at the chosen angle to the target, turned in a random direction."""
+    if task.d_out != 1:
+        raise InvalidInput(
+            f"start 'single_neuron' needs a task with one output, and {state.task!r} has {task.d_out}: "
+            "'random_regression', or 'own' with a matrix of one row, would do."
+        )
+    target = task.target[0]
+    length = float(np.linalg.norm(target))
+    along = target / length if length else np.eye(task.d_in)[0]
+    across = np.random.default_rng(state.seed).normal(size=task.d_in)
+    across -= along * (along @ across)
+    size = float(np.linalg.norm(across))
+    angle = np.radians(state.angle)
+    if size < 1e-9:  # one input: there is no other direction
+        return [float(state.scale * along[0] * (1 if state.angle <= 90 else -1))]
+    beta = state.scale * (np.cos(angle) * along + np.sin(angle) * across / size)
+    return [float(entry) for entry in beta]
+
+
+def _training(state: State, script: Script) -> dict[str, Any]:
+    """Layer rates and weight decay, where they are not the usual ones."""
+    options: dict[str, Any] = {}
+    depth = script["network"].depth
+    rates = [*state.rates, *(1.0,) * depth][:depth]  # a rate that is not given is 1
+    if any(rate != 1 for rate in rates):
+        options["rates"] = rates
+    if state.weight_decay:
+        options["weight_decay"] = state.weight_decay
+    return options
+
+
+def _horizon(state: State, script: Script) -> Any:
+    """As chosen, or until all is learned; not so far that an integration would take minutes."""
+    if not state.horizon:
+        return Call("lr.landscape.horizon", (Name("problem"),))
+    if script["problem"].facts.method is None:
+        farthest = _FARTHEST * lr.landscape.horizon(script["problem"])
+        if state.horizon > farthest:
+            script.notes.append(f"integrated until {farthest:g} only")
+            return farthest
+    return state.horizon

@@ -1,0 +1,364 @@
+"""The explorer's server: the page and its files, a WebSocket that answers the latest request, uploads and downloads.
+
+It is made for one user on one machine. A foreign page in the same browser must not reach it: the Host of every
+request must be ours (a name of another site may be made to point here), and where there is an Origin, it must be the
+page that we serve. Everything that comes is bounded before it is read, nothing is kept, and no path of the file
+system can be asked for: the files of the page are a fixed list. Whatever goes wrong is told in a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import logging
+import socket
+import threading
+import webbrowser
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import plotly
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HTTPRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+import lazyrich as lr
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._threads import one_blas_thread
+from lazyrich.explorer import takeaway
+from lazyrich.explorer.lanes import MOST_LETTERS, Client, Lanes, Request, error_frame, id_of, parsed, sentence_for
+from lazyrich.explorer.presets import PRESETS
+from lazyrich.explorer.state import CONTROLS, State
+from lazyrich.explorer.uploads import MOST_UPLOAD, read_upload
+
+__all__ = ["MOST_CLIENTS", "PORT", "application", "is_loopback", "serve", "server_for"]
+
+PORT = 8765
+MOST_CLIENTS = 200
+_MOST_FRAME = 2**20  # bytes of a message that is read at all: a longer one ends the connection
+_PATIENCE = 60.0  # seconds for a body to come
+
+_HEADERS = {
+    "content-security-policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; connect-src 'self'; "
+    "object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+_KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+_TAKEAWAYS = {
+    "py": (takeaway.code, "text/x-python"),
+    "csv": (takeaway.table, "text/csv"),
+    "npz": (takeaway.archive, "application/octet-stream"),
+}
+_STATUSES = {404: "there is nothing at this address", 405: "this address is not asked in this way"}
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # all addresses: where this machine finds itself
+
+_log = logging.getLogger(__name__)
+
+
+# running ----------------------------------------------------------------------------------------------------
+
+
+def serve(host: str = "127.0.0.1", port: int | None = None, open_browser: bool = True) -> bool:
+    """Serves the explorer until Ctrl-C, on port 8765 or, where that is taken and no port is given, on a free one.
+
+    Returns whether all computations had come to an end: a thread that integrates cannot be interrupted, and Python
+    waits for it.
+    """
+    app = application(host)
+    listener = _listener(host, port)
+    place = listener.getsockname()[1]
+    if port is None and place != PORT:
+        _log.warning("Port %d is taken, and %d is free.", PORT, place)
+    name = _ANYWHERE.get(host, host)
+    address = f"http://{f'[{name}]' if ':' in name else name}:{place}/"
+    print(f"The explorer is at {address} until Ctrl-C.", flush=True)
+    if open_browser:  # in a thread, since some browsers come back only when they are closed
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    with listener, suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has ended
+        server_for(app).run(sockets=[listener])
+    return not any(lane.busy for lane in app.state.lanes)
+
+
+def server_for(app: Starlette) -> uvicorn.Server:
+    """The web server, with its bounds."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            ws="auto",
+            ws_max_size=_MOST_FRAME,
+            ws_per_message_deflate=False,  # it would take longer than the computation
+            limit_concurrency=2 * MOST_CLIENTS,
+            timeout_graceful_shutdown=1,
+            proxy_headers=False,
+            server_header=False,
+            access_log=False,
+            log_level="critical",  # faults are ours to tell
+        )
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Is it this machine, seen from itself?"""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _listener(host: str, port: int | None) -> socket.socket:
+    """A socket that listens; a taken port is a fault only where it was asked for."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    wanted = PORT if port is None else _check.count("port", port, least=0, most=65_535)
+    try:
+        return socket.create_server((host, wanted), family=family)
+    except (OSError, UnicodeError) as error:
+        if port is None and getattr(error, "errno", None) == errno.EADDRINUSE:
+            return socket.create_server((host, 0), family=family)
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"port {wanted} of {host} cannot be served: {reason}.") from None
+
+
+# the application --------------------------------------------------------------------------------------------
+
+
+def application(host: str = "127.0.0.1") -> Starlette:
+    """The explorer as an ASGI application, for pages that are asked for at `host` or at a name of the loopback."""
+    routes = [
+        Route("/hello", _hello),
+        Route("/upload", _upload, methods=["POST"]),
+        Route("/take/{kind}", _take, methods=["POST"]),
+        WebSocketRoute("/live", _live),
+        *(Route(path, _file_sender(file)) for path, file in _files().items()),
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(_Guard, host=host)],
+        exception_handlers={HTTPException: _refused},
+        lifespan=_lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.lanes = Lanes.open()
+    app.state.clients = 0
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    with one_blas_thread():
+        yield
+    for lane in app.state.lanes:
+        lane.close()
+
+
+class _Guard:
+    """Around everything else: who may ask, the headers of every answer, and a sentence for whatever goes wrong."""
+
+    def __init__(self, app: Any, host: str) -> None:
+        self._app = app
+        self._hosts = {*_LOOPBACK, host.lower()}
+        self._anywhere = host in _ANYWHERE
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def with_headers(message: Any) -> None:
+            nonlocal begun
+            begun = True
+            if message["type"].endswith("response.start"):
+                ours = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *ours]}
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal:
+            await _sentence(403, refusal)(scope, receive, with_headers)
+            return
+        try:
+            await self._app(scope, receive, with_headers)
+        except Exception as error:
+            sentence = sentence_for(error)
+            if not begun:
+                await _sentence(500, sentence)(scope, receive, with_headers)
+
+    def _refusal(self, scope: Any) -> str:
+        headers = Headers(scope=scope)
+        host, origins = headers.get("host", ""), headers.getlist("origin")
+        if not self._is_ours(host):
+            return f"this server does not answer to the name {_check.shown(host)}"
+        scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+        changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
+        if changes and any(origin.lower() != f"{scheme}://{host}".lower() for origin in origins):
+            return f"pages from {_check.shown(origins[0])} may not use this server"
+        return ""
+
+    def _is_ours(self, host: str) -> bool:
+        """A name of ours. Where all addresses are served, any in digits: no other site can make these point here."""
+        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
+        if name in self._hosts or not self._anywhere:
+            return name in self._hosts
+        with suppress(ValueError):
+            return bool(ipaddress.ip_address(name))
+        return name == socket.gethostname().lower()
+
+
+def _sentence(status: int, text: str) -> JSONResponse:
+    """A refusal. The connection ends with it, so that a body which is still on its way is not read."""
+    return JSONResponse({"sentence": f"{text.rstrip('.')}."}, status, {"connection": "close"})
+
+
+async def _refused(request: HTTPRequest, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _sentence(error.status_code, _STATUSES.get(error.status_code, error.detail))
+
+
+# files ------------------------------------------------------------------------------------------------------
+
+
+def _files() -> dict[str, Path]:
+    """Every path of the page that there is."""
+    folder = Path(__file__).parent / "page"
+    files = {f"/page/{file.name}": file for file in folder.iterdir() if file.suffix in _KINDS}
+    return files | {
+        "/": folder / "index.html",
+        "/help": folder / "help.html",
+        "/plotly.min.js": Path(plotly.__file__).parent / "package_data" / "plotly.min.js",
+    }
+
+
+def _file_sender(file: Path) -> Callable[[HTTPRequest], Awaitable[Response]]:
+    async def send(request: HTTPRequest) -> Response:
+        return Response(file.read_bytes(), media_type=_KINDS[file.suffix], headers={"cache-control": "no-cache"})
+
+    return send
+
+
+async def _hello(request: HTTPRequest) -> Response:
+    """What a page needs to make its controls."""
+    return JSONResponse(
+        {
+            "version": lr.__version__,
+            "controls": [asdict(control) for control in CONTROLS],
+            "defaults": State().to_dict(),
+            "presets": PRESETS,
+            "most_upload": MOST_UPLOAD,
+        },
+        headers={"cache-control": "no-cache"},
+    )
+
+
+# uploads and downloads --------------------------------------------------------------------------------------
+
+
+async def _upload(request: HTTPRequest) -> Response:
+    content = await _body(request, MOST_UPLOAD)
+    name = request.query_params.get("name", "")
+    return JSONResponse(await _computed(request, read_upload, name, content))
+
+
+async def _take(request: HTTPRequest) -> Response:
+    kind = request.path_params["kind"]
+    if kind not in _TAKEAWAYS:
+        raise HTTPException(404)
+    make, media_type = _TAKEAWAYS[kind]
+    text = (await _body(request, MOST_LETTERS)).decode(errors="replace")
+    content = await _computed(request, lambda: make(State.from_dict(parsed(text))))
+    name = f'attachment; filename="lazyrich-view.{kind}"'
+    return Response(content, media_type=media_type, headers={"content-disposition": name})
+
+
+async def _body(request: HTTPRequest, most: int) -> bytes:
+    """What comes with a request, refused as soon as it is known to be too long."""
+    too_long = HTTPException(413, f"at most {most:,} bytes are read here")
+    if int(request.headers.get("content-length", 0)) > most:
+        raise too_long
+    content = bytearray()
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async for part in request.stream():
+                content += part
+                if len(content) > most:
+                    raise too_long
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {_PATIENCE:g} seconds") from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the body ended early") from None
+    return bytes(content)
+
+
+async def _computed(request: HTTPRequest, work: Callable[..., Any], *arguments: Any) -> Any:
+    """In the slow lane, since a file to take away may hold an integration; a fault of the input is the client's."""
+    try:
+        return await request.app.state.lanes.slow.run(work, *arguments)
+    except Exception as error:
+        raise HTTPException(400, sentence_for(error)) from None
+
+
+# live -------------------------------------------------------------------------------------------------------
+
+
+async def _live(websocket: WebSocket) -> None:
+    """One page for as long as it is open."""
+    state = websocket.app.state
+    await websocket.accept()
+    if state.clients >= MOST_CLIENTS:
+        await websocket.send_bytes(error_frame(None, f"{MOST_CLIENTS} pages are open, and there is no room for more."))
+        await websocket.close(1013)  # try again later
+        return
+    state.clients += 1
+    client = Client(state.lanes, partial(_send, websocket))
+    tasks = [asyncio.create_task(work) for work in (_receive(websocket, client), *map(client.work, state.lanes))]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        state.clients -= 1
+        client.leave()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _receive(websocket: WebSocket, client: Client) -> None:
+    """Takes what comes, at once: a request takes the place of the one before it, all else is answered by a sentence."""
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        content: Any = None
+        try:
+            content = parsed(message.get("text"))
+            client.ask(Request.from_content(content))
+        except Exception as error:
+            await _send(websocket, error_frame(id_of(content), sentence_for(error)))
+
+
+async def _send(websocket: WebSocket, frame: bytes) -> None:
+    """Waits until there is room for it. What a page that has left would miss is dropped: `_receive` hears of it."""
+    with suppress(WebSocketDisconnect, RuntimeError):
+        await websocket.send_bytes(frame)

@@ -1,0 +1,271 @@
+"""The state of a view: everything that a user can choose, with its bounds. All else follows from it.
+
+One list, `CONTROLS`, declares every choice once: the page makes its controls from it, the server checks what comes
+against it, and the address of a view (the permalink) holds what differs from its defaults.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+
+__all__ = ["CONTROLS", "MOST_UNITS", "Control", "State", "packed", "parsed_matrix", "unpacked"]
+
+MOST_UNITS = 32  # inputs and outputs
+_LARGEST = 1e6  # entry of a matrix
+_LETTERS = 64 * 1024  # of a text; packed correlations of 32 inputs and outputs take half of it
+
+_HIERARCHIES = ("semantic_hierarchy", "revised_kingdom", "colour_hierarchy")
+_RANDOM = ("random_regression", "piecewise_teacher")
+_TASKS = (*_HIERARCHIES, "binary_tree", "random_regression", "linear_teacher", "piecewise_teacher", "own", "uploaded")
+_OTHERS = ("reversal", "another", *_HIERARCHIES)
+_WITH_SCALE = ("zero_balanced", "lambda_balanced", "gaussian", "orthogonal", "aligned", "single_neuron")
+_WITH_BALANCE = ("lambda_balanced", "aligned", "single_neuron")
+_LAYERED = ("zero_balanced", "lambda_balanced", "gaussian", "orthogonal", "aligned", "prior")  # of any width
+
+
+@dataclass(frozen=True)
+class Control:
+    """One choice. `kind` says which values it takes and how a page shows it; `when`, for which others it matters."""
+
+    name: str
+    label: str
+    kind: str  # "choice", "several" (choices), "whole", "log", "signed", "number", "rates", "text", "hidden" or "flag"
+    group: str
+    help: str
+    least: float = 0.0
+    most: float = 0.0
+    options: tuple[str, ...] = ()
+    when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def check(self, value: Any) -> Any:
+        """The value as a state holds it, or one sentence."""
+        match self.kind:
+            case "choice":
+                return _check.choice(self.name, value, self.options)
+            case "flag":
+                return _check.flag(self.name, value)
+            case "whole":
+                self._no_flag(value)
+                return _check.count(self.name, value, least=int(self.least), most=int(self.most))
+            case "text" | "hidden":
+                if not isinstance(value, str) or len(value) > _LETTERS:
+                    raise InvalidInput(
+                        f"{self.name} must be a text of at most {_LETTERS:,} letters, and it is {_check.shown(value)}."
+                    )
+                return value
+            case "several" | "rates":
+                if not isinstance(value, list | tuple) or len(value) > self.most_entries:
+                    raise InvalidInput(
+                        f"{self.name} must be a list of at most {self.most_entries} entries, "
+                        f"and it is {_check.shown(value)}."
+                    )
+                if self.kind == "several":
+                    return tuple(_check.choice(self.name, entry, self.options) for entry in value)
+                return tuple(self._between(entry) for entry in value)
+        return self._between(value)
+
+    @property
+    def most_entries(self) -> int:
+        """Of a list."""
+        return 3 if self.kind == "several" else 5
+
+    def _between(self, value: Any) -> float:
+        self._no_flag(value)
+        number = _check.number(self.name, value)
+        if not self.least <= number <= self.most:
+            raise InvalidInput(f"{self.name} must lie between {self.least:g} and {self.most:g}, and it is {number:g}.")
+        return number
+
+    def _no_flag(self, value: Any) -> None:
+        if isinstance(value, bool | list | dict):
+            raise InvalidInput(f"{self.name} must be a number, and it is {_check.shown(value)}.")
+
+
+CONTROLS = (
+    Control("task", "Task", "choice", "Task", "What is to be learned.", options=_TASKS),
+    Control("d_in", "Inputs", "whole", "Task", "Inputs of a random task.", 1, MOST_UNITS, when={"task": _RANDOM}),
+    Control(
+        "d_out",
+        "Outputs",
+        "whole",
+        "Task",
+        "Outputs of a random task, features of a tree.",
+        1,
+        MOST_UNITS,
+        when={"task": ("random_regression", "binary_tree"), "start": _LAYERED},
+    ),
+    Control("levels", "Levels", "whole", "Task", "A tree has 2^levels items.", 1, 5, when={"task": ("binary_tree",)}),
+    Control(
+        "matrix",
+        "Matrix",
+        "text",
+        "Task",
+        "Outputs × inputs: numbers with spaces, rows ended by a semicolon.",
+        when={"task": ("linear_teacher", "own")},
+    ),
+    Control("data", "Uploaded", "hidden", "Task", "Correlations of uploaded data.", when={"task": ("uploaded",)}),
+    Control(
+        "then",
+        "Then learn",
+        "several",
+        "Task",
+        "Tasks that follow, each for as long as the first: continual and reversal learning.",
+        options=_OTHERS,
+    ),
+    Control("depth", "Layers", "whole", "Network", "Weight matrices.", 1, 5, when={"start": _LAYERED}),
+    Control("width", "Hidden units", "whole", "Network", "In each hidden layer.", 1, 64, when={"start": _LAYERED}),
+    Control("start", "Start", "choice", "Start", "Where learning starts.", options=(*_WITH_SCALE, "prior")),
+    Control(
+        "scale",
+        "Scale",
+        "log",
+        "Start",
+        "Size of the first weights; of ‖β‖ for the single neuron.",
+        1e-6,
+        10.0,
+        when={"start": _WITH_SCALE},
+    ),
+    Control(
+        "lam",
+        "λ (δ of one neuron)",
+        "signed",
+        "Start",
+        "Balance W2ᵀW2 − W1W1ᵀ = λI; δ of the single neuron.",
+        -40.0,
+        40.0,
+        when={"start": _WITH_BALANCE},
+    ),
+    Control(
+        "angle",
+        "Angle to target",
+        "number",
+        "Start",
+        "Degrees between β at the start and its target.",
+        0.0,
+        180.0,
+        when={"start": ("single_neuron",)},
+    ),
+    Control(
+        "prior",
+        "Learned before",
+        "choice",
+        "Start",
+        "The task that the network knows already.",
+        options=_OTHERS,
+        when={"start": ("prior",)},
+    ),
+    Control("seed", "Seed", "whole", "Start", "Of the random start and of random tasks.", 0, 9999),
+    Control("rates", "Layer rates", "rates", "Training", "Learning rate of each layer, first one first.", 0.01, 100.0),
+    Control("weight_decay", "Weight decay", "number", "Training", "γ of loss + ½γ Σ‖W‖².", 0.0, 1.0),
+    Control("horizon", "Until", "number", "Training", "Last time shown; 0: until all is learned.", 0.0, 1e6),
+    Control("descent", "Gradient descent", "flag", "Training", "Gradient descent, step by step, over the theory."),
+    Control("rate", "Learning rate", "log", "Training", "Of gradient descent.", 1e-4, 1.0, when={"descent": ("true",)}),
+)
+_BY_NAME = {control.name: control for control in CONTROLS}
+
+
+@dataclass(frozen=True)
+class State:
+    """What a user has chosen; the defaults are the staircase of the semantic hierarchy."""
+
+    task: str = "semantic_hierarchy"
+    d_in: int = 4
+    d_out: int = 4
+    levels: int = 3
+    matrix: str = "3 0; 0 1"
+    data: str = ""
+    then: tuple[str, ...] = ()
+    depth: int = 2
+    width: int = 14
+    start: str = "zero_balanced"
+    scale: float = 1e-4
+    lam: float = 0.0
+    angle: float = 90.0
+    prior: str = "colour_hierarchy"
+    seed: int = 32
+    rates: tuple[float, ...] = ()
+    weight_decay: float = 0.0
+    horizon: float = 0.0
+    descent: bool = False
+    rate: float = 0.05
+
+    @classmethod
+    def from_dict(cls, values: Any) -> State:
+        """From what a page sends; what is missing keeps its default."""
+        if not isinstance(values, Mapping):
+            raise InvalidInput(f"state must be an object with one entry per choice, and it is {_check.shown(values)}.")
+        for name in values:
+            _check.choice("each name in state", name, tuple(_BY_NAME))
+        return cls(**{name: _BY_NAME[name].check(value) for name, value in values.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+assert [control.name for control in CONTROLS] == [f.name for f in fields(State)]
+
+
+# matrices in a state ----------------------------------------------------------------------------------------
+
+
+def parsed_matrix(text: str) -> Float[Array, "out in"]:
+    """Rows ended by semicolons or line ends, numbers apart by spaces or commas.
+
+    >>> parsed_matrix("3 0; 0, 1.5")
+    array([[3. , 0. ],
+           [0. , 1.5]])
+    """
+    rows = [row.replace(",", " ").split() for row in text.replace("\n", ";").split(";") if row.strip()]
+    widths = {len(row) for row in rows}
+    if len(rows) == 0 or len(rows) > MOST_UNITS or max(widths) > MOST_UNITS:
+        came = f"{len(rows)} rows of up to {max(widths, default=0)}"
+        raise InvalidInput(f"matrix must have 1 to {MOST_UNITS} rows of 1 to {MOST_UNITS} numbers, and it has {came}.")
+    if len(widths) > 1:
+        raise InvalidInput(f"matrix must have rows of equal length, and they have {sorted(widths)} numbers.")
+    try:
+        matrix = np.array([[float(number) for number in row] for row in rows])
+    except ValueError:
+        raise InvalidInput(f"matrix must hold numbers, such as '3 0; 0 1', and it is {_check.shown(text)}.") from None
+    return _bounded("matrix", matrix)
+
+
+def packed(sigma_yx: Float[Array, "out in"], sigma_xx: Float[Array, "in in"], sigma_yy: Float[Array, "out out"]) -> str:
+    """Correlations as a text that an address can hold, to the last bit."""
+    values = np.concatenate([part.ravel() for part in (sigma_yx, sigma_xx, sigma_yy)]).astype("<f8")
+    return f"{len(sigma_yy)}x{len(sigma_xx)}:{base64.urlsafe_b64encode(values.tobytes()).decode()}"
+
+
+def unpacked(data: str) -> tuple[Float[Array, "out in"], Float[Array, "in in"], Float[Array, "out out"]]:
+    """The correlations of `packed`."""
+    try:
+        sizes, _, text = data.partition(":")
+        d_out, d_in = (int(size) for size in sizes.split("x"))
+        values = np.frombuffer(base64.b64decode(text, altchars=b"-_", validate=True), dtype="<f8").astype(float)
+        ends = np.cumsum([d_out * d_in, d_in * d_in, d_out * d_out])
+        if not (1 <= d_in <= MOST_UNITS and 1 <= d_out <= MOST_UNITS and len(values) == ends[-1]):
+            raise ValueError
+    except (ValueError, binascii.Error):
+        raise InvalidInput(
+            f"data must be what an upload gave (at most {MOST_UNITS} inputs and outputs), and it is "
+            f"{_check.shown(data)}: upload a file first, or choose another task."
+        ) from None
+    yx, xx, yy = np.split(_bounded("data", values), ends[:-1])
+    return yx.reshape(d_out, d_in), xx.reshape(d_in, d_in), yy.reshape(d_out, d_out)
+
+
+def _bounded(name: str, values: Array) -> Array:
+    largest = float(np.abs(values).max())
+    if not largest <= _LARGEST:
+        raise InvalidInput(f"{name} must have entries of at most {_LARGEST:g}, and the largest is {largest:g}.")
+    return values

@@ -1,0 +1,139 @@
+"""What a user takes away from a view: the Python code that makes it again, its curves (CSV), all its arrays (NPZ).
+
+The code is the script behind the view, line for line, so it gives the same numbers. Nothing in it is a user's text.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import textwrap
+from typing import Any
+
+import numpy as np
+
+import lazyrich as lr
+from lazyrich.explorer.state import State
+from lazyrich.explorer.view import View, descent, parts_of, view
+
+__all__ = ["archive", "code", "table"]
+
+_COLUMNS = 120
+
+_IMPORTS = """\
+import matplotlib.pyplot as plt
+import numpy as np
+
+import lazyrich as lr"""
+
+_ONE_TASK = """\
+times, loss = traj.times, traj.loss
+modes = lr.observables.mode_strengths(traj)"""
+_KERNEL = "kernel = lr.observables.kernel_distance(traj)"
+
+_TASKS = """\
+times, loss = run.times, run.losses  # one column per task
+modes = np.concatenate([lr.observables.mode_strengths(part) for part in run.trajectories])"""
+_KERNEL_OF_TASKS = "kernel = np.concatenate([lr.observables.kernel_distance(part) for part in run.trajectories])"
+
+_FIGURE = """\
+figure, panels = plt.subplots(1, len(curves), figsize=(4 * len(curves), 3.2), layout="constrained")
+for panel, (name, curve) in zip(panels, curves.items(), strict=True):
+    panel.plot(times, curve)
+    panel.set(xlabel="time", ylabel=name)"""
+
+_BOUNDARIES = """\
+for panel in panels:
+    for boundary in run.boundaries[:-1]:
+        panel.axvline(boundary, color="grey", linewidth=0.5)"""
+
+_DESCENT_DRAWN = """\
+panels[0].plot(descent.times, descent.loss, "k:", label="gradient descent")
+panels[0].legend()
+panels[1].plot(descent.times, lr.observables.mode_strengths(descent), "k:")"""
+
+
+def code(state: State) -> str:
+    """A Python script that computes what the view shows, and draws its curves.
+
+    >>> print(code(State(seed=3)).partition("times, loss")[0].rpartition("lazyrich as lr")[2].strip())
+    task = lr.tasks.semantic_hierarchy()
+    network = lr.inits.zero_balanced(3, sizes=[8, 14, 8], scale=0.01)
+    problem = lr.Problem(task, network)
+    times = np.linspace(0.0, lr.landscape.horizon(problem), 200)
+    traj = lr.solve(problem, times)
+    """
+    shown = view(state)
+    several, kernel, descends = bool(state.then), "kernel" in shown.arrays, state.descent and not state.then
+    made = "\n".join(line for long in shown.script.lines for line in _wrapped(long))
+    observed = [_TASKS if several else _ONE_TASK]
+    curves = ['"loss": loss', '"mode strength": modes']
+    if kernel:
+        observed.append(_KERNEL_OF_TASKS if several else _KERNEL)
+        curves.append('"kernel distance": kernel')
+    if descends:
+        observed.append(f"descent = lr.descend(problem, rate={state.rate!r}, steps={descent(state).header['steps']})")
+    drawn = [f"curves = {{{', '.join(curves)}}}", _FIGURE]
+    drawn += [_BOUNDARIES] if several else [_DESCENT_DRAWN] if descends else []
+    blocks = [_opening(shown, descends), _IMPORTS, made, "\n".join(observed), "\n".join([*drawn, "plt.show()"])]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _opening(shown: View, descends: bool) -> str:
+    """What the script is, what it needs, and what a reader should know."""
+    header = shown.header
+    tasks = ", then ".join(name or "given correlations" for name in header["tasks"])
+    way = "exact" if header["exact"] else "integrated where no closed form applies"
+    needs = "figures" if header["exact"] and not descends else "engines,figures"
+    about = (
+        f"{tasks}; layers {'-'.join(map(str, header['sizes']))}; {way} ({', '.join(dict.fromkeys(header['methods']))})."
+    )
+    lines = [
+        f'"""A view of the lazyrich explorer (lazyrich {lr.__version__}), as Python code.',
+        "",
+        *textwrap.wrap(about, _COLUMNS),
+        f"It needs: pip install 'lazyrich[{needs}]'.",
+        '"""',
+    ]
+    for note in header["notes"]:
+        lines += textwrap.wrap(note, _COLUMNS, initial_indent="# ", subsequent_indent="# ")
+    return "\n".join(lines)
+
+
+def _wrapped(line: str) -> list[str]:
+    """The line, or one line per row of its matrices; breaks lie between numbers, in brackets."""
+    if len(line) <= _COLUMNS:
+        return [line]
+    rows = line.replace("], ", "],\n    ").split("\n")
+    wrapper = textwrap.TextWrapper(_COLUMNS, subsequent_indent=" " * 8, break_long_words=False, break_on_hyphens=False)
+    return [piece for row in rows for piece in wrapper.wrap(row)]
+
+
+def table(state: State) -> bytes:
+    """The curves as CSV: one line of names, then one row per time, to the last bit."""
+    arrays = view(state).arrays
+    loss, modes = arrays["loss"], arrays["modes"]
+    names = ["time", *(f"loss_{k}" for k in range(1, loss.shape[1] + 1))] if loss.shape[1] > 1 else ["time", "loss"]
+    names += [f"mode_{k}" for k in range(1, modes.shape[1] + 1)]
+    columns = [arrays["times"], loss, modes]
+    if "kernel" in arrays:
+        names.append("kernel_distance")
+        columns.append(arrays["kernel"])
+    stream = io.BytesIO()
+    np.savetxt(stream, np.column_stack(columns), fmt="%.17g", delimiter=",", header=",".join(names), comments="")
+    return stream.getvalue()
+
+
+def archive(state: State) -> bytes:
+    """All arrays of the view as NPZ, in double precision and with matrices at all times, not only at `frames`.
+
+    Beside them `state` (JSON, which `State.from_dict` reads) and the `version` of the library.
+    """
+    shown = view(state)
+    arrays, parts = dict(shown.arrays), parts_of(shown.script)
+    for name in {"function", "gram"} & set(arrays):
+        arrays[name] = np.concatenate([getattr(part, name) for part in parts])
+    stream = io.BytesIO()
+    told: dict[str, Any] = {"state": np.array(json.dumps(state.to_dict())), "version": np.array(lr.__version__)}
+    np.savez_compressed(stream, **(arrays | told))
+    return stream.getvalue()
