@@ -325,3 +325,13 @@ class TestRefuses:
     def test_gram_of_three_layers(self, rng):
         with pytest.raises(lr.InvalidInput, match="record='gram' belongs to two layers, and this network has 3"):
             flow(correlated(rng, SIZES[3]), TIMES, record="gram")
+
+
+def test_other_problems_of_a_shape_are_not_compiled_anew(rng):
+    module = importlib.import_module("lazyrich.flow")
+    for seed in range(3):  # each takes another number of steps
+        problem = correlated(np.random.default_rng(seed), SIZES[2], scale=0.3 + 0.2 * seed)
+        flow(problem, np.linspace(0.0, 30.0, 1000), max_steps=5000)  # in several calls
+        if seed == 0:
+            first = module._compiled.cache_info().misses
+    assert module._compiled.cache_info().misses <= first + 1

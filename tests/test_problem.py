@@ -239,6 +239,13 @@ class TestDeterminantObstruction:
         starts = [lr.inits.zero_balanced(seed, sizes=(4, 5, 3), scale=0.5) for seed in range(8)]
         assert not any(facts_of(oblong, net).determinant_obstruction for net in starts)
 
+    def test_one_layer_and_layers_that_are_not_balanced_may_change_the_sign(self, rng):
+        task = self.task(rng, 1)
+        for sizes in ((3, 3), (3, 8, 3)):
+            starts = [lr.inits.gaussian(seed, sizes=sizes, scale=0.5) for seed in range(8)]
+            assert any(np.linalg.det(net.function) < 0 for net in starts)
+            assert not any(facts_of(task, net).determinant_obstruction for net in starts)
+
     def test_reversal_of_an_odd_number_of_modes(self, rng):
         task = self.task(rng, 1)
         known = lr.inits.prior_knowledge(rng, task, hidden=5)

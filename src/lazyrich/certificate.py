@@ -156,10 +156,8 @@ def _of_solution(trajectory: Trajectory) -> _Figures:
     assert solution is not None
     times = np.asarray(trajectory.times, dtype=float)
     chosen = times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))]
-    h = 1e-30 / (
-        max(problem.rates)
-        * _size_of_terms(problem, sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights))
-    )
+    size = _size_of_terms(problem, sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights))
+    h = 1e-30 / (max(problem.rates) * size or 1.0)  # where all is zero, any step will do
     state = solution.analytic(chosen + 1j * h)
     drift: float | None
     start_error: float | None

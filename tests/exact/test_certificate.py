@@ -80,6 +80,11 @@ def test_on_the_separatrix_and_after_a_push(rng):
     assert residuals[0] / residuals[1] == pytest.approx(1e3, rel=0.5)
 
 
+def test_where_all_is_zero():
+    problem = lr.Problem(lr.Task.from_correlations([[0.0]]), lr.Network([[[0.0]], [[0.0]]]))
+    assert lr.solve(problem, [0.0, 1.0]).certificate().exact
+
+
 def test_what_is_printed_names_every_figure(rng):
     text = str(lr.solve(general_problem(rng), TIMES).certificate())
     assert "riccati: exact" in text

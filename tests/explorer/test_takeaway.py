@@ -35,7 +35,7 @@ STATES = {
     "neuron": State(task="random_regression", d_in=4, start="single_neuron", lam=1.25, angle=120.0, scale=0.2, seed=3),
     "prior": State(start="prior", prior="colour_hierarchy", width=9),
     "reversal": State(task="random_regression", d_in=3, d_out=4, then=("reversal", "another"), scale=0.05, seed=1),
-    "deep sequence": State(
+    "one-layer sequence": State(
         task="own", matrix="1 2; 3 5", depth=1, start="gaussian", then=("another",), weight_decay=0.5
     ),
     "integrated": State(**SMALL, start="gaussian", scale=0.3, rates=(0.5, 2.0), weight_decay=0.05, seed=8),

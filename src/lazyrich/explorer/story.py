@@ -1,4 +1,4 @@
-"""What is happening, in words: one sentence from the numbers, the theorem behind the curve, and its equation.
+"""What is happening, in words: one sentence from the numbers, with the theorem behind the curve (`theorems`).
 
 Everything is told from what the library knows before training (`lr.fate`) where a closed form applies, and from the
 curve itself (`lr.regime`) where it is integrated. In words, modes and tasks are numbered from 1, strongest mode first;
@@ -7,7 +7,6 @@ curve itself (`lr.regime`) where it is integrated. In words, modes and tasks are
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import lazyrich as lr
 from lazyrich._typing import Array, Float
 from lazyrich.explorer.state import State
+from lazyrich.explorer.theorems import certificate, equation, refused, theorem, three_digits, why_none
 from lazyrich.explorer.view import View, parts_of
 
 __all__ = ["story"]
@@ -26,7 +26,6 @@ _SAME = 1e-9  # relative difference of two strengths that are one
 _LEARNED = 0.99  # of the way of a mode, for an integrated one to count as learned
 _FORGOTTEN, _KEPT = 0.5, 0.05  # of what there was to learn
 _HIDDEN = "starts so close to the separatrix that rounding hides its regime"
-_METHOD_OF_DEPTH = {1: "shallow", 2: "riccati"}  # deeper ones: deep_modes
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ class _Stage:
     @property
     def end(self) -> float:
         return float(self.part.times[-1])
+
+    @property
+    def ends(self) -> Float[Array, " m"]:
+        """The strengths that the modes will have."""
+        return self.targets if self.fate is None else self.fate.limit
 
     @property
     def known(self) -> bool:
@@ -80,10 +84,10 @@ def story(state: State, view: View) -> dict[str, Any]:
         "regime": first.regime.name if first.regime is not None and first.gains else None,
         "end": _end(first.fate) if run is None and first.fate is not None else None,
         "half_times": [mark for place, stage in enumerate(stages) for mark in _marks(place, stage)],
-        "theorem": _theorem(stages, letter),
-        "refused": _refused(first.problem.facts),
-        "equation": _equation(first, letter),
-        "certificate": _certificate(first.part),
+        "theorem": theorem([stage.part for stage in stages], letter),
+        "refused": refused(first.problem.facts),
+        "equation": equation(first.part, first.targets, first.ends, letter),
+        "certificate": certificate(first.part),
         "forgetting": None if run is None else run.to_dict()["forgetting"],
     }
 
@@ -153,7 +157,7 @@ def _learning(stage: _Stage) -> str:
     """The regime, or that there is none."""
     regime = stage.regime
     if not stage.gains:
-        return "nothing is learned" + (f" by t = {_number(stage.end)}" if stage.fate is None else "")
+        return "nothing is learned" + (f" by t = {three_digits(stage.end)}" if stage.fate is None else "")
     if regime is None:
         return _HIDDEN
     if stage.problem.facts.depth == 1:
@@ -161,12 +165,12 @@ def _learning(stage: _Stage) -> str:
     moved = f"moves by {_percent(regime.kernel_movement)} of its size"
     if regime.name == "lazy":
         return f"lazy: the kernel {moved} until the loss has fallen"
-    half = f"half of it by t = {_number(regime.kernel_half_time)}"
+    half = f"half of it by t = {three_digits(regime.kernel_half_time)}"
     if regime.name == "rich":
         return f"rich: the kernel {moved} and turns by {regime.kernel_distance:.2f}, {half}"
     lazy, rich = regime.phases
     return (
-        f"delayed rich: the kernel stays until t = {_number(rich.start)} while the loss falls by "
+        f"delayed rich: the kernel stays until t = {three_digits(rich.start)} while the loss falls by "
         f"{_percent(lazy.share)} of its way, and only then {moved}, {half}"
     )
 
@@ -177,12 +181,12 @@ def _outcome(stage: _Stage, fate: lr.Fate) -> list[str]:
     said = [_counted(learned, facts)] if stage.gains else []
     if said and np.isfinite(fate.half_times).any():
         last = float(np.nanmax(fate.half_times))
-        said[0] += f", {'the last ' * (learned > 1)}half way at t = {_number(last)}"
-        said[0] += f" (beyond this view, which ends at {_number(stage.end)})" * (last > stage.end)
+        said[0] += f", {'the last ' * (learned > 1)}half way at t = {three_digits(last)}"
+        said[0] += f" (beyond this view, which ends at {three_digits(stage.end)})" * (last > stage.end)
     pulls = stage.problem.task.modes.s[: facts.rank_target]
     if facts.depth > 1 and pulls[-1] <= gamma:
         weak = np.flatnonzero(pulls <= gamma)
-        pull = f"{_named(weak)}, {_number(pulls[weak[0]])} or less"
+        pull = f"{_named(weak)}, {three_digits(pulls[weak[0]])} or less"
         said.append(f"weight decay γ = {gamma:g} outweighs the pull of {pull}")
     if fate.missed:
         said.append(f"ends in the saddle that misses {_named(fate.missed)}: {_obstacle(stage.problem, fate)}")
@@ -211,23 +215,16 @@ def _obstacle(problem: lr.Problem, fate: lr.Fate) -> str:
 def _so_far(stage: _Stage) -> list[str]:
     """How far a curve has come whose limit is not known, and why it had to be integrated."""
     facts, targets, status = stage.problem.facts, stage.targets, stage.part.status
-    by, said = f" by t = {_number(stage.end)}", []
+    by, said = f" by t = {three_digits(stage.end)}", []
     if stage.gains and facts.weight_decay:
-        said = [f"the loss goes from {_number(stage.part.loss[0])} to {_number(stage.part.loss[-1])}{by}"]
+        said = [f"the loss goes from {three_digits(stage.part.loss[0])} to {three_digits(stage.part.loss[-1])}{by}"]
     elif stage.gains:
         left = np.abs(lr.observables.mode_strengths(stage.part)[-1] - targets)
         done = (left <= (1 - _LEARNED) * np.abs(targets)) & (np.arange(len(targets)) < facts.rank_target)
         said = [_counted(int(np.count_nonzero(done)), facts, by)]
     if status != "complete":
         said.append(f"the integration {status.partition(':')[0]}")
-    return [*said, f"integrated, for {_why_none(facts)}"] if stage.part.method == "flow" else said
-
-
-def _why_none(facts: lr.Facts) -> str:
-    """The reason of the method for this number of layers, without its asides."""
-    reason = facts.methods[_METHOD_OF_DEPTH.get(facts.depth, "deep_modes")] or "no closed form is known"
-    bare = re.sub(r" \((?:[^()]|\(\))*\)", "", reason)
-    return re.sub(r"\bit\b", "the closed form", bare, count=1)
+    return [*said, f"integrated, for {why_none(facts)}"] if stage.part.method == "flow" else said
 
 
 def _several_tasks(stages: Sequence[_Stage], run: lr.Continual) -> str:
@@ -279,158 +276,3 @@ def _percent(share: float) -> str:
     if share < 1e-4:
         return "less than 0.01 %"
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"
-
-
-# theorem and equation ---------------------------------------------------------------------------------------
-
-_THEOREMS = {
-    "riccati": (
-        "Two balanced layers in closed form (Braun et al. 2022)",
-        "The weights of both layers, as Q = [W₁ᵀ; W₂], obey a matrix Riccati equation, whose solution QQᵀ(t) is known "
-        "for every time, size, rank and scale. It holds the network's function and both representations.",
-    ),
-    "modes": (
-        "Two layers, every mode alone (Saxe et al. 2014)",
-        "A start that shares the task's singular vectors keeps them. Each mode then follows an equation of its own, "
-        "whatever the others do.",
-    ),
-    "deep_modes": (
-        "Many layers, every mode alone (Saxe et al. 2014)",
-        "In balanced layers that share the task's singular vectors, each mode grows as a power of itself: a longer "
-        "plateau and a sharper rise than with two layers. The time to reach a strength is known in closed form.",
-    ),
-    "shallow": (
-        "One layer: linear regression (Saxe et al. 2019)",
-        "The flow is linear: what is left to learn fades exponentially, in each direction of the inputs at the rate "
-        "of their variance there.",
-    ),
-    "flow": (
-        "Gradient flow, integrated",
-        "No closed form is known for this problem. The differential equation is integrated step by step, to about nine "
-        "digits; what the flow conserves is the check.",
-    ),
-}
-
-
-def _theorem(stages: Sequence[_Stage], letter: str) -> dict[str, Any]:
-    part, facts = stages[0].part, stages[0].problem.facts
-    title, statement = _THEOREMS[part.method]
-    if part.method == "riccati" and facts.sizes[1] == 1:
-        statement += " With one hidden unit it is the single neuron of Kunin et al. 2024, whose δ is λ."
-    methods = [stage.part.method for stage in stages]
-    others = [f"task {number}: {method}" for number, method in enumerate(methods, start=1) if method != part.method]
-    return {
-        "name": part.method,
-        "title": title,
-        "statement": statement,
-        "why": _why(part.method, facts, letter) + (f" By others, {', '.join(others)}." if others else ""),
-        "citation": _short(part.citation),
-        "anchor": f"#{part.method}",
-    }
-
-
-def _why(method: str, facts: lr.Facts, letter: str) -> str:
-    """The conditions, with the numbers by which they hold."""
-    balanced = f"the layers are balanced, {letter} = {_listed(facts.balance)} ({_within(facts.balance_error)})"
-    shared = f"start and inputs share the task's modes ({_within(facts.alignment_error)})"
-    white = f"the inputs are white, Σxx = {_number(facts.input_scale)}·I ({_within(facts.whitening_error)})"
-    match method:
-        case "riccati":
-            return f"There are two linear layers; {white}; {balanced}."
-        case "modes":
-            return f"There are two linear layers; {shared}."
-        case "deep_modes":
-            return f"There are {facts.depth} linear layers; {balanced}; {shared}."
-        case "shallow":
-            return "There is one linear layer, and that is all it needs."
-    return f"Integrated, for {_why_none(facts)}."
-
-
-def _refused(facts: lr.Facts) -> list[dict[str, str]]:
-    """The exact methods that do not apply; those for another number of layers come last."""
-    refused = [{"name": name, "reason": reason} for name, reason in facts.methods.items() if reason is not None]
-    return sorted(refused, key=lambda entry: "and this network has" in entry["reason"])
-
-
-def _equation(stage: _Stage, letter: str) -> list[str]:
-    """What is solved, and the numbers that stand in it now; for layer rates, in the units that take them up."""
-    problem, facts, unit = stage.problem, stage.problem.facts, stage.problem.canonical
-    gain = unit.gain if stage.part.method in ("riccati", "modes", "deep_modes") else 1.0
-    gamma, rates = facts.weight_decay, any(rate != 1 for rate in facts.rates)
-    targets = gain * stage.targets
-    first = gain * float(np.abs(lr.observables.mode_strengths(stage.part)[0]).max())
-    s, start = f"s = {_listed(targets)}", f"|a₀| ≤ {_number(first)}"
-    lam, c = f"{letter} = {_listed(facts.balance)}", f"c = {_listed(_variances(problem))}"
-    decay = f", γ = {_number(gamma * facts.rates[0])}" if gamma else ""
-    match stage.part.method:
-        case "riccati":
-            growth = np.hypot(targets, facts.balance[0] / 2) - unit.decay
-            less = " − γ/c" if gamma else ""
-            lines = [
-                "QQᵀ(t) = e^{Fτ} Q₀ [I + Q₀ᵀGQ₀]⁻¹ Q₀ᵀ e^{Fτ},  Q = [W₁ᵀ; W₂],  G = ∫₀^τ e^{2Fx} dx,  τ = ct",
-                f"F = [[−{letter}/2·I, Tᵀ], [T, {letter}/2·I]]{less}{'·I' * bool(gamma)},  T has the singular values s",
-                f"{lam}, {s}, {c}, {start}{decay}",
-                f"eigenvalues of F for the modes: w = √(s² + {letter}²/4){less} = {_listed(growth)}",
-            ]
-        case "modes":
-            law = "2a·(c(s − a) − γ)" if gamma else f"c·√({letter}² + 4a²)·(s − a)"
-            lines = [f"ȧ = {law}  for each mode", f"{lam}, {s}, {c}, {start}{decay}"]
-        case "deep_modes":
-            lines = ["ȧ = c·L·a^{2−2/L}·(s − a)  for each mode", f"L = {facts.depth}, {s}, {c}, {start}"]
-        case "shallow":
-            speeds = facts.rates[0] * (np.linalg.eigvalsh(problem.task.sigma_xx)[::-1] + gamma)
-            xx = "(Σxx + γI)" if gamma else "Σxx"
-            ends = targets if stage.fate is None else stage.fate.limit
-            lines = [
-                f"W(t) = T + (W₀ − T) e^{{−η{xx}·t}},  T = Σyx {xx}⁻¹",
-                f"T: s = {_listed(ends)}, η{xx}: {_listed(speeds)}{decay}",
-            ]
-        case _:
-            less = " − γW_ℓ" if gamma else ""
-            lines = [
-                f"Ẇ_ℓ = η_ℓ [(W_L…W_ℓ₊₁)ᵀ (Σyx − W Σxx) (W_ℓ₋₁…W₁)ᵀ{less}]",
-                f"L = {facts.depth}, η = {_listed(facts.rates, most=5)}, {s}, {start}"
-                + (f", γ = {gamma:g}" if gamma else ""),
-            ]
-    if rates and facts.depth > 1 and stage.part.method != "flow":
-        units = f"k_ℓW_ℓ, k = {_listed(unit.k, most=5)}"
-        lines.append(f"in units that take up the layer rates {_listed(facts.rates, most=5)}: {units} for W_ℓ")
-    return lines
-
-
-def _variances(problem: lr.Problem) -> Array:
-    """Of the inputs, along each mode; once where they are white."""
-    task = problem.task
-    along = np.sum(task.modes.V * (task.sigma_xx @ task.modes.V), axis=0)
-    return along[:1] if problem.facts.whitened else along
-
-
-def _certificate(part: lr.Trajectory) -> str:
-    """One line of evidence that does not depend on how the curve was made."""
-    if not part.problem.task.sigma_yx.any() and not any(W.any() for W in part.problem.network.weights):
-        return "exact: nothing ever changes"
-    found = part.certificate()
-    figures = {"flow equation": found.residual, "conserved quantity": found.drift, "semigroup": found.semigroup}
-    told = [f"{name} {_within(error)}" for name, error in figures.items() if error is not None and np.isfinite(error)]
-    verdict = "exact to rounding" if found.exact else "integrated" if part.method == "flow" else "closed form"
-    return f"{verdict}: {', '.join(told) or 'nothing to check yet'}"
-
-
-def _within(error: float) -> str:
-    return "exactly" if error == 0 else f"within {error:.0e}"
-
-
-def _listed(values: Any, most: int = 3) -> str:
-    return ", ".join(map(_number, values[:most])) + (" …" if len(values) > most else "")
-
-
-def _number(value: Any) -> str:
-    """Three digits, and a minus sign that is one."""
-    return f"{value:.3g}".replace("-", "−")
-
-
-def _short(bibtex: str) -> str:
-    """'Fukumizu 1998; Braun et al. 2022'."""
-    entries = re.findall(r"author\s*=\s*\{(.*?)\},\n.*?year\s*=\s*\{(\d+)\}", bibtex.replace(r"{\'e}", "é"), re.DOTALL)
-    short = [(authors.split(" and ")[0].split()[-1], " and " in authors, year) for authors, year in entries]
-    return "; ".join(f"{surname}{' et al.' * others} {year}" for surname, others, year in short)

@@ -56,7 +56,7 @@ panels[1].plot(descent.times, lr.observables.mode_strengths(descent), "k:")"""
 def code(state: State) -> str:
     """A Python script that computes what the view shows, and draws its curves.
 
-    >>> print(code(State(seed=3)).partition("times, loss")[0].rpartition("lazyrich as lr")[2].strip())
+    >>> print(code(State(seed=3, scale=0.01)).partition("times, loss")[0].rpartition("lazyrich as lr")[2].strip())
     task = lr.tasks.semantic_hierarchy()
     network = lr.inits.zero_balanced(3, sizes=[8, 14, 8], scale=0.01)
     problem = lr.Problem(task, network)
