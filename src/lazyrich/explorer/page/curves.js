@@ -130,7 +130,7 @@ export class Curves {
 }
 
 function line(x, y, color, yaxis, { dash = "solid", width = 1.8 } = {}) {
-  return { x, y, yaxis, type: "scatter", mode: "lines", line: { color, dash, width } };
+  return { x, y, yaxis, type: "scatter", mode: "lines", line: { color, dash, width, simplify: false } };
 }
 
 /** One column of a (T, k) array. */
