@@ -427,6 +427,15 @@ def test_degenerate_networks_are_rebalanced():
     assert departure < 1e-15 and np.array_equal(network.weights[0], single.weights[0])
 
 
+def test_a_network_that_no_action_brings_back_stays_as_it_is():
+    """W1 alone has λ of the wrong sign: 1 + X vanishes."""
+    lone = lr.Network([[[1.0]], [[0.0]]])
+    network, departure = rebalance(lr.Problem(lr.Task.from_correlations([[1.0]]), lone), 1.0)
+    assert departure == 2.0
+    for W, before in zip(network.weights, lone.weights, strict=True):
+        np.testing.assert_array_equal(W, before)
+
+
 def test_a_network_that_has_shrunk_goes_on_exactly():
     task = lr.tasks.random_regression(1, d_in=4, d_out=4, samples=16)
     network = lr.inits.zero_balanced(0, sizes=(4, 6, 4), scale=0.25)

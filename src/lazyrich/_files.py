@@ -14,7 +14,7 @@ import re
 import uuid
 import zipfile
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -27,18 +27,24 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 
 __all__ = [
+    "DATA_KEYS",
+    "arrays_of",
+    "faults_of",
     "output_path",
     "read_data_file",
     "read_matrix_file",
     "read_network_file",
+    "table_of",
     "write_atomically",
 ]
 
 LARGEST = 2 * 2**30  # bytes of numbers in one file
 LARGEST_TEXT = 2**28  # bytes of a CSV file: 2 GiB of text would take minutes to read
 
+DATA_KEYS = (("inputs", "targets"), ("X", "Y"), ("x", "y"))
+
 _BY_COMMAS = "columns are separated by commas"
-_DATA_KEYS = (("inputs", "targets"), ("X", "Y"), ("x", "y"))
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile unpacks more than it is asked for
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # float() takes 1_000 and other digits too
 _NAMELESS_LAYERS = 8  # more layers than this, without numbers in their names, must be named in order
@@ -84,7 +90,7 @@ def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array
                 f"has, and there are {table.shape[1]}{hint}."
             )
         return table[:, :d_in], table[:, d_in:]
-    for first, second in _DATA_KEYS:
+    for first, second in DATA_KEYS:
         if first in arrays and second in arrays:
             inputs = _samples(f"{first} in {path}", arrays[first], d_in, "inputs")
             targets = _samples(f"{second} in {path}", arrays[second], d_out, "outputs")
@@ -149,7 +155,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
 def _read(path: Path, readers: Mapping[str, Callable[[Path], dict[str, Array]]], what: str) -> dict[str, Array]:
     """The arrays of a file by name, read as its suffix says, after the checks that hold for all formats."""
     suffix = path.suffix.lower()
-    with _faults_of(path, suffix):
+    with faults_of(path, suffix):
         if not path.exists():
             raise InvalidInput(f"{path} does not exist.")
         if not path.is_file():
@@ -173,7 +179,7 @@ def _read(path: Path, readers: Mapping[str, Callable[[Path], dict[str, Array]]],
 
 
 @contextmanager
-def _faults_of(path: Path, suffix: str) -> Iterator[None]:
+def faults_of(path: str | Path, suffix: str) -> Iterator[None]:
     """Whatever a reader stumbles over, as one sentence."""
     try:
         yield
@@ -194,17 +200,27 @@ def _read_npy(path: Path) -> dict[str, Array]:
 
 def _read_npz(path: Path) -> dict[str, Array]:
     with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        total = sum(member.file_size for member in members)  # zipfile reads no more than a member declares
-        if total > LARGEST:
-            raise InvalidInput(f"{path} unpacks to {total:,} bytes, and {LARGEST:,} are the most that is read.")
-        names = [member.filename.removesuffix(".npy") for member in members]
-        if len(set(names)) != len(names):
-            raise InvalidInput(f"{path} holds two arrays of the same name.")
-        arrays = {}
-        for name, member in zip(names, members, strict=True):
-            with archive.open(member) as stream:
-                arrays[name] = _array_of(stream, member.file_size, f"{name} in {path}")
+        return arrays_of(archive, path)
+
+
+def arrays_of(
+    archive: zipfile.ZipFile, path: str | Path, *, only: Collection[str] | None = None, most: int = LARGEST
+) -> dict[str, Array]:
+    """The arrays of an archive by name; of those named in `only` alone where it is given, within `most` bytes."""
+    members = archive.infolist()
+    names = [member.filename.removesuffix(".npy") for member in members]
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"{path} holds two arrays of the same name.")
+    wanted = {name: member for name, member in zip(names, members, strict=True) if only is None or name in only}
+    total = sum(member.file_size for member in wanted.values())  # zipfile reads no more than a member declares
+    if total > most:
+        raise InvalidInput(f"{path} unpacks to {total:,} bytes, and {most:,} are the most that is read.")
+    arrays = {}
+    for name, member in wanted.items():
+        if member.compress_type not in _BOUNDED:
+            raise InvalidInput(f"{name} in {path} must be stored plainly or deflated, as NumPy does, and it is not.")
+        with archive.open(member) as stream:
+            arrays[name] = _array_of(stream, member.file_size, f"{name} in {path}")
     return arrays
 
 
@@ -247,33 +263,39 @@ def _read_safetensors(path: Path) -> dict[str, Array]:
 
 
 def _read_csv(path: Path) -> dict[str, Array]:
-    """Numbers separated by commas; the first line may hold names."""
-    numbers, columns, names = array("d"), 0, False
     with open(path, encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, strict=True)
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
+        return {"table": table_of(stream, path)[1]}
+
+
+def table_of(lines: Iterable[str], path: str | Path) -> tuple[list[str], Float[Array, "row column"]]:
+    """The names in the first line of a CSV text, if it holds any, and the numbers, separated by commas."""
+    names: list[str] = []
+    numbers, columns = array("d"), 0
+    reader = csv.reader(lines, strict=True)
+    for cells in ([cell.strip() for cell in line] for line in reader):
+        if not any(cells):
+            continue
+        if not columns:
+            if any(";" in cell for cell in cells):
+                raise InvalidInput(f"{path} has semicolons in its first line: {_BY_COMMAS}.")
+            columns = len(cells)
+            if not any(_is_number(cell) for cell in cells):
+                names = cells
                 continue
-            if not columns:
-                if any(";" in cell for cell in cells):
-                    raise InvalidInput(f"{path} has semicolons in its first line: {_BY_COMMAS}.")
-                columns, names = len(cells), not any(_is_number(cell) for cell in cells)
-                if names:
-                    continue
-            if len(cells) != columns:
+        if len(cells) != columns:
+            raise InvalidInput(
+                f"{path} must have {columns} columns in every line, and line {reader.line_num} has {len(cells)}."
+            )
+        for position, cell in enumerate(cells, start=1):
+            if not _NUMBER.fullmatch(cell) or not math.isfinite(float(cell)):
                 raise InvalidInput(
-                    f"{path} must have {columns} columns in every line, and line {reader.line_num} has {len(cells)}."
+                    f"{path} must hold finite numbers, and column {position} of line {reader.line_num} "
+                    f"holds {cell[:40]!r}."
                 )
-            for position, cell in enumerate(cells, start=1):
-                if not _NUMBER.fullmatch(cell.strip()) or not math.isfinite(float(cell)):
-                    raise InvalidInput(
-                        f"{path} must hold finite numbers, and column {position} of line {reader.line_num} "
-                        f"holds {cell.strip()[:40]!r}."
-                    )
-                numbers.append(float(cell))
+            numbers.append(float(cell))
     if not numbers:
         raise InvalidInput(f"{path} holds {'names but no numbers' if names else 'no numbers'}.")
-    return {"table": np.array(numbers).reshape(-1, columns)}
+    return names, np.array(numbers).reshape(-1, columns)
 
 
 # which tensor is which layer --------------------------------------------------------------------------------

@@ -152,6 +152,19 @@ def test_a_width_that_lambda_leaves_no_room_for_is_told():
     assert script["network"].sizes == (8, 8, 8) and not script.notes
 
 
+@pytest.mark.parametrize("depth", [1, 3, 5])
+def test_starts_of_two_layers_say_so(depth):
+    chosen = {
+        "lambda_balanced": ({"lam": 0.5, "width": 3}, "a start with λ has two layers"),
+        "aligned": ({"lam": 0.5, "width": 3}, "a start with λ has two layers"),
+        "single_neuron": ({"task": "own", "matrix": "1 2"}, "the single neuron has two layers"),
+    }
+    for start, (others, note) in chosen.items():
+        script = prepared(State(start=start, depth=depth, **others))
+        assert script["network"].depth == 2 and script.notes == [note]
+    assert prepared(State(start="aligned", depth=depth))["network"].depth == depth
+
+
 @pytest.mark.parametrize("angle", [0.0, 30.0, 90.0, 135.0, 180.0])
 def test_the_single_neuron_starts_where_it_should(angle):
     state = State(task="own", matrix="1 -2 0.5", start="single_neuron", scale=0.2, lam=-1.5, angle=angle, seed=4)
@@ -198,4 +211,13 @@ def test_horizons():
     assert prepared(State(horizon=1e6))["times"][-1] == 1e6  # exact: as far as one likes
     bounded = prepared(State(start="gaussian", horizon=1e6))
     farthest = 20 * lr.landscape.horizon(bounded["problem"])
-    assert bounded["times"][-1] == farthest < 1e6 and bounded.notes == [f"integrated until {farthest:g} only"]
+    assert bounded["times"][-1] == farthest < 1e6 and bounded.notes == [f"followed until {farthest:g} only"]
+
+
+def test_a_sequence_is_not_followed_for_ever():
+    """The weights that one task hands on to the next take a time that grows with the horizon."""
+    script = prepared(State(start="lambda_balanced", lam=30.0, width=7, horizon=1e6, then=("another",)))
+    farthest = 20 * lr.landscape.horizon(script["problem"])
+    assert script["times"][-1] == farthest and script.notes == [f"followed until {farthest:g} only"]
+    near = prepared(State(horizon=3.0, then=("another",)))
+    assert near["times"][-1] == 3 and not near.notes

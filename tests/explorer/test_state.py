@@ -145,7 +145,7 @@ def test_anything_is_a_state_or_a_sentence(values):
 
 
 @pytest.mark.parametrize(
-    "text", ["1 2; 3 4", "1,2;3,4", " 1 , 2 ;\n\n3 4;", "1 2\n3 4\n", "1 2\r\n3 4", "1.0 2e0; +3 4."]
+    "text", ["1 2; 3 4", "1,2;3,4", " 1 , 2 ;\n\n3 4;", "1 2\n3 4\n", "1 2\r\n3 4", "1.0 2e0; +3 4.", ";1 2;,;3 4"]
 )
 def test_ways_to_write_a_matrix(text):
     np.testing.assert_array_equal(parsed_matrix(text), [[1.0, 2.0], [3.0, 4.0]])
@@ -156,6 +156,8 @@ def test_ways_to_write_a_matrix(text):
     {
         "": "0 rows",
         " ; ;\n": "0 rows",
+        ",": "0 rows",
+        ",;,,": "0 rows",
         "1 2; 3": "rows of equal length, and they have [1, 2] numbers",
         "1 x": "must hold numbers",
         "__import__('os')": "must hold numbers",
@@ -174,6 +176,17 @@ def test_matrices_that_are_none(text, words):
     message = refusal(parsed_matrix, text)
     assert message.startswith("matrix must") and words in message
     message.encode()
+
+
+@settings(max_examples=150)
+@given(st.text(st.sampled_from("0123456789.,;-+eEn \n\r\tx_"), max_size=40) | st.text(max_size=20))
+def test_any_text_is_a_matrix_or_a_sentence(text):
+    try:
+        matrix = parsed_matrix(text)
+    except InvalidInput as error:
+        assert str(error).startswith("matrix must") and "\n" not in str(error)
+    else:
+        assert matrix.ndim == 2 and min(matrix.shape) >= 1 and np.abs(matrix).max() <= 1e6
 
 
 def correlations(rng, d_out, d_in):

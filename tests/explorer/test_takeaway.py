@@ -216,7 +216,7 @@ def test_the_archive_holds_all_arrays_at_all_times(name):
     for key, array in shown.arrays.items():
         whole = arrays[key]
         assert whole.dtype == (np.int64 if key == "frames" else np.float64)
-        if key in ("function", "gram"):
+        if key in ("function", "gram", "points"):
             assert len(whole) == len(shown.arrays["times"])
             whole = whole[shown.arrays["frames"].astype(int)]
         if key != "frames":
@@ -234,3 +234,4 @@ def test_the_archive_is_not_thinned(rng):
     assert len(shown.arrays["gram"]) < len(shown.arrays["times"])
     with np.load(io.BytesIO(archive(state)), allow_pickle=False) as stored:
         np.testing.assert_array_equal(stored["gram"], parts_of(shown.script)[0].gram)
+        assert stored["points"].shape == (len(shown.arrays["times"]), 20, 2)

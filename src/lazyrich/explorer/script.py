@@ -17,11 +17,12 @@ import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich.explorer.state import State, parsed_matrix, unpacked
 
-__all__ = ["MOST_STEPS", "TIMES", "Call", "Name", "Script", "prepared", "solved"]
+__all__ = ["MOST_STEPS", "TIMES", "Call", "Name", "Script", "descended", "prepared", "solved"]
 
 TIMES = 200
-MOST_STEPS = 5000  # of an integration
-_FARTHEST = 20  # times the estimated horizon, for an integration
+MOST_STEPS = 4096  # of an integration; a power of two, for which `flow` compiles once
+_MOST_DESCENT = 20_000  # steps of gradient descent
+_FARTHEST = 20  # times the estimated horizon, for an integration or several tasks
 _ROOTS = {"lr": lr, "np": np}
 
 
@@ -118,6 +119,12 @@ def solved(state: State, script: Script | None = None) -> Script:
     return script
 
 
+def descended(state: State, script: Script) -> tuple[lr.Trajectory, int]:
+    """Adds `descent`, gradient descent on the (first) problem over the same times, as far as so many steps go."""
+    steps = max(1, min(_MOST_DESCENT, round(float(script["times"][-1]) / state.rate)))
+    return script.add("descent", Call("lr.descend", (Name("problem"),), {"rate": state.rate, "steps": steps})), steps
+
+
 def _task(state: State, again: int = 0) -> Call:
     """The chosen task; `again` counts further ones of the same kind."""
     seed = state.seed + 10_000 * again
@@ -156,8 +163,12 @@ def _random(seed: int, d_in: int, d_out: int) -> Call:
 
 
 def _network(state: State, script: Script) -> Call:
-    task = script["task"]
-    hidden = [_width(state, script)] * (state.depth - 1)
+    task, depth = script["task"], state.depth
+    if depth != 2 and (state.start in ("lambda_balanced", "single_neuron") or (state.start == "aligned" and state.lam)):
+        what = "the single neuron" if state.start == "single_neuron" else "a start with λ"
+        script.notes.append(f"{what} has two layers")
+        depth = 2
+    hidden = [_width(state, script)] * (depth - 1)
     sizes = [task.d_in, *hidden, task.d_out]
     match state.start:
         case "lambda_balanced":
@@ -170,17 +181,14 @@ def _network(state: State, script: Script) -> Call:
             before = _other(state, state.prior, 9, task)
             return Call("lr.inits.prior_knowledge", (state.seed, before), {"hidden": hidden})
         case "single_neuron":
-            if state.depth != 2:
-                script.notes.append("the single neuron has two layers")
             return Call("lr.inits.single_neuron", (_first_beta(state, task),), {"delta": state.lam})
     return Call(f"lr.inits.{state.start}", (state.seed,), {"sizes": sizes, "scale": state.scale})
 
 
 def _width(state: State, script: Script) -> int:
     """As chosen, but no wider than λ allows: W2ᵀW2 − W1W1ᵀ = λI has no solution beyond."""
-    task, balanced = script["task"], state.start in ("lambda_balanced", "aligned") and state.depth == 2
-    room = state.width
-    if balanced and state.lam:
+    task, room = script["task"], state.width
+    if state.start in ("lambda_balanced", "aligned") and state.lam:
         room = task.d_out if state.lam > 0 else task.d_in
     if room < state.width:
         side = "outputs" if state.lam > 0 else "inputs"
@@ -221,12 +229,12 @@ def _training(state: State, script: Script) -> dict[str, Any]:
 
 
 def _horizon(state: State, script: Script) -> Any:
-    """As chosen, or until all is learned; not so far that an integration would take minutes."""
+    """As chosen, or until all is learned; not so far that an integration, or weights for a next task, take minutes."""
     if not state.horizon:
         return Call("lr.landscape.horizon", (Name("problem"),))
-    if script["problem"].facts.method is None:
+    if script["problem"].facts.method is None or state.then:
         farthest = _FARTHEST * lr.landscape.horizon(script["problem"])
         if state.horizon > farthest:
-            script.notes.append(f"integrated until {farthest:g} only")
+            script.notes.append(f"followed until {farthest:g} only")
             return farthest
     return state.horizon

@@ -55,7 +55,7 @@ class Control:
             case "flag":
                 return _check.flag(self.name, value)
             case "whole":
-                self._no_flag(value)
+                self._one_number(value)
                 return _check.count(self.name, value, least=int(self.least), most=int(self.most))
             case "text" | "hidden":
                 if not isinstance(value, str) or len(value) > _LETTERS:
@@ -80,15 +80,19 @@ class Control:
         return 3 if self.kind == "several" else 5
 
     def _between(self, value: Any) -> float:
-        self._no_flag(value)
+        self._one_number(value)
         number = _check.number(self.name, value)
         if not self.least <= number <= self.most:
             raise InvalidInput(f"{self.name} must lie between {self.least:g} and {self.most:g}, and it is {number:g}.")
         return number
 
-    def _no_flag(self, value: Any) -> None:
+    def _one_number(self, value: Any) -> None:
         if isinstance(value, bool | list | dict):
             raise InvalidInput(f"{self.name} must be a number, and it is {_check.shown(value)}.")
+        if isinstance(value, int) and abs(value) > 2**53:  # beyond, NumPy has no number, and the sentence no end
+            raise InvalidInput(
+                f"{self.name} must lie between {self.least:g} and {self.most:g}, and it is {_check.shown(value)}."
+            )
 
 
 CONTROLS = (
@@ -226,7 +230,7 @@ def parsed_matrix(text: str) -> Float[Array, "out in"]:
     array([[3. , 0. ],
            [0. , 1.5]])
     """
-    rows = [row.replace(",", " ").split() for row in text.replace("\n", ";").split(";") if row.strip()]
+    rows = [row.split() for row in text.replace(",", " ").replace("\n", ";").split(";") if row.strip()]
     widths = {len(row) for row in rows}
     if len(rows) == 0 or len(rows) > MOST_UNITS or max(widths) > MOST_UNITS:
         came = f"{len(rows)} rows of up to {max(widths, default=0)}"

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import lazyrich as lr
+from lazyrich.explorer.script import descended
 from lazyrich.explorer.state import State
-from lazyrich.explorer.view import View, descent, parts_of, view
+from lazyrich.explorer.view import View, view
 
 __all__ = ["archive", "code", "table"]
 
@@ -65,14 +66,14 @@ def code(state: State) -> str:
     """
     shown = view(state)
     several, kernel, descends = bool(state.then), "kernel" in shown.arrays, state.descent and not state.then
+    if descends:
+        descended(state, shown.script)
     made = "\n".join(line for long in shown.script.lines for line in _wrapped(long))
     observed = [_TASKS if several else _ONE_TASK]
     curves = ['"loss": loss', '"mode strength": modes']
     if kernel:
         observed.append(_KERNEL_OF_TASKS if several else _KERNEL)
         curves.append('"kernel distance": kernel')
-    if descends:
-        observed.append(f"descent = lr.descend(problem, rate={state.rate!r}, steps={descent(state).header['steps']})")
     drawn = [f"curves = {{{', '.join(curves)}}}", _FIGURE]
     drawn += [_BOUNDARIES] if several else [_DESCENT_DRAWN] if descends else []
     blocks = [_opening(shown, descends), _IMPORTS, made, "\n".join(observed), "\n".join([*drawn, "plt.show()"])]
@@ -125,15 +126,11 @@ def table(state: State) -> bytes:
 
 
 def archive(state: State) -> bytes:
-    """All arrays of the view as NPZ, in double precision and with matrices at all times, not only at `frames`.
+    """All arrays of the view as NPZ, in double precision, with matrices at all times.
 
     Beside them `state` (JSON, which `State.from_dict` reads) and the `version` of the library.
     """
-    shown = view(state)
-    arrays, parts = dict(shown.arrays), parts_of(shown.script)
-    for name in {"function", "gram"} & set(arrays):
-        arrays[name] = np.concatenate([getattr(part, name) for part in parts])
-    stream = io.BytesIO()
+    arrays, stream = view(state, thin=False).arrays, io.BytesIO()
     told: dict[str, Any] = {"state": np.array(json.dumps(state.to_dict())), "version": np.array(lr.__version__)}
     np.savez_compressed(stream, **(arrays | told))
     return stream.getvalue()

@@ -10,13 +10,10 @@ each fault is one sentence.
 
 from __future__ import annotations
 
-import csv
 import io
-import math
 import re
 import textwrap
 import zipfile
-from array import array
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,7 @@ import numpy as np
 import lazyrich as lr
 from lazyrich import _check, _files
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array
 from lazyrich.explorer.state import MOST_UNITS, packed, unpacked
 
 __all__ = ["MOST_UPLOAD", "read_upload"]
@@ -33,9 +30,8 @@ __all__ = ["MOST_UPLOAD", "read_upload"]
 MOST_UPLOAD = 8 * 2**20  # bytes of a file
 _MOST_UNPACKED = 2 * MOST_UPLOAD  # bytes of the arrays that are read; one byte may become a number of eight
 _MOST_MEMBERS = 64
-_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others, zipfile unpacks more than it is asked for
 _CORRELATIONS = ("sigma_yx", "sigma_xx", "sigma_yy")
-_KNOWN = {*_CORRELATIONS, *(name for pair in _files._DATA_KEYS for name in pair)}
+_KNOWN = {*_CORRELATIONS, *(name for pair in _files.DATA_KEYS for name in pair)}
 _TARGET = re.compile(r"y(?![a-z])|target|output", re.IGNORECASE)  # y, y1 and y_mass, but not year
 
 
@@ -55,7 +51,7 @@ def read_upload(name: str, content: bytes) -> dict[str, Any]:
         raise InvalidInput(
             f"{label} is too large: {len(content):,} bytes, and {MOST_UPLOAD:,} are the most that is read."
         )
-    with _files._faults_of(Path(label), suffix):
+    with _files.faults_of(label, suffix):
         task, sentence = (_of_csv if suffix == ".csv" else _of_npz)(label, content)
     return {"state": {"task": "uploaded", "data": _packed(label, task)}, "sentence": sentence}
 
@@ -76,7 +72,7 @@ def _packed(label: str, task: lr.Task) -> str:
 
 
 def _of_csv(label: str, content: bytes) -> tuple[lr.Task, str]:
-    names, table = _table(label, content.decode("utf-8-sig"))
+    names, table = _files.table_of(io.StringIO(content.decode("utf-8-sig"), newline=""), label)
     columns = table.shape[1]
     chosen = [k for k, name in enumerate(names) if _TARGET.match(name)] or [columns - 1]
     if len(chosen) == columns:
@@ -89,7 +85,7 @@ def _of_csv(label: str, content: bytes) -> tuple[lr.Task, str]:
 def _of_npz(label: str, content: bytes) -> tuple[lr.Task, str]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         arrays = _arrays(label, archive)
-    for first, second in _files._DATA_KEYS:
+    for first, second in _files.DATA_KEYS:
         if first in arrays and second in arrays:
             return _of_samples(label, arrays[first], arrays[second])
     given = [arrays.get(name) for name in _CORRELATIONS]
@@ -122,55 +118,11 @@ def _counted(number: int, noun: str) -> str:
 
 def _arrays(label: str, archive: zipfile.ZipFile) -> dict[str, Array]:
     """Those that matter, by name; others are not even unpacked."""
-    members = archive.infolist()
-    names = [member.filename.removesuffix(".npy") for member in members]
-    if len(members) > _MOST_MEMBERS:
-        raise InvalidInput(f"{label} must hold at most {_MOST_MEMBERS} arrays, and it holds {len(members):,}.")
-    if len(set(names)) != len(names):
-        raise InvalidInput(f"{label} holds two arrays of the same name.")
-    if not any(set(pair) <= set(names) for pair in _files._DATA_KEYS) and "sigma_yx" not in names:
+    names = [name.removesuffix(".npy") for name in archive.namelist()]
+    if len(names) > _MOST_MEMBERS:
+        raise InvalidInput(f"{label} must hold at most {_MOST_MEMBERS} arrays, and it holds {len(names):,}.")
+    if not any(set(pair) <= set(names) for pair in _files.DATA_KEYS) and "sigma_yx" not in names:
         raise InvalidInput(
             f"{label} must hold inputs and targets (or X and Y), or sigma_yx, and it holds {_check.shown(names)}."
         )
-    wanted = {name: member for name, member in zip(names, members, strict=True) if name in _KNOWN}
-    total = sum(member.file_size for member in wanted.values())  # zipfile reads no more than a member declares
-    if total > _MOST_UNPACKED:
-        raise InvalidInput(f"{label} unpacks to {total:,} bytes, and {_MOST_UNPACKED:,} are the most that is read.")
-    arrays = {}
-    for name, member in wanted.items():
-        if member.compress_type not in _BOUNDED:
-            raise InvalidInput(f"{name} in {label} must be stored plainly or deflated, as NumPy does, and it is not.")
-        with archive.open(member) as stream:
-            arrays[name] = _files._array_of(stream, member.file_size, f"{name} in {label}")
-    return arrays
-
-
-def _table(label: str, text: str) -> tuple[list[str], Float[Array, "row column"]]:
-    """The names in the first line, if there are, and the numbers."""
-    names: list[str] = []
-    numbers, columns = array("d"), 0
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    for cells in ([cell.strip() for cell in line] for line in reader):
-        if not any(cells):
-            continue
-        if not columns:
-            if any(";" in cell for cell in cells):
-                raise InvalidInput(f"{label} has semicolons in its first line: {_files._BY_COMMAS}.")
-            columns = len(cells)
-            if not any(_files._is_number(cell) for cell in cells):
-                names = cells
-                continue
-        if len(cells) != columns:
-            raise InvalidInput(
-                f"{label} must have {columns} columns in every line, and line {reader.line_num} has {len(cells)}."
-            )
-        for position, cell in enumerate(cells, start=1):
-            if not _files._NUMBER.fullmatch(cell) or not math.isfinite(float(cell)):
-                raise InvalidInput(
-                    f"{label} must hold finite numbers, and column {position} of line {reader.line_num} "
-                    f"holds {cell[:40]!r}."
-                )
-            numbers.append(float(cell))
-    if not numbers:
-        raise InvalidInput(f"{label} holds {'names but no numbers' if names else 'no numbers'}.")
-    return names, np.array(numbers).reshape(-1, columns)
+    return _files.arrays_of(archive, label, only=_KNOWN, most=_MOST_UNPACKED)

@@ -13,14 +13,12 @@ import numpy as np
 import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.explorer.script import Script, prepared, solved
+from lazyrich.explorer.script import Script, descended, prepared, solved
 from lazyrich.explorer.state import State
 
 __all__ = ["View", "descent", "parts_of", "view"]
 
 _NUMBERS = 150_000  # of all matrices in a message: 0.6 MB
-_MOST_DESCENT = 20_000  # steps of gradient descent
-_RECORDS = 400  # of gradient descent
 
 
 class View(NamedTuple):
@@ -36,8 +34,11 @@ def parts_of(script: Script) -> tuple[lr.Trajectory, ...]:
     return script["run"].trajectories if "run" in script.values else (script["traj"],)
 
 
-def view(state: State, script: Script | None = None) -> View:
-    """Loss, modes, kernel, function, QQᵀ and representations of a state, whose `script` may be prepared already."""
+def view(state: State, script: Script | None = None, *, thin: bool = True) -> View:
+    """Loss, modes, kernel, function, QQᵀ and representations of a state, whose `script` may be prepared already.
+
+    Thin, it has matrices at as many times as a message may hold, and otherwise at all.
+    """
     script = solved(state, script)
     parts, problem = parts_of(script), script["problem"]
     ends = np.cumsum([float(part.times[-1]) for part in parts])
@@ -53,7 +54,7 @@ def view(state: State, script: Script | None = None) -> View:
     kernel = _kernel(parts)
     if kernel is not None:
         arrays["kernel"] = kernel
-    frames = _frames(len(times), problem)
+    frames = _frames(len(times), problem) if thin else np.arange(len(times))
     arrays |= {"frames": frames, "function": function[frames], **_hidden(parts, problem, frames)}
     if state.start == "single_neuron":
         arrays["neuron"] = _neuron(parts, problem)
@@ -78,10 +79,7 @@ def view(state: State, script: Script | None = None) -> View:
 def descent(state: State) -> View:
     """Gradient descent on the (first) problem, over the same times as far as its steps go."""
     script = prepared(state)
-    problem, end = script["problem"], float(script["times"][-1])
-    steps = max(1, min(_MOST_DESCENT, round(end / state.rate)))
-    at = np.unique(np.linspace(0, steps, _RECORDS).astype(int))
-    traj = lr.descend(problem, state.rate, steps, at=at)
+    traj, steps = descended(state, script)
     arrays = {"times": traj.times, "loss": traj.loss[:, None], "modes": lr.observables.mode_strengths(traj)}
     header = {"kind": "descent", "rate": state.rate, "steps": steps, "status": traj.status}
     return View(header, arrays, script)
@@ -120,9 +118,6 @@ def _hidden(parts: tuple[lr.Trajectory, ...], problem: lr.Problem, frames: Array
     if depth == 2:
         gram = np.concatenate([part.gram for part in parts])[frames]
         found["gram"], inner = gram, gram[:, : task.d_in, : task.d_in]
-    elif depth == 1:
-        W = np.concatenate([part.function for part in parts])[frames]
-        inner = W.transpose(0, 2, 1) @ W
     else:
         inner = np.concatenate([lr.observables.input_gram(part) for part in parts])[frames]
     values, vectors = np.linalg.eigh(inner)

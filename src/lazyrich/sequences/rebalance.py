@@ -55,8 +55,10 @@ def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
             break
         size = sigma[:, None] ** 2 + sigma**2
         X = Vt.T @ np.divide(D, size, out=np.zeros_like(D), where=size > 0) @ Vt
-        W1 = W1 + X @ W1
-        W2 = np.linalg.solve((np.eye(len(X)) + X).T, W2.T).T
+        try:
+            W1, W2 = W1 + X @ W1, np.linalg.solve((np.eye(len(X)) + X).T, W2.T).T
+        except np.linalg.LinAlgError:  # a direction of vanishing weights, far off λ: it stays as it is
+            break
     network = Network([W1, W2])
     network.eps = problem.network.eps
     return network, before
