@@ -249,7 +249,10 @@ def test_gradient_descent_lies_over_the_theory(page: Page) -> None:
     page.rest()
     traces = "document.getElementById('plot').data.filter(t => t.line?.dash === 'dot')"
     times, loss = page.tab.evaluate(f"() => {{ const [t] = {traces}; return [Array.from(t.x), Array.from(t.y)] }}")
-    task, (W1, W2) = lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(3, sizes=(8, 14, 8), scale=0.01).weights
+    task, (W1, W2) = (
+        lr.tasks.semantic_hierarchy(),
+        lr.inits.zero_balanced(3, sizes=(8, 14, 8), scale=State().scale).weights,
+    )
     descended = []
     for step in range(round(times[-1] / 0.01) + 1):
         if np.isclose(step * 0.01, times[len(descended)]):
@@ -496,7 +499,7 @@ def test_my_own_data(page: Page, tmp_path: Path) -> None:
     page.tab.wait_for_selector("text=30 samples")
     page.rest()
     task = lr.Task.from_data(X, X @ T.T)
-    network = lr.inits.zero_balanced(State().seed, sizes=(3, 14, 2), scale=0.01)
+    network = lr.inits.zero_balanced(State().seed, sizes=(3, 14, 2), scale=State().scale)
     times = view(State.from_dict(page.state)).arrays["times"]
     np.testing.assert_allclose(
         page.drawn("y")[0], lr.solve(lr.Problem(task, network), times).loss, rtol=1e-5, atol=1e-9
