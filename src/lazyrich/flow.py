@@ -52,7 +52,8 @@ def flow(
     `record` names what to keep at the given times: any of "weights", "function", "gram" (two layers), "loss".
     `rtol` and `atol` bound the error of each step: of linear networks (rtol 1e-9) entry by entry in the basis of the
     task's modes, of others (rtol 1e-3) layer by layer. A run that cannot go on, or not within `max_steps` (for
-    nonlinear networks: gradients), keeps the times it reached, and `traj.status` says what stopped it.
+    nonlinear networks: gradients; give or take a hundred), keeps the times it reached, and `traj.status` says what
+    stopped it.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
@@ -165,18 +166,17 @@ def _integrate(
     recording.add(at_zero, zeros)
     narrow = min(problem.task.sigma_yx.shape)
     steps_per_call, records_per_call = _engines.per_call(problem.network.sizes, narrow, _GRADIENTS, names)
+    advance = _compiled(names, steps_per_call := min(steps_per_call, max_steps))  # once, whatever is left at the end
     with _engines.double_precision("flow"), progress(end, "flow") as move_on:
         weights: Any = _turned(start, equation.U, equation.V)
         while recording.count < len(times):
-            if taken == max_steps:
+            if taken + steps_per_call > max_steps:
                 return (
                     f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps: a larger max_steps, a larger rtol "
                     "or an earlier end would do"
                 )
             stops = times[recording.count : recording.count + records_per_call]
             stops = np.pad(stops, (0, records_per_call - len(stops)), mode="edge")
-            left = 1 << ((max_steps - taken).bit_length() - 1)  # a power of two: few numbers of steps to compile for
-            advance = _compiled(names, min(steps_per_call, left))
             weights, reached_time, reached, steps, seen = advance(weights, now, stops, equation, *tolerances)
             before, now, taken = now, float(reached_time), taken + int(steps)
             moved = now > before or before == stops[-1]
