@@ -120,7 +120,8 @@ class Page:
         """The curves in one of the three panels, without marks and levels."""
         read = "t => [t.yaxis, t.mode, t.line?.dash ?? '', Array.from(t.x), Array.from(t.y)]"
         traces = self.tab.evaluate(f"() => document.getElementById('plot').data.map({read})")
-        return [np.array(y) for name, kind, dash, _, y in traces if (name, kind, dash) == (axis, "lines", "solid")]
+        found = [y for name, kind, dash, _, y in traces if (name, kind, dash) == (axis, "lines", "solid")]
+        return [np.array(y, dtype=float) for y in found]
 
     def check(self) -> None:
         assert self.errors == []
@@ -148,9 +149,11 @@ def shows(page: Page, state: dict[str, Any]) -> None:
     expected = view(State.from_dict({**State().to_dict(), **state})).arrays
     loss, modes = page.drawn("y"), page.drawn("y2")
     np.testing.assert_array_equal(np.array(loss).T, np.float32(expected["loss"]))
-    np.testing.assert_array_equal(np.array(modes).T, np.float32(expected["modes"][:, :16]))
+    shown = np.append(True, np.diff(expected["times"]) > 0)  # no stroke from one task to the next
+    np.testing.assert_array_equal(np.array(modes).T[shown], np.float32(expected["modes"][shown, :16]))
     if "kernel" in expected:
-        np.testing.assert_array_equal(page.drawn("y3")[0], np.float32(expected["kernel"]))
+        np.testing.assert_array_equal(page.drawn("y3")[0][shown], np.float32(expected["kernel"][shown]))
+    assert np.isnan(np.array(modes).T[~shown]).all()
 
 
 # numbers ----------------------------------------------------------------------------------------------------
@@ -537,6 +540,50 @@ def test_light_and_dark(browser: Any, address: str, scheme: str) -> None:
     assert (sum(map(int, re.findall(r"\d+", page.tab.evaluate(paper))[:3])) < 200) != dark
     page.check()
     page.context.close()
+
+
+def test_the_figure_follows_the_window(browser: Any, address: str) -> None:
+    page = Page(browser, address).open()
+    for width in (800, 1400, 390):
+        page.tab.set_viewport_size({"width": width, "height": 900})
+        page.tab.wait_for_timeout(400)
+        drawn, frame = (page.tab.locator(name).first.bounding_box() for name in ("#plot .main-svg", "#plot-frame"))
+        assert (drawn["width"], drawn["height"]) == (pytest.approx(frame["width"], abs=1), frame["height"])
+    page.check()
+    page.context.close()
+
+
+def test_descent_that_diverges_says_so_and_leaves_the_axes(page: Page) -> None:
+    page.open({"seed": 3, "scale": 2, "rate": 1, "descent": True, "horizon": 60})
+    most = page.tab.evaluate("() => document.getElementById('plot')._fullLayout.yaxis.range[1]")
+    assert most < 2 * np.max(page.drawn("y")[0])
+    assert re.search(r"gradient descent \(dotted\): \w+", page.tab.inner_text("#key"))
+
+
+def test_typed_values_beyond_a_bound_are_shown_as_they_were_taken(page: Page) -> None:
+    page.open()
+    field = page.tab.locator('[data-name="scale"] input[type=number]')
+    field.fill("50")
+    field.press("Tab")
+    page.rest()
+    assert page.state == {"scale": 10} and field.input_value() == "10"
+
+
+def test_the_space_bar_ticks_a_box(page: Page) -> None:
+    page.open()
+    page.tab.focus("#log-loss")
+    page.tab.keyboard.press(" ")
+    assert page.tab.is_checked("#log-loss") and page.tab.get_attribute("#play", "aria-pressed") == "false"
+
+
+@pytest.mark.parametrize("hostile", ["depth=20000", "depth=1e10", "cursor=1e999", "horizon=1e-300", "then=[1,2,3,4,5]"])
+def test_hostile_addresses_leave_the_page_alive(page: Page, hostile: str) -> None:
+    change = "history.replaceState(null, '', address); dispatchEvent(new HashChangeEvent('hashchange'))"
+    page.tab.evaluate(f"address => {{ {change} }}", f"#{hostile}&logTime=true")
+    page.rest()
+    assert not re.search("NaN|Infinity", page.tab.inner_text("#time-out"))
+    page.open()
+    shows(page, {})
 
 
 def test_a_phone(browser: Any, address: str) -> None:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from threading import Lock, get_ident
 from typing import Any, NamedTuple
 
@@ -46,6 +47,8 @@ _QUICK_THREADS = 2  # no faster than one, but a large problem does not hold up a
 _SLOW_THREADS = 4
 _REST = 0.06  # seconds without a newer request, before what is shown is told in words
 _MOST_PICTURES = 64  # of phases, 3 kB each
+_MOST_PROGRAMS = 16  # shapes of networks that JAX has compiled for
+_LARGE = 64  # units of all layers: its story takes half a second
 _MOST_TOLD = 500  # letters of a sentence
 
 _IN_WORDS = (InvalidInput, lr.NoExactSolution, ImportError)  # their messages are written for users
@@ -142,6 +145,7 @@ class Request:
     with_phase: bool = False
     number: int = 0  # among the requests of its page
     integrated: bool | None = None  # not known before a first look
+    large: bool = False
     script: Script | None = None
     view: View | None = None
     stages: list[str] = field(init=False)
@@ -176,16 +180,19 @@ class Request:
     @property
     def is_slow(self) -> bool:
         """Does the next stage belong in the slow lane?"""
-        return bool(self.integrated) or self.stage in ("descent", "phase")
+        return bool(self.integrated) or self.stage in ("descent", "phase") or (self.large and self.stage == "story")
 
     def look(self) -> None:
         """Finds out whether a theorem applies, which takes a fraction of a view."""
         if self.integrated is None:
             self.script = prepared(self.state)
             self.integrated = self.script["problem"].facts.method is None
+            self.large = sum(self.script["problem"].network.sizes) > _LARGE
 
     def found(self, stale: Callable[[], bool]) -> Found | None:
         """The next stage; nothing where it has become stale on the way."""
+        if self.integrated or self.stage == "descent":
+            _bound_programs(self.state)
         match self.stage:
             case "view":
                 self.view, self.script = view(self.state, self.script), None
@@ -197,6 +204,22 @@ class Request:
             case "descent":
                 return descent(self.state)[:2]
         return _picture(self.state, stale)
+
+
+_programs: set[Any] = set()
+_programs_lock = Lock()
+
+
+def _bound_programs(state: State) -> None:
+    """For every shape of network that was integrated JAX keeps programs of some 15 MB: after many, it forgets them."""
+    sizes = (state.task, state.d_in, state.d_out, state.levels, len(state.matrix), len(state.data))
+    with _programs_lock:
+        _programs.add((*sizes, state.start, state.depth, state.width, state.descent))
+        if len(_programs) <= _MOST_PROGRAMS:
+            return
+        _programs.clear()
+    jax: Any = import_module("jax")
+    jax.clear_caches()
 
 
 _pictures: OrderedDict[str, dict[str, Any]] = OrderedDict()

@@ -12,6 +12,7 @@ import asyncio
 import errno
 import ipaddress
 import logging
+import re
 import socket
 import threading
 import webbrowser
@@ -72,6 +73,7 @@ _TAKEAWAYS = {
 }
 _STATUSES = {404: "there is nothing at this address", 405: "this address is not asked in this way"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:@\[\]]+))(?::\d{1,5})?")  # of a header, with or without a port
 _ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # all addresses: where this machine finds itself
 
 _log = logging.getLogger(__name__)
@@ -218,7 +220,9 @@ class _Guard:
 
     def _is_ours(self, host: str) -> bool:
         """A name of ours. Where all addresses are served, any in digits: no other site can make these point here."""
-        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
+        if not (parts := _HOST.fullmatch(host)):
+            return False
+        name = (parts[1] or parts[2]).lower()
         if name in self._hosts or not self._anywhere:
             return name in self._hosts
         with suppress(ValueError):
@@ -262,7 +266,7 @@ async def _hello(request: HTTPRequest) -> Response:
     return JSONResponse(
         {
             "version": lr.__version__,
-            "controls": [asdict(control) for control in CONTROLS],
+            "controls": [{**asdict(control), "most_entries": control.most_entries} for control in CONTROLS],
             "defaults": State().to_dict(),
             "presets": PRESETS,
             "most_upload": MOST_UPLOAD,

@@ -171,7 +171,7 @@ CONTROLS = (
     Control("seed", "Seed", "whole", "Start", "Of the random start and of random tasks.", 0, 9999),
     Control("rates", "Layer rates", "rates", "Training", "Learning rate of each layer, first one first.", 0.01, 100.0),
     Control("weight_decay", "Weight decay", "number", "Training", "γ of loss + ½γ Σ‖W‖².", 0.0, 1.0),
-    Control("horizon", "Until", "number", "Training", "Last time shown; 0: until all is learned.", 0.0, 1e6),
+    Control("horizon", "Until", "number", "Training", "Last time shown; 0: until the loss has fallen.", 0.0, 1e6),
     Control("descent", "Gradient descent", "flag", "Training", "Gradient descent, step by step, over the theory."),
     Control("rate", "Learning rate", "log", "Training", "Of gradient descent.", 1e-4, 1.0, when={"descent": ("true",)}),
 )

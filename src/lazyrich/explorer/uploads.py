@@ -30,6 +30,7 @@ __all__ = ["MOST_UPLOAD", "read_upload"]
 MOST_UPLOAD = 8 * 2**20  # bytes of a file
 _MOST_UNPACKED = 2 * MOST_UPLOAD  # bytes of the arrays that are read; one byte may become a number of eight
 _MOST_MEMBERS = 64
+_MOST_LINES = 100_000  # of a CSV, which take a second to read
 _CORRELATIONS = ("sigma_yx", "sigma_xx", "sigma_yy")
 _KNOWN = {*_CORRELATIONS, *(name for pair in _files.DATA_KEYS for name in pair)}
 _TARGET = re.compile(r"y(?![a-z])|target|output", re.IGNORECASE)  # y, y1 and y_mass, but not year
@@ -72,6 +73,12 @@ def _packed(label: str, task: lr.Task) -> str:
 
 
 def _of_csv(label: str, content: bytes) -> tuple[lr.Task, str]:
+    first, *_ = content.split(b"\n", 1)
+    if (lines := content.count(b"\n")) > _MOST_LINES or first.count(b",") >= 2 * MOST_UNITS:
+        raise InvalidInput(
+            f"{label} must have at most {_MOST_LINES:,} lines of {2 * MOST_UNITS} columns, and it has {lines:,} of "
+            f"{first.count(b',') + 1:,}: fewer samples, or their correlations as NPZ, would do."
+        )
     names, table = _files.table_of(io.StringIO(content.decode("utf-8-sig"), newline=""), label)
     columns = table.shape[1]
     chosen = [k for k, name in enumerate(names) if _TARGET.match(name)] or [columns - 1]

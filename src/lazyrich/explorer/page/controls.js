@@ -26,6 +26,7 @@ export class Controls {
     again.addEventListener("click", () => store.reset());
     form.append(again);
     form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("focusout", () => setTimeout(() => this.show())); // what was typed, as it was taken
     store.onChange(() => this.show());
     this.show();
   }
@@ -163,7 +164,8 @@ function rates(box, control, set) {
   let shows = [];
   let values = [];
   return (given, state) => {
-    values = Array.from({ length: state.start === "single_neuron" ? 2 : state.depth }, (_, i) => given[i] ?? 1);
+    const layers = state.start === "single_neuron" ? 2 : state.depth;
+    values = Array.from({ length: Math.min(layers, control.most_entries) }, (_, i) => given[i] ?? 1);
     if (shows.length !== values.length) {
       rows.replaceChildren();
       shows = values.map((_, i) => {
@@ -186,7 +188,7 @@ function several(box, control, set) {
   return (given) => {
     if (JSON.stringify(given) === shown) return;
     shown = JSON.stringify(given);
-    const places = given.length < 3 ? [...given, ""] : given;
+    const places = given.length < control.most_entries ? [...given, ""] : given.slice(0, control.most_entries);
     rows.replaceChildren(...places.map((value, i) => {
       const select = options(element("select"), control.options);
       select.prepend(element("option", { value: "", textContent: "nothing more" }));
@@ -199,7 +201,7 @@ function several(box, control, set) {
 }
 
 function text(box, control, set) {
-  const input = labelled(box, control, element("textarea", { className: "wide", rows: 2, spellcheck: false }));
+  const input = labelled(box, control, element("textarea", { className: "wide", rows: 2, spellcheck: false, maxLength: 60_000 }));
   box.append(input);
   input.addEventListener("input", () => set(input.value));
   return (value) => put(input, value);
@@ -212,7 +214,7 @@ function file(box, control, set, upload) {
   input.addEventListener("change", async () => {
     if (!input.files.length) return;
     told.textContent = "reading …";
-    told.textContent = await upload(input.files[0]);
+    told.textContent = await upload(input.files[0]).catch(() => "The server does not answer: the file was not read.");
   });
   return () => {};
 }

@@ -7,10 +7,11 @@ import { colour, ramp, series } from "./colours.js";
 const MARGIN = { l: 58, r: 14, t: 12, b: 42 };
 const PANELS = [[0.69, 1], [0.29, 0.62], [0, 0.22]]; // loss, modes, kernel: shares of the height
 const MOST_MODES = 16; // more cannot be told apart
+const LEAST_KERNEL = 0.02; // height of the panel: a kernel that stays is seen to stay
 
 export class Curves {
-  constructor(place, line, frame, move) {
-    Object.assign(this, { place, line, view: null, story: null, descent: null, page: null, span: [0, 1], width: 0 });
+  constructor(place, line, frame, move, resized) {
+    Object.assign(this, { place, line, view: null, story: null, descent: null, page: null, span: [0, 1], size: { width: 0, height: 0 } });
     const drag = (event) => {
       if (event.buttons === 0 || !this.view) return;
       const box = frame.getBoundingClientRect();
@@ -23,8 +24,10 @@ export class Curves {
     });
     frame.addEventListener("pointermove", drag);
     new ResizeObserver(([{ contentRect }]) => {
-      this.width = contentRect.width - MARGIN.l - MARGIN.r;
-      if (this.view) this.draw();
+      this.size = { width: contentRect.width, height: contentRect.height };
+      if (!this.view) return;
+      this.draw();
+      resized();
     }).observe(frame);
   }
 
@@ -51,7 +54,7 @@ export class Curves {
     const traces = [
       ...this.losses(times, loss),
       ...this.modes(times, modes, targets),
-      ...(kernel ? [line(times.values, kernel.values, colour("blue"), "y3")] : []),
+      ...(kernel ? [line(times.values, this.parted(kernel.values), colour("blue"), "y3")] : []),
     ];
     Plotly.react(this.place, traces, this.layout(), { displayModeBar: false, responsive: false, staticPlot: true });
     this.place.setAttribute("aria-label", this.inWords());
@@ -73,7 +76,7 @@ export class Curves {
     const colours = ramp(count);
     const traces = [];
     for (let k = 0; k < count; k += 1) {
-      traces.push(line(times.values, column(modes, k), colours[k], "y2"));
+      traces.push(line(times.values, this.parted(column(modes, k)), colours[k], "y2"));
       if (this.descent) {
         traces.push(line(this.descent.arrays.times.values, column(this.descent.arrays.modes, k), colour("ink"), "y2", { dash: "dot", width: 1.2 }));
       }
@@ -99,26 +102,54 @@ export class Curves {
     const value = (domain) => ({ ...axis, domain, nticks: 5, rangemode: "tozero" });
     const { boundaries } = this.view.header;
     return {
-      margin: MARGIN, showlegend: false,
+      ...this.size, margin: MARGIN, showlegend: false,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 11, family: "system-ui, DejaVu Sans, sans-serif" },
       xaxis: { ...axis, anchor: "y3", type: this.page.logTime ? "log" : "linear", range: this.page.logTime ? this.span.map(Math.log10) : this.span },
-      yaxis: { ...value(PANELS[0]), type: this.page.logLoss ? "log" : "linear" },
-      yaxis2: value(PANELS[1]),
-      yaxis3: value(PANELS[2]),
+      yaxis: { ...value(PANELS[0]), type: this.page.logLoss ? "log" : "linear", ...this.lossRange() },
+      yaxis2: { ...value(PANELS[1]), ...this.modeRange() },
+      yaxis3: { ...value(PANELS[2]), range: [0, 1.05 * Math.max(LEAST_KERNEL, ...(this.view.arrays.kernel?.values ?? []))] },
       shapes: boundaries.slice(0, -1).map((t) => ({ type: "line", x0: t, x1: t, yref: "paper", y0: 0, y1: 1, line: { color: ink, width: 1, dash: "dot" } })),
     };
+  }
+
+  /** With gradient descent over it, which may diverge, the axes are those of the theory. */
+  lossRange() {
+    if (!this.descent) return {};
+    const values = this.view.arrays.loss.values;
+    const most = 1.05 * values.reduce((a, b) => Math.max(a, b), 0);
+    const least = values.reduce((a, b) => (b > 0 ? Math.min(a, b) : a), most);
+    return { range: this.page.logLoss ? [Math.log10(least) - 0.2, Math.log10(most) + 0.1] : [0, most] };
+  }
+
+  modeRange() {
+    if (!this.descent) return {};
+    const values = this.view.arrays.modes.values;
+    const [least, most] = [values.reduce((a, b) => Math.min(a, b), 0), values.reduce((a, b) => Math.max(a, b), 0)];
+    return { range: [least - 0.05 * (most - least), most + 0.05 * (most - least)] };
   }
 
   /** What the colours mean: [colour, words]. */
   legend() {
     const tasks = this.view.arrays.loss.shape[1];
     const entries = tasks > 1 ? series().slice(0, tasks).map((shade, k) => [shade, `task ${k + 1}`]) : [];
-    if (this.descent) entries.push([colour("ink"), "gradient descent (dotted)"]);
+    if (this.descent) {
+      const { status, steps, rate } = this.descent.header;
+      const reached = this.descent.arrays.times.values.at(-1) < 0.98 * this.view.arrays.times.values.at(-1) ? ` until ${(steps * rate).toPrecision(3)}` : "";
+      entries.push([colour("ink"), `gradient descent (dotted)${status === "complete" ? reached : `: ${status.split(":")[0]}`}`]);
+    }
     return entries;
   }
 
+  /** Without a stroke from one task to the next, whose modes and kernel are others: the first value of each is left out. */
+  parted(values) {
+    const { times } = this.view.arrays;
+    if (this.view.header.boundaries.length === 1) return values;
+    return values.map((value, i) => (i > 0 && times.values[i] === times.values[i - 1] ? NaN : value));
+  }
+
   cursor(time) {
-    this.line.style.transform = `translateX(${MARGIN.l + this.width * Math.min(1, Math.max(0, this.toShare(time)))}px)`;
+    const width = this.size.width - MARGIN.l - MARGIN.r;
+    this.line.style.transform = `translateX(${MARGIN.l + width * Math.min(1, Math.max(0, this.toShare(time)))}px)`;
   }
 
   inWords() {

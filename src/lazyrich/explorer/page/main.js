@@ -31,7 +31,7 @@ let [view, story, descent, phase] = [null, null, null, null];
 let [rest, marks] = [null, null];
 
 // panels
-const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), (time) => moveTo(time));
+const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), (time) => moveTo(time), () => curves.cursor(timeNow()));
 const matrices = { function: new Matrix(get("function"), "The network function"), gram: new Matrix(get("gram"), "The Gram matrix QQᵀ") };
 const points = new Points(get("points"));
 const neuron = new Neuron(get("neuron"));
@@ -48,7 +48,9 @@ const link = new Link(receive, (lost) => {
 
 store.onChange((names) => {
   const wanted = names.some((name) => name in store.state);
-  if (wanted) {
+  if (wanted && store.state.task === "uploaded" && !store.state.data) {
+    complain("Choose a file with your own data first: CSV or NPZ, under Task.");
+  } else if (wanted) {
     document.body.classList.add("waiting");
     delete document.body.dataset.settled;
     link.ask(store.state, false);
@@ -110,7 +112,7 @@ function painted(id, since) {
 function drawView() {
   const { arrays } = view;
   story = null;
-  tellView(view);
+  tellView(view, store.state);
   drawCurves();
   matrices.function.update(arrays.function);
   get("panel-gram").hidden = !arrays.gram;
@@ -217,19 +219,25 @@ get("with-descent").addEventListener("change", (event) => store.set({ descent: e
 const buttons = hello.presets.map((preset, i) => {
   const button = element("button", { type: "button", textContent: preset.title, title: `${preset.text} (key ${i + 1})` });
   button.dataset.preset = preset.name;
-  button.addEventListener("click", () => {
+  button.addEventListener("click", (event) => {
     store.reset(preset.state);
     play(false);
+    if (event.detail) button.blur(); // after a mouse, the space bar plays
   });
   return button;
 });
 get("presets").append(...buttons);
 
+function lowered(text) {
+  return text[0].toLowerCase() + text.slice(1);
+}
+
 function markPreset() {
   const now = JSON.stringify(store.state);
-  hello.presets.forEach((preset, i) => {
-    buttons[i].setAttribute("aria-pressed", String(now === JSON.stringify({ ...hello.defaults, ...preset.state })));
-  });
+  const chosen = hello.presets.findIndex((preset) => now === JSON.stringify({ ...hello.defaults, ...preset.state }));
+  buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === chosen)));
+  get("tale").hidden = chosen < 0;
+  if (chosen >= 0) get("tale").textContent = `${hello.presets[chosen].text} Watch: ${lowered(hello.presets[chosen].watch)}`;
 }
 
 get("link").addEventListener("click", async () => {
@@ -281,14 +289,14 @@ get("theme").addEventListener("click", () => {
 });
 
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
+  const typing = event.target.closest("input:not([type=checkbox], [type=range]), select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
-  if (event.key === " " && !event.target.closest("button, summary, a")) {
+  if (event.key === " " && !event.target.closest("button, summary, a, [type=checkbox]")) {
     event.preventDefault();
     play(playing === null);
   }
   if (/^[1-9]$/.test(event.key)) buttons[+event.key - 1]?.click();
-  if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+  if ((event.key === "ArrowRight" || event.key === "ArrowLeft") && !event.target.closest("[type=range]")) {
     store.set({ cursor: Math.min(1, Math.max(0, store.page.cursor + (event.key === "ArrowRight" ? 0.01 : -0.01))) });
   }
 });

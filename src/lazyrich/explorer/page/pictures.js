@@ -32,7 +32,7 @@ export class Points {
     const [frames, count] = array.shape;
     const root = canvas(this.place);
     const most = array.values.reduce((m, v) => Math.max(m, Math.abs(v)), 0) || 1;
-    this.toPixel = (frame, i) => [0, 1].map((k) => SIZE / 2 + (k ? -1 : 1) * (0.44 * SIZE * array.values[(frame * count + i) * 2 + k]) / most);
+    this.toPixel = (frame, i) => [0, 1].map((k) => SIZE / 2 + (k ? -1 : 1) * (0.4 * SIZE * array.values[(frame * count + i) * 2 + k]) / most);
     root.append(svg("path", { class: "axis", d: `M0 ${SIZE / 2}H${SIZE}M${SIZE / 2} 0V${SIZE}` }));
     const colours = ramp(count);
     this.dots = Array.from({ length: count }, (_, i) => {

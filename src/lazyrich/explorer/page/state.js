@@ -56,6 +56,7 @@ export class Store {
         // not written by us
       }
     }
+    changes.cursor = Math.min(1, Math.max(0, changes.cursor)) || 0;
     this.set(changes);
   }
 }

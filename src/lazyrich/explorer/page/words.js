@@ -4,9 +4,10 @@ import { element } from "./controls.js";
 
 const get = (id) => document.getElementById(id);
 
-export function tellView({ header }) {
+export function tellView({ header }, state) {
+  get("rings").textContent = header.exact ? "half way, predicted" : "half way to the target";
   get("legend").textContent = header.exact ? `theory, exact (${header.method})` : "theory, integrated (flow)";
-  get("told").textContent = [header.sizes.join("-"), ...header.tasks, ...header.notes].filter((part) => part).join(" · ");
+  get("told").textContent = [header.sizes.join("-"), ...header.tasks, ...header.notes, ...(state.descent && state.then.length ? ["gradient descent is drawn for one task only"] : [])].filter((part) => part).join(" · ");
   get("remarks").textContent = header.remarks.join(" · ");
 }
 
