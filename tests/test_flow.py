@@ -90,6 +90,14 @@ class TestFollowsTheFlow:
         assert worst([traj.function[:2]], [exact[:2]]) < 2e-8
         assert bool(traj.notes) == saddle and (not saddle or "saddle" in traj.notes[0])
 
+    def test_notes_name_solve_only_where_it_applies(self):
+        target = np.diag([3.0, -2.0])
+        two = lr.Problem(lr.Task.from_correlations(target), lr.Network([0.5 * np.eye(2)] * 2))
+        three = lr.Problem(lr.Task.from_correlations(target), lr.Network([0.5 * np.eye(2)] * 3), weight_decay=1e-9)
+        (with_solve,), (without,) = (flow(problem, [0.0, 1.0]).notes for problem in (two, three))
+        assert with_solve.endswith("leave it in the end, where lr.solve(problem, times) stays")
+        assert without.endswith("leave it in the end")
+
     def test_each_mode_keeps_its_own_size(self):
         """An aligned start with strengths from 1 to 1e-9: every mode to eight digits of itself."""
         task = lr.tasks.semantic_hierarchy()

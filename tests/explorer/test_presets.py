@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from functools import cache
 from typing import Any
 
@@ -104,3 +105,10 @@ def test_the_saddle_is_one_by_determinant() -> None:
     assert "misses mode 2: the signs of det W₂W₁ and det Σyx differ" in told["sentence"]
     assert picture.arrays["loss"][-1, 0] == pytest.approx(2.0, rel=1e-3)  # ½·2², of the mode that is missed
     np.testing.assert_allclose(picture.arrays["modes"][-1], [3.0, 0.0], atol=1e-2)
+
+
+def test_the_seed_that_sets_the_network_free_does() -> None:
+    preset = PRESETS[NAMES.index("saddle")]
+    (seed,) = re.findall(r"seed (\d+) sets the network free", preset["watch"])
+    free = view(State.from_dict(preset["state"] | {"seed": int(seed)}))
+    np.testing.assert_allclose(free.arrays["modes"][-1], [3.0, 2.0], rtol=0.05)

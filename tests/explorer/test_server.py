@@ -430,7 +430,18 @@ def test_foreign_origins_are_refused(running):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "192.168.0.1", "", "[::2]"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "192.168.0.1",
+        "",
+        "[::2]",
+        "localhost:80@evil.example",
+        "[localhost",
+        "[::1",
+    ],
 )
 def test_foreign_hosts_are_refused(running, host):
     assert running.raw(f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close").startswith("HTTP/1.1 403")
@@ -597,3 +608,17 @@ def test_an_upload_without_a_length_is_refused_on_the_way(running):
             sent += len(piece)
         told = link.recv(65536)
         assert told.startswith(b"HTTP/1.1 413") and b"connection: close" in told  # and it is read no further
+
+
+def test_programs_of_many_shapes_are_forgotten(monkeypatch):
+    import jax
+
+    forgotten = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: forgotten.append(True))
+    monkeypatch.setattr(lanes, "_MOST_PROGRAMS", 3)
+    lanes._programs.clear()
+    for width in (1, 2, 3, 2, 1):
+        lanes._bound_programs(State(width=width))
+    assert not forgotten
+    lanes._bound_programs(State(width=4))
+    assert forgotten == [True] and not lanes._programs

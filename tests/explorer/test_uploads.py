@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazyrich as lr
+from lazyrich import _files
+from lazyrich._check import InvalidInput
 from lazyrich.explorer.script import TIMES
 from lazyrich.explorer.state import MOST_UNITS, State, unpacked
 from lazyrich.explorer.uploads import MOST_UPLOAD, read_upload
@@ -260,6 +262,13 @@ def test_names_that_are_none(name):
 def test_a_name_is_shown_on_one_line_and_not_at_length():
     for name in ("a\nb" * 2000 + ".csv", "<script>.csv", "../../etc/passwd.csv", "a\x00.csv", "\ud800.csv"):
         refusal(name, b"1").encode()
+
+
+@pytest.mark.parametrize("content", [b"1,2\n" * 100_001, b"\n" * 200_000, b"1," * 64 + b"2\n"])
+def test_tables_that_would_take_long_are_not_read(content, monkeypatch):
+    monkeypatch.setattr(_files, "table_of", lambda *_: pytest.fail("read"))
+    with pytest.raises(InvalidInput, match=r"^'long.csv' must have at most 100,000 lines of 64 columns, and it has"):
+        read_upload("long.csv", content)
 
 
 def test_a_file_that_is_too_large():

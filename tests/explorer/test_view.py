@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import sqrtm
 
 import lazyrich as lr
+from lazyrich.explorer import script
 from lazyrich.explorer.frames import encoded
 from lazyrich.explorer.script import MOST_STEPS, TIMES
 from lazyrich.explorer.state import State, packed
@@ -169,11 +170,47 @@ def test_a_sequence_that_is_integrated():
     assert not shown.header["exact"] and shown.header["methods"] == ["flow", "flow"]
 
 
-def test_a_run_that_stops_early_says_so():
-    shown = view(State(task="own", matrix="1000 0; 0 1", width=3, start="gaussian", scale=1.0, horizon=1e6))
-    assert len(shown.arrays["times"]) < TIMES
-    assert [note for note in shown.header["notes"] if "stopped at t = " in note]
+@pytest.mark.parametrize("then", [(), ("reversal",)])
+def test_a_run_that_stops_early_says_so_and_gives_no_advice_for_code(monkeypatch, then):
+    monkeypatch.setattr(script, "MOST_STEPS", 60)
+    shown = view(State(**SMALL, start="gaussian", scale=0.3, then=then))
+    assert 20 <= len(shown.arrays["times"]) < TIMES
+    (note,) = shown.header["notes"]
+    assert note.startswith("stopped at t = ") and note.endswith("steps")
+    told = [remark for remark in shown.header["remarks"] if "stopped" in remark]
+    assert told == ([f"task 1: {note}; later tasks were not reached"] if then else [])
     assert shown.header["boundaries"] == [shown.arrays["times"][-1]]
+
+
+def test_a_problem_too_stiff_for_its_horizon_is_followed_as_far_as_it_goes():
+    """By the lines that were run: the loss falls from 6e7 to 9 within a thousandth."""
+    stiff = {"task": "own", "matrix": "1 2 3 4 5; 1 1 1 1 2; 3 2 1 1 1", "depth": 3, "width": 4, "scale": 10.0}
+    shown = view(State(**stiff, start="gaussian"))
+    times, loss = shown.arrays["times"], shown.arrays["loss"][:, 0]
+    assert len(times) == TIMES and 1e-3 < times[-1] < 0.1
+    assert loss[0] > 6e7 and np.interp(1e-3, times, loss) < 10
+    assert f"np.linspace(0.0, {float(times[-1])!r}, {TIMES})" in shown.script.lines[-2]
+    assert [line.split(" = ")[0] for line in shown.script.lines] == [*shown.script.values]
+    (note,) = shown.header["notes"]
+    assert note == f"followed until {times[-1]:.2g} only: the problem is too stiff to go farther"
+
+
+def test_remarks_count_tasks_from_one():
+    shown = view(State(seed=4, scale=0.05, task="own", matrix="3 0; 0 2", width=4, then=("reversal",)))
+    assert [note[:7] for note in shown.script["run"].notes] == ["task 0:", "task 1:"]
+    assert [note[:7] for note in shown.header["remarks"]] == ["task 1:", "task 2:"]
+
+
+@pytest.mark.parametrize("horizon", [30.0, 100.0, 1e6])
+def test_a_kernel_that_vanishes_keeps_its_last_direction(horizon):
+    """Both layers shrink below rounding, and below the smallest number; one direction is all that they ever have."""
+    for chosen in {"matrix": "1", "start": "prior", "prior": "reversal"}, {
+        "matrix": "2 0", "start": "single_neuron", "scale": 0.5, "angle": 180.0
+    }:  # fmt: skip
+        shown = view(State.from_dict({"task": "own", "horizon": horizon, **chosen}))
+        assert shown.arrays["gram"][-1].max() < 1e-9
+        assert np.abs(shown.arrays["kernel"]).max() < 1e-9
+        assert all(np.isfinite(array).all() for array in shown.arrays.values())
 
 
 # formulas of our own ----------------------------------------------------------------------------------------

@@ -158,6 +158,21 @@ class TestMeasured:
         assert (still.name, still.kernel_movement, still.lazy_time) == ("lazy", 0.0, np.inf)
         json.dumps(still.to_dict())
 
+    @pytest.mark.parametrize("decay", [0.0, 1.0], ids=["reversed", "decaying"])
+    def test_a_kernel_that_vanishes_has_no_angle(self, decay):
+        """Layers that shrink to nothing: what rounding leaves of their kernel points anywhere."""
+        network = lr.inits.single_neuron([-0.5 if decay == 0 else 0.1, 0.0], delta=0.0)
+        problem = lr.Problem(lr.Task.from_correlations([[2.0 if decay == 0 else 0.5, 0.0]]), network, None, decay)
+        seen = fate(problem).regime
+        assert np.isnan(seen.kernel_distance) and seen.to_dict()["kernel_distance"] is None
+        assert "turns" not in str(seen) and "nan" not in str(seen)
+        early = regime(lr.solve(problem, [1.0]))  # still there
+        assert early.kernel_distance == pytest.approx(0, abs=1e-12) and "turns by 0.000" in str(early)
+
+    def test_a_small_start_has_an_angle(self):
+        """What is small at first and large at last is no rounding."""
+        assert 0 < fate(problem_of(0, (4, 4, 4), 0.0, 1e-14)).regime.kernel_distance < 1
+
     def test_a_deep_network(self):
         task = lr.tasks.semantic_hierarchy()
         traj = lr.solve(lr.Problem(task, lr.inits.aligned(0, task, hidden=(8, 8), strengths=0.01)), np.linspace(0, 300))
