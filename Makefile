@@ -112,7 +112,7 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml
 	@touch $@
 
 $(VENV)/.explore: $(VENV)/.made pyproject.toml
-	@$(PIP) --editable '.[explorer]'
+	@$(PIP) --editable '.[explorer,figures]'
 	@touch $@
 
 # All that the others need is in here too.

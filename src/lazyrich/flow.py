@@ -79,9 +79,10 @@ def flow(
 def _notes(problem: Problem, status: str) -> tuple[str, ...]:
     if status != "complete" or not problem.facts.determinant_obstruction:
         return ()
+    stays = ", where lr.solve(problem, times) stays" if problem.facts.method is not None else ""
     return (
         "the signs of det W and det Σyx differ, so the flow ends in a saddle; rounding lets an integration leave it "
-        "in the end, where lr.solve(problem, times) stays",
+        f"in the end{stays}",
     )
 
 

@@ -65,6 +65,6 @@ PRESETS: tuple[dict[str, Any], ...] = (
         "text": "Half of all balanced square starts never learn everything: det W₂W₁ starts with the other sign than "
         "that of the target, and the flow cannot change it. The strong mode is learned, and the weak one never.",
         "state": {"seed": 4, "scale": 0.05, "task": "own", "matrix": "3 0; 0 2", "width": 4},
-        "watch": "The loss, which comes to rest far above zero; another seed sets the network free.",
+        "watch": "The loss, which comes to rest far above zero; seed 0 sets the network free.",
     },
 )

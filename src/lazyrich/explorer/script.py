@@ -22,7 +22,10 @@ __all__ = ["MOST_STEPS", "TIMES", "Call", "Name", "Script", "descended", "prepar
 TIMES = 200
 MOST_STEPS = 4096  # of an integration; a power of two, for which `flow` compiles once
 _MOST_DESCENT = 20_000  # steps of gradient descent
+_FEWEST = 20  # times that an integration must reach for a curve
+_TRIES = 4  # of a shorter one
 _FARTHEST = 20  # times the estimated horizon, for an integration or several tasks
+_SHORTEST = 1e-9  # horizon: times are sent in single precision
 _ROOTS = {"lr": lr, "np": np}
 
 
@@ -111,12 +114,28 @@ def solved(state: State, script: Script | None = None) -> Script:
     script = script or prepared(state)
     if state.then:
         options = {**_training(state, script), "max_steps": MOST_STEPS}
-        script.add("run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options))
+        name, call = "run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options)
     elif script["problem"].facts.method is not None:
-        script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
+        name, call = "traj", Call("lr.solve", (Name("problem"), Name("times")))
     else:
-        script.add("traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))
+        name, call = "traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS})
+    first = _first_part(script.add(name, call))
+    if first.status == "complete" or len(first.times) >= _FEWEST:
+        return script
+    for _ in range(_TRIES):  # until the last time that was reached; where that is the first, until the one after it
+        end = float(script["times"][max(len(first.times), 2) - 1])
+        del script.lines[-2:]
+        script.add("times", Call("np.linspace", (0.0, end, TIMES)))
+        first = _first_part(script.add(name, call))
+        if first.status == "complete":
+            break
+    script.notes = [note for note in script.notes if not note.startswith("followed until")]
+    script.notes.append(f"followed until {first.times[-1]:.2g} only: the problem is too stiff to go farther")
     return script
+
+
+def _first_part(result: lr.Trajectory | lr.Continual) -> lr.Trajectory:
+    return result.trajectories[0] if isinstance(result, lr.Continual) else result
 
 
 def descended(state: State, script: Script) -> tuple[lr.Trajectory, int]:
@@ -232,6 +251,8 @@ def _horizon(state: State, script: Script) -> Any:
     """As chosen, or until all is learned; not so far that an integration, or weights for a next task, take minutes."""
     if not state.horizon:
         return Call("lr.landscape.horizon", (Name("problem"),))
+    if state.horizon < _SHORTEST:
+        raise InvalidInput(f"horizon must be 0 or at least {_SHORTEST:g}, and it is {state.horizon:g}.")
     if script["problem"].facts.method is None or state.then:
         farthest = _FARTHEST * lr.landscape.horizon(script["problem"])
         if state.horizon > farthest:

@@ -67,10 +67,22 @@ class _Stage:
         return float(self.part.loss[0])
 
     @property
+    def own(self) -> float:
+        """What a network that knows nothing has to lose."""
+        task = self.problem.task
+        return float(task.loss(np.zeros((task.d_out, task.d_in)))) - task.loss_floor
+
+    @property
     def whole(self) -> float:
         """What a network that knows nothing, or this one, has to lose."""
-        task = self.problem.task
-        return max(float(task.loss(np.zeros((task.d_out, task.d_in)))), self._first_loss) - task.loss_floor
+        return max(self.own, self._first_loss - self.problem.task.loss_floor)
+
+    @property
+    def left(self) -> float:
+        """What is not learned by the end, as a part of what there was to learn."""
+        if self.problem.facts.rank_target == 0:
+            return 0.0
+        return (float(self.part.loss[-1]) - self.problem.task.loss_floor) / self.own
 
 
 def story(state: State, view: View) -> dict[str, Any]:
@@ -156,6 +168,8 @@ def _one_task(stage: _Stage) -> str:
 def _learning(stage: _Stage) -> str:
     """The regime, or that there is none."""
     regime = stage.regime
+    if stage.fate is None and stage.end == 0:
+        return "nothing is known beyond the start"
     if not stage.gains:
         return "nothing is learned" + (f" by t = {three_digits(stage.end)}" if stage.fate is None else "")
     if regime is None:
@@ -167,7 +181,8 @@ def _learning(stage: _Stage) -> str:
         return f"lazy: the kernel {moved} until the loss has fallen"
     half = f"half of it by t = {three_digits(regime.kernel_half_time)}"
     if regime.name == "rich":
-        return f"rich: the kernel {moved} and turns by {regime.kernel_distance:.2f}, {half}"
+        turned = f" and turns by {regime.kernel_distance:.2f}" if np.isfinite(regime.kernel_distance) else ""
+        return f"rich: the kernel {moved}{turned}, {half}"
     lazy, rich = regime.phases
     return (
         f"delayed rich: the kernel stays until t = {three_digits(rich.start)} while the loss falls by "
@@ -228,29 +243,40 @@ def _so_far(stage: _Stage) -> list[str]:
 
 
 def _several_tasks(stages: Sequence[_Stage], run: lr.Continual) -> str:
-    said = []
-    for number, stage in enumerate(stages, start=1):
-        words = "brings nothing new" if not stage.gains else _HIDDEN
-        if stage.regime is not None and stage.gains:
-            words = f"is {stage.regime.name} (the kernel moves by {_percent(stage.regime.kernel_movement)})"
-        if stage.fate is not None and stage.fate.missed:
-            words += f" and heads for the saddle that misses {_named(stage.fate.missed)}"
-        said.append(f"task {number} {words}")
+    said = [f"task {number} {_in_sequence(number, stage)}" for number, stage in enumerate(stages, start=1)]
     after = len(stages)
     if after < len(run.tasks):
         said.append(f"only {after} of {len(run.tasks)} tasks were reached")
     for number, (stage, risen) in enumerate(zip(stages[:-1], run.forgetting[-1], strict=False), start=1):
-        said.append(f"after task {after}, {_kept(number, float(risen), stage.whole)}")
+        said.append(f"after task {after}, {_kept(number, float(risen), stage)}")
     return "; ".join(said)
 
 
-def _kept(task: int, risen: float, whole: float) -> str:
-    loss = f"the loss of task {task}"
-    if abs(risen) <= _KEPT * whole:
-        return f"{loss} is what it was: it is kept"
+def _in_sequence(number: int, stage: _Stage) -> str:
+    """The regime of one of several tasks, where it heads, and whether it gets there before the next one begins."""
+    if not stage.gains:
+        words = "brings nothing new" if stage.left <= _KEPT else "teaches the network nothing"
+    elif stage.regime is None:
+        words = _HIDDEN
+    else:
+        words = f"is {stage.regime.name} (the kernel moves by {_percent(stage.regime.kernel_movement)})"
+    if stage.fate is not None and stage.fate.missed:
+        words += f" and heads for the saddle that misses {_named(stage.fate.missed)}"
+        words += " as far as rounding lets us see" * (number > 1)  # what came before may have left a part below it
+    if stage.gains and stage.left > _KEPT:
+        words += f", {'only partly' if stage.left < _FORGOTTEN else 'not'} learned by its end"
+    return words
+
+
+def _kept(task: int, risen: float, stage: _Stage) -> str:
+    """What has become of a task, by what it has to give; one that was never learned is neither kept nor forgotten."""
+    loss, verdict = f"the loss of task {task}", stage.left < _FORGOTTEN
+    if abs(risen) <= max(_KEPT * stage.own, _SAME * stage.whole):
+        return f"{loss} is what it was" + ": it is kept" * verdict
     if risen < 0:
         return f"{loss} has fallen by another {-risen:.2g}: it gained from what came later"
-    return f"{loss} has risen by {risen:.2g}: it is {'partly ' * (risen < _FORGOTTEN * whole)}forgotten"
+    partly = "partly " * (risen < _FORGOTTEN * stage.own)
+    return f"{loss} has risen by {risen:.2g}" + f": it is {partly}forgotten" * verdict
 
 
 def _end(fate: lr.Fate) -> str:

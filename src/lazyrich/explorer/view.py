@@ -6,6 +6,7 @@ count from the start of each task.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from lazyrich.explorer.state import State
 
 __all__ = ["View", "descent", "parts_of", "view"]
 
+_VANISHED = 1e-9  # of the largest kernel so far: what is left has the direction of rounding
 _NUMBERS = 150_000  # of all matrices in a message: 0.6 MB
 
 
@@ -67,8 +69,8 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "balance": problem.facts.balance[0] if problem.network.depth == 2 else None,
         "boundaries": ends,
         "tasks": [part.problem.task.name for part in parts],
-        "notes": [*script.notes, *(part.status for part in parts if part.status != "complete")],
-        "remarks": script["run" if "run" in script.values else "traj"].notes,
+        "notes": [*script.notes, *(_stop(part) for part in parts if part.status != "complete")],
+        "remarks": _remarks(script, parts),
         "floor": problem.task.loss_floor,
     }
     if "neuron" in arrays:
@@ -91,11 +93,31 @@ def _strengths(task: lr.Task) -> Float[Array, " m"]:
     return np.einsum("om,oi,im->m", U, task.target, V)
 
 
+def _stop(part: lr.Trajectory) -> str:
+    """Where an integration stopped, without the advice, which is for users of the library."""
+    return part.status.partition(":")[0]
+
+
+def _remarks(script: Script, parts: tuple[lr.Trajectory, ...]) -> list[str]:
+    """The notes of the library, which counts tasks from 0, with tasks from 1 as on the page."""
+    if "run" not in script.values:
+        return list(script["traj"].notes)
+    notes = [re.sub(r"^task (\d+):", lambda found: f"task {int(found[1]) + 1}:", note) for note in script["run"].notes]
+    return [note.replace(parts[-1].status, _stop(parts[-1])) for note in notes]
+
+
 def _kernel(parts: tuple[lr.Trajectory, ...]) -> Float[Array, " T"] | None:
     try:
-        return np.concatenate([lr.observables.kernel_distance(part) for part in parts])
+        return np.concatenate([_turned(part) for part in parts])
     except InvalidInput:  # no formula for this kernel
         return None
+
+
+def _turned(part: lr.Trajectory) -> Float[Array, " T"]:
+    """The kernel distance; where the kernel has vanished and has no direction left, the last that it had."""
+    distance, norm = lr.observables.kernel_distance(part), lr.observables.kernel_norm(part)
+    there = np.isfinite(distance) & (norm >= _VANISHED * np.maximum.accumulate(norm))
+    return distance[np.maximum.accumulate(np.where(there, np.arange(len(norm)), 0))]
 
 
 def _frames(count: int, problem: lr.Problem) -> Array:

@@ -26,6 +26,7 @@ __all__ = ["DELAY", "LAZY", "NEGLIGIBLE", "Phase", "Regime", "regime", "regime_o
 LAZY = 0.1  # movement of the kernel, relative, below which it counts as the one of the start
 NEGLIGIBLE = 0.01  # of the fall of the loss: what the kernel does when no more is left does not count
 DELAY = 10.0  # times the start's own learning time, beyond which a change is late
+_VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _SAMPLES = 60
 _ROUNDS = 8
@@ -33,7 +34,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of learning; `share` is what the loss falls in it, as a part of its whole fall."""
+    """A stretch of learning; `share` is what the loss falls in it, as a part of its whole fall; nan: it rises."""
 
     name: str  # "lazy" or "rich"
     start: float
@@ -46,19 +47,24 @@ class Regime:
     """A word, and the numbers behind it."""
 
     name: str  # "lazy", "rich" or "delayed rich"
-    kernel_movement: float  # largest ‖K(t) − K(0)‖ while there is anything to learn, relative to the larger of the two
-    kernel_distance: float  # 1 − cos of the angle between K(0) and the last K(t)
+    kernel_movement: float  # largest ‖K(t) − K(0)‖ until `learned_by`, relative to the larger of ‖K‖ then and at first
+    kernel_distance: (
+        float  # 1 − cos of the angle between K(0) and the last K(t); nan: it vanishes, and has no direction
+    )
     kernel_half_time: float  # when half of the movement is done; nan: it does not move
     lazy_time: float  # 1/‖K(0)‖: how fast the kernel of the start learns
     learned_by: float  # when the loss has fallen by 99 of 100 parts
     phases: tuple[Phase, ...]
 
     def __str__(self) -> str:
-        words = f"{self.name}: the kernel moves by {self.kernel_movement:.1%} and turns by {self.kernel_distance:.3f}"
+        words = f"{self.name}: the kernel moves by {self.kernel_movement:.1%}"
+        if np.isfinite(self.kernel_distance):
+            words += f" and turns by {self.kernel_distance:.3f}"
         if self.name != "lazy":  # both thresholds are told by the numbers: a tenth, and ten times
             words += f", half of it by t = {self.kernel_half_time:.4g} (the start's own time is {self.lazy_time:.4g})"
         for phase in self.phases:
-            words += f"; {phase.name} from {phase.start:.4g} to {phase.end:.4g}, {phase.share:.0%} of the loss"
+            words += f"; {phase.name} from {phase.start:.4g} to {phase.end:.4g}"
+            words += f", {phase.share:.0%} of the loss" if np.isfinite(phase.share) else ""
         return words
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,14 +150,15 @@ class _Ends(NamedTuple):
     """What a verdict needs of the first kernel and the last."""
 
     norm: float  # ‖K(0)‖, Frobenius
+    last_norm: float
     lazy_time: float
     turned: float
 
     @classmethod
     def of(cls, problem: Problem, first: Kernel, last: Kernel) -> _Ends:
         own = first.largest_eigenvalue() * _weight(problem)
-        turned = first.distance(last) if first.norm and last.norm else 0.0
-        return cls(float(first.norm), 1 / own if own > 0 else float("inf"), turned)
+        lazy_time = 1 / own if own > 0 else float("inf")
+        return cls(float(first.norm), float(last.norm), lazy_time, first.distance(last))
 
 
 def _verdict(times: Float[Array, " T"], seen: Float[Array, "three T"], ends: _Ends) -> Regime:
@@ -170,7 +177,8 @@ def _verdict(times: Float[Array, " T"], seen: Float[Array, "three T"], ends: _En
     if name == "rich" and half_time > DELAY * ends.lazy_time and before > half_time / 2:
         name = "delayed rich"  # where records are too far apart to tell, it is not
     phases = _phases(name, until, moved, size, fallen)
-    return Regime(name, movement, ends.turned, half_time, ends.lazy_time, float(learned_by), phases)
+    turned = float("nan") if ends.last_norm < _VANISHED * max(ends.norm, float(seen[1].max())) else ends.turned
+    return Regime(name, movement, turned, half_time, ends.lazy_time, float(learned_by), phases)
 
 
 def _phases(
