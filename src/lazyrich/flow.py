@@ -52,7 +52,7 @@ def flow(
     `record` names what to keep at the given times: any of "weights", "function", "gram" (two layers), "loss".
     `rtol` and `atol` bound the error of each step: of linear networks (rtol 1e-9) entry by entry in the basis of the
     task's modes, of others (rtol 1e-3) layer by layer. A run that cannot go on, or not within `max_steps` (for
-    nonlinear networks: gradients; give or take a hundred), keeps the times it reached, and `traj.status` says what
+    nonlinear networks: gradients), give or take an eighth, keeps the times it reached, and `traj.status` says what
     stopped it.
 
     >>> import lazyrich as lr
@@ -167,11 +167,13 @@ def _integrate(
     recording.add(at_zero, zeros)
     narrow = min(problem.task.sigma_yx.shape)
     steps_per_call, records_per_call = _engines.per_call(problem.network.sizes, narrow, _GRADIENTS, names)
-    advance = _compiled(names, steps_per_call := min(steps_per_call, max_steps))  # once, whatever is left at the end
+    beyond = max_steps if max_steps < 512 else max_steps // 8  # the last call may go on for so many
+    steps_per_call = min(steps_per_call, beyond)
+    advance = _compiled(names, steps_per_call)  # once, whatever is left at the end
     with _engines.double_precision("flow"), progress(end, "flow") as move_on:
         weights: Any = _turned(start, equation.U, equation.V)
         while recording.count < len(times):
-            if taken + steps_per_call > max_steps:
+            if taken >= max_steps:
                 return (
                     f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps: a larger max_steps, a larger rtol "
                     "or an earlier end would do"
