@@ -93,10 +93,13 @@ class TestImport:
         assert run(code).strip() == "[]"
 
     def test_leaves_global_state_alone(self):
-        """NumPy's errors, printing and random state; warnings; the environment, where BLAS reads its threads."""
+        """NumPy's errors, printing and random state; warnings; the environment, where BLAS reads its threads.
+
+        threadpoolctl sets a variable of its own (KMP_DUPLICATE_LIB_OK) when it is imported, and is so before.
+        """
         state = "(np.geterr(), np.get_printoptions(), list(warnings.filters), dict(os.environ), random.getstate())"
         code = (
-            f"import os, random, warnings, scipy.special, scipy.linalg, scipy.integrate, numpy as np\n"
+            "import os, random, warnings, scipy.special, scipy.linalg, scipy.integrate, threadpoolctl, numpy as np\n"
             f"before, drawn = {state}, np.random.get_state()[1].tolist()\n"
             f"import lazyrich as lr\n{SOLVE}\n"
             f"print(before == {state}, drawn == np.random.get_state()[1].tolist())"
