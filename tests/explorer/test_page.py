@@ -106,8 +106,13 @@ class Page:
         return self
 
     def rest(self) -> None:
-        """Until everything that was asked for has come: the last stage is the phase picture."""
+        """Until the figure is that of what was chosen last."""
+        self.tab.wait_for_selector("body[data-drawn]:not(.waiting)", timeout=60_000)
+
+    def settle(self) -> Page:
+        """Until everything that was asked for has come: words, descent, and last the phase picture."""
         self.tab.wait_for_selector("body[data-settled]", timeout=60_000)
+        return self
 
     @property
     def state(self) -> dict[str, Any]:
@@ -249,7 +254,7 @@ def test_gradient_descent_lies_over_the_theory(page: Page) -> None:
     page.open({"seed": 3, "rate": 0.01})
     page.tab.check("#with-descent")
     page.tab.wait_for_selector('[data-name="rate"]:not([hidden])')
-    page.rest()
+    page.settle()
     traces = "document.getElementById('plot').data.filter(t => t.line?.dash === 'dot')"
     times, loss = page.tab.evaluate(f"() => {{ const [t] = {traces}; return [Array.from(t.x), Array.from(t.y)] }}")
     task, (W1, W2) = (
@@ -325,7 +330,7 @@ def test_a_server_that_goes_and_comes_back(browser: Any) -> None:
 def test_a_story(page: Page, preset: dict[str, Any], tmp_path: Path) -> None:
     page.open()
     page.tab.click(f'[data-preset="{preset["name"]}"]')
-    page.rest()
+    page.settle()
     shows(page, preset["state"])
     assert page.tab.get_attribute(f'[data-preset="{preset["name"]}"]', "aria-pressed") == "true"
     word = {"lazy": "lazy", "rich-fast": "rich", "delayed": "delayed", "forgetting": "forgotten", "saddle": "saddle"}
@@ -420,7 +425,7 @@ def test_the_neuron_and_its_hyperboloid(page: Page) -> None:
 
 
 def test_the_phase_picture_leads_to_the_point_that_is_clicked(page: Page) -> None:
-    page.open({"start": "lambda_balanced", "width": 8, "scale": 0.1})
+    page.open({"start": "lambda_balanced", "width": 8, "scale": 0.1}).settle()
     cells = page.tab.locator("#phase rect")
     cells.first.wait_for()
     place = page.tab.locator("#phase circle.here")
@@ -456,7 +461,7 @@ def taken(page: Page, button: str) -> bytes:
 
 def test_data_code_and_figures_are_taken_away(page: Page) -> None:
     state = {"seed": 3, "scale": 0.2}
-    page.open(state)
+    page.open(state).settle()
     expected = view(State.from_dict(state)).arrays
     head, *rows = taken(page, "[data-file=csv]").decode().splitlines()
     assert head.split(",")[:2] == ["time", "loss"]
@@ -477,12 +482,12 @@ def test_an_address_restores_everything_in_another_window(page: Page, browser: A
     page.tab.locator('[data-name="horizon"] input').fill("7.5")
     page.tab.locator("#time").focus()
     page.tab.keyboard.press("Home")
-    page.rest()
+    page.settle()
     url, curves, told = page.tab.url, page.drawn("y2"), page.tab.inner_text("#sentence")
     other = Page(browser, address)
     other.tab.goto(url)
     other.tab.wait_for_selector("body[data-drawn]")
-    other.rest()
+    other.settle()
     assert other.tab.url == url
     np.testing.assert_array_equal(other.drawn("y2"), curves)
     assert other.tab.inner_text("#sentence") == told
@@ -518,7 +523,7 @@ def test_my_own_data(page: Page, tmp_path: Path) -> None:
 
 
 def test_everything_has_a_name_for_a_screen_reader(page: Page) -> None:
-    page.open(_NEURON)
+    page.open(_NEURON).settle()
     nameless = page.tab.evaluate(
         """() => [...document.querySelectorAll('input, select, textarea, button, summary, a, [role=img]')]
         .filter(e => e.checkVisibility())
@@ -554,7 +559,7 @@ def test_the_figure_follows_the_window(browser: Any, address: str) -> None:
 
 
 def test_descent_that_diverges_says_so_and_leaves_the_axes(page: Page) -> None:
-    page.open({"seed": 3, "scale": 2, "rate": 1, "descent": True, "horizon": 60})
+    page.open({"seed": 3, "scale": 2, "rate": 1, "descent": True, "horizon": 60}).settle()
     most = page.tab.evaluate("() => document.getElementById('plot')._fullLayout.yaxis.range[1]")
     assert most < 2 * np.max(page.drawn("y")[0])
     assert re.search(r"gradient descent \(dotted\): \w+", page.tab.inner_text("#key"))
@@ -580,7 +585,7 @@ def test_the_space_bar_ticks_a_box(page: Page) -> None:
 def test_hostile_addresses_leave_the_page_alive(page: Page, hostile: str) -> None:
     change = "history.replaceState(null, '', address); dispatchEvent(new HashChangeEvent('hashchange'))"
     page.tab.evaluate(f"address => {{ {change} }}", f"#{hostile}&logTime=true")
-    page.rest()
+    page.settle()
     assert not re.search("NaN|Infinity", page.tab.inner_text("#time-out"))
     page.open()
     shows(page, {})
@@ -599,7 +604,7 @@ def test_a_phone(browser: Any, address: str) -> None:
 def test_help_has_every_anchor_that_is_linked(page: Page) -> None:
     with urllib.request.urlopen(f"{page.address}/help") as answer:
         text = answer.read().decode()
-    page.open()
+    page.open().settle()
     for name in ("riccati", "modes", "deep_modes", "shallow", "flow"):
         assert f'id="{name}"' in text
     href = page.tab.get_attribute("#theorem-title a", "href")
