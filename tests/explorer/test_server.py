@@ -622,3 +622,19 @@ def test_programs_of_many_shapes_are_forgotten(monkeypatch):
     assert not forgotten
     lanes._bound_programs(State(width=4))
     assert forgotten == [True] and not lanes._programs
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_slow"),
+    [
+        ({}, False),
+        ({"task": "random_regression", "d_in": 32, "d_out": 32, "width": 14}, True),
+        ({"width": 64}, True),
+        ({"task": "binary_tree", "levels": 5, "d_out": 32}, True),
+        ({"task": "own", "matrix": "; ".join(["1 " * 32] * 32), "width": 32}, True),
+        ({"task": "own", "matrix": "1 2; 3 4", "width": 32}, False),
+        ({"task": "uploaded", "data": "x" * 32_000, "width": 14}, True),
+    ],
+)
+def test_what_is_large_leaves_the_quick_lane_to_others(chosen, is_slow):
+    assert lanes.Request(1, State(**chosen)).is_slow == is_slow

@@ -1,9 +1,10 @@
 """Where and when a request is computed: stage after stage, for the latest request of each page only.
 
 All pages share two small pools of threads. In the quick lane runs what theory gives at once; in the slow one what is
-integrated, descends step by step or draws the phase picture (JAX compiles there, for seconds), so that nobody who
-drags a slider waits for someone else's integration. A page has at most one turn in each lane, waiting or running, and
-a turn takes up whatever is the latest request when it starts: those who wait long skip more, nobody falls behind.
+integrated, descends step by step or draws the phase picture (JAX compiles there, for seconds), and what is large, so
+that nobody who drags a slider waits for someone else's integration. A page has at most one turn in each lane, waiting
+or running, and a turn takes up whatever is the latest request when it starts: those who wait long skip more, nobody
+falls behind.
 
 A view that is ready is sent even if the hand has moved on meanwhile, as long as no later one has been: while a slider
 is dragged faster than views come, the page follows it. All other stages are for the latest request alone. Requests
@@ -48,7 +49,7 @@ _SLOW_THREADS = 4
 _REST = 0.06  # seconds without a newer request, before what is shown is told in words
 _MOST_PICTURES = 64  # of phases, 3 kB each
 _MOST_PROGRAMS = 16  # shapes of networks that JAX has compiled for
-_LARGE = 64  # units of all layers: its story takes half a second
+_LARGE = 72  # units of all layers, from where on a view and its story take a good part of a second
 _MOST_TOLD = 500  # letters of a sentence
 
 _IN_WORDS = (InvalidInput, lr.NoExactSolution, ImportError)  # their messages are written for users
@@ -145,7 +146,7 @@ class Request:
     with_phase: bool = False
     number: int = 0  # among the requests of its page
     integrated: bool | None = None  # not known before a first look
-    large: bool = False
+    large: bool = field(init=False)
     script: Script | None = None
     view: View | None = None
     stages: list[str] = field(init=False)
@@ -164,7 +165,7 @@ class Request:
         return cls(id, State.from_dict(content["state"]), _check.flag("phase", content["phase"]))
 
     def __post_init__(self) -> None:
-        self.stages = ["view", "story"]
+        self.stages, self.large = ["view", "story"], _units(self.state) > _LARGE
         if self.state.then:  # whether the later tasks are integrated shows only on the way
             self.integrated = True
         elif self.state.descent:
@@ -180,14 +181,13 @@ class Request:
     @property
     def is_slow(self) -> bool:
         """Does the next stage belong in the slow lane?"""
-        return bool(self.integrated) or self.stage in ("descent", "phase") or (self.large and self.stage == "story")
+        return self.large or bool(self.integrated) or self.stage in ("descent", "phase")
 
     def look(self) -> None:
         """Finds out whether a theorem applies, which takes a fraction of a view."""
         if self.integrated is None:
             self.script = prepared(self.state)
             self.integrated = self.script["problem"].facts.method is None
-            self.large = sum(self.script["problem"].network.sizes) > _LARGE
 
     def found(self, stale: Callable[[], bool]) -> Found | None:
         """The next stage; nothing where it has become stale on the way."""
@@ -204,6 +204,20 @@ class Request:
             case "descent":
                 return descent(self.state)[:2]
         return _picture(self.state, stale)
+
+
+def _units(state: State) -> int:
+    """About so many in all layers, by a look at the choices alone."""
+    rows = state.matrix.replace("\n", ";").split(";")
+    ends = {
+        "binary_tree": 2**state.levels + state.d_out,
+        "random_regression": state.d_in + state.d_out,
+        "piecewise_teacher": state.d_in,
+        "own": len(rows) + len(rows[0].split()),
+        "linear_teacher": len(rows) + len(rows[0].split()),
+        "uploaded": round((len(state.data) / 8) ** 0.5),
+    }
+    return ends.get(state.task, 16) + state.width * (state.depth - 1)
 
 
 _programs: set[Any] = set()
