@@ -88,6 +88,8 @@ def serve(host: str = "127.0.0.1", port: int | None = None, open_browser: bool =
     Returns whether all computations had come to an end: a thread that integrates cannot be interrupted, and Python
     waits for it.
     """
+    if not isinstance(host, str):
+        raise InvalidInput(f"host must be a name or an address, such as '127.0.0.1', and it is {_check.shown(host)}.")
     app = application(host)
     listener = _listener(host, port)
     place = listener.getsockname()[1]

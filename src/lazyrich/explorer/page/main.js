@@ -78,7 +78,7 @@ function receive(header, arrays) {
     view = { header, arrays };
     descent = null;
     complain(null);
-    document.body.classList.remove("waiting");
+    document.body.classList.toggle("waiting", header.id !== link.id || Boolean(link.waiting)); // for a newer one
     drawView();
     painted(header.id, link.since);
   } else if (header.id !== view?.header.id) {
