@@ -40,9 +40,9 @@ import numpy as np
 from lazyrich.batch.many import in_precision
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import Stack, device_kind, stacks
-from lazyrich.sweeps.grid import published
 from lazyrich.sweeps.measure import measured_together
 from lazyrich.sweeps.problems import Cell
+from lazyrich.sweeps.sweep import published
 
 SWEEP = published("kunin2024-1b")
 OPERATIONS = 4 * SWEEP.settings["d"] * SWEEP.settings["h"] * SWEEP.settings["n"]  # of a step of one network

@@ -17,7 +17,7 @@ import pytest
 
 import lazyrich as lr
 from lazyrich.cli import _parser, main
-from lazyrich.sweeps import Sweep, compute, estimate, local, published
+from lazyrich.sweeps import Sweep, compute, estimate, published
 from lazyrich.sweeps.measure import NAMES
 from lazyrich.sweeps.problems import PROBLEMS
 from lazyrich.sweeps.run import Summary, run
@@ -148,7 +148,7 @@ def test_the_same_command_goes_on_and_computes_nothing_twice(capsys, folder, in_
     assert kept.status.values.tolist() == [[1, 1], [0, 0]]
     rest = document(capsys, "small.toml --out results")
     assert (rest["complete"], rest["computed"], rest["out"]) == (4, 2, "results")
-    monkeypatch.setattr(local, "compute", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(Sweep, "compute", lambda *_: pytest.fail("computed again"))
     status, out, _ = answer(capsys, "small.toml --out results")
     assert status == 0 and out.endswith("Results: results\n")
     data = open_store("results")
@@ -184,7 +184,7 @@ def test_blocks_that_cannot_be_computed_end_in_status_1_and_are_tried_again(
         return compute.compute(sweep, block, tick)
 
     with monkeypatch.context() as broken_down:
-        broken_down.setattr(local, "compute", broken)
+        broken_down.setattr(Sweep, "compute", broken)
         status, out, _ = answer(capsys, "small.toml --out results")
         assert status == 1 and "the engine has stalled" in out
     assert document(capsys, "--status --out results")["cells"]["pending"] == 2

@@ -21,9 +21,9 @@ import pytest
 import lazyrich
 from lazyrich._check import InvalidInput
 from lazyrich.sweeps import cluster, local
-from lazyrich.sweeps.grid import Sweep
 from lazyrich.sweeps.problems import Cell
 from lazyrich.sweeps.run import run
+from lazyrich.sweeps.sweep import Sweep
 from sweeps.test_run import chunks, deadly, python, small, tiny, wait_for
 
 pytestmark = pytest.mark.timeout(120)
@@ -126,10 +126,10 @@ def test_an_error_of_a_block_comes_back_and_is_tried_again(dask: Any, tmp_path: 
     config = local.configuration_of(sweep)
     with cluster.connected(dask.scheduler_address) as client:
         assert list(cluster.on_cluster(local.Job(config, str(out)), deque([1]), client)) == [local.Done(1)]
-        del config["problem"]
+        config["class"] += "ing"
         (done,) = cluster.on_cluster(local.Job(config, str(out)), deque([0]), client)
     assert (done.number, done.again, done.fatal) == (0, True, False)
-    assert done.error == "KeyError: 'problem'"
+    assert done.error == "AttributeError: module 'lazyrich.sweeps.sweep' has no attribute 'Sweeping'"
 
 
 # workers that do not fit ------------------------------------------------------------------------------------

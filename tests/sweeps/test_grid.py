@@ -236,10 +236,10 @@ BAD_AXES = {
 }  # fmt: skip
 BAD_ENTRIES = {
     "unknown": ({"obsevables": ["loss"]}, "an entry of the sweep must be one of", "did you mean 'observables'?"),
-    "no name": ({"name": ...}, "name is missing, and a sweep needs it"),
-    "no problem": ({"problem": ...}, "problem is missing, and a sweep needs it"),
-    "no axes": ({"axes": ...}, "axes is missing, and a sweep needs it"),
-    "no steps": ({"at": ...}, "at is missing, and a sweep needs it"),
+    "no name": ({"name": ...}, "name is missing, and the sweep needs it"),
+    "no problem": ({"problem": ...}, "problem is missing, and the sweep needs it"),
+    "no axes": ({"axes": ...}, "axes is missing, and the sweep needs it"),
+    "no steps": ({"at": ...}, "at is missing, and the sweep needs it"),
     "name is a number": ({"name": 5}, "name must be a word for the sweep, and it is 5"),
     "name is empty": ({"name": ""}, "name must be a word for the sweep, and it is ''"),
     "about is a date": ({"about": DATE}, "about must be"),
@@ -349,7 +349,7 @@ def test_what_is_no_table_is_no_sweep(content):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (b"", "problem is missing, and a sweep needs it."),
+        (b"", "problem is missing, and the sweep needs it."),
         (b"axes = ", "is not TOML: Invalid value (at end of document)."),
         (b"a = 1\na = 2", "is not TOML: Cannot overwrite a value (at "),
         (b"\xff\xfe", "cannot be read: it is not text."),

@@ -25,10 +25,10 @@ import pytest
 from lazyrich._check import InvalidInput
 from lazyrich.sweeps import local, store
 from lazyrich.sweeps.compute import compute
-from lazyrich.sweeps.grid import Sweep
 from lazyrich.sweeps.problems import Cell, random_regression
 from lazyrich.sweeps.run import Summary, run
 from lazyrich.sweeps.store import open_store
+from lazyrich.sweeps.sweep import Sweep
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -137,7 +137,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
         counts[block.number] += 1
         return compute(sweep, block, tick)
 
-    monkeypatch.setattr(local, "compute", counting)
+    monkeypatch.setattr(Sweep, "compute", counting)
     return counts
 
 
@@ -165,7 +165,7 @@ def _run_alone(sweep: Sweep, out: Path, first: str) -> None:
     """In a process of its own, after some Python."""
     code = f"""
         import json, sys
-        from lazyrich.sweeps.grid import Sweep
+        from lazyrich.sweeps.sweep import Sweep
         from lazyrich.sweeps.run import run
         {first}
         run(Sweep.from_dict(json.loads(sys.argv[1])), sys.argv[2])
@@ -232,24 +232,22 @@ def test_only_what_is_missing_is_computed(tmp_path: Path, computed: Counter[int]
 def test_work_computes_nothing_that_is_there(tmp_path: Path, computed: Counter[int]) -> None:
     sweep, out = small(), tmp_path / "out"
     run(sweep, out, shard=(1, 6))
-    config = sweep.as_dict() | {"problem": tiny}
-    assert local.work(config, str(out), 0) == local.Done(0)
-    assert local.work(config, str(out), 1) == local.Done(1)
+    assert local.work(sweep, str(out), 0) == local.Done(0)
+    assert local.work(sweep, str(out), 1) == local.Done(1)
     assert computed == {0: 1, 1: 1}
 
 
 def test_work_leaves_what_another_process_has_stored_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, out = small(), tmp_path / "out"
     run(sweep, out, shard=(6, 6))
-    config = sweep.as_dict() | {"problem": tiny}
 
     def overtaken(sweep: Sweep, block: Any, tick: Any) -> Any:
         result = compute(sweep, block)
         store.Store(out, sweep).write(block, result, 1.0)
         return result
 
-    monkeypatch.setattr(local, "compute", overtaken)
-    local.work(config, str(out), 0)
+    monkeypatch.setattr(Sweep, "compute", overtaken)
+    local.work(sweep, str(out), 0)
     lines = (out / "log.tsv").read_text().splitlines()
     assert [line.split("\t")[0] for line in lines] == ["5", "0"]
 
@@ -267,10 +265,9 @@ def test_one_block_at_a_time_in_a_process(tmp_path: Path, monkeypatch: pytest.Mo
 
     sweep, out = small(), tmp_path / "out"
     run(sweep, out, shard=(6, 6))
-    monkeypatch.setattr(local, "compute", watching)
-    config = sweep.as_dict() | {"problem": tiny}
+    monkeypatch.setattr(Sweep, "compute", watching)
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda n: local.work(config, str(out), n), range(4))) == [local.Done(n) for n in range(4)]
+        assert list(pool.map(lambda n: local.work(sweep, str(out), n), range(4))) == [local.Done(n) for n in range(4)]
 
 
 # what goes wrong --------------------------------------------------------------------------------------------
@@ -308,7 +305,7 @@ def test_a_block_that_breaks_is_tried_again_then_reported_and_stays_to_be_done(
             raise MemoryError("9 GiB\n  wanted")
         return compute(sweep, block, tick)
 
-    monkeypatch.setattr(local, "compute", breaking)
+    monkeypatch.setattr(Sweep, "compute", breaking)
     sweep, out = small(), tmp_path / "out"
     summary = run(sweep, out, retries=2)
     assert tries == {0: 1, 1: 3, 2: 1, 3: 3, 4: 1, 5: 1}
@@ -328,7 +325,7 @@ def test_without_retries_there_is_one_try(tmp_path: Path, monkeypatch: pytest.Mo
         tries.append(block.number)
         raise RuntimeError
 
-    monkeypatch.setattr(local, "compute", broken)
+    monkeypatch.setattr(Sweep, "compute", broken)
     summary = run(small(), tmp_path / "out", retries=0)
     assert tries == list(range(_SEEDS)) == list(summary.failed_blocks)
 
@@ -355,7 +352,7 @@ def test_a_folder_that_vanishes_ends_the_run_in_one_sentence(tmp_path: Path, mon
             out.rename(tmp_path / "elsewhere")
         return compute(sweep, block, tick)
 
-    monkeypatch.setattr(local, "compute", vanishing)
+    monkeypatch.setattr(Sweep, "compute", vanishing)
     with pytest.raises(InvalidInput, match=r"^\S+/out\S* cannot be (used|read): No such file or directory\.$"):
         run(sweep, out)
     assert not out.exists()
@@ -456,7 +453,7 @@ def test_ten_thousand_cells_take_no_more_memory_than_a_thousand(tmp_path: Path) 
         import sys
         import psutil
         from lazyrich.sweeps import local
-        from lazyrich.sweeps.grid import Sweep
+        from lazyrich.sweeps.sweep import Sweep
         from lazyrich.sweeps.run import run
 
         resident, work = [], local.work

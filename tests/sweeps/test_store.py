@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from lazyrich._check import InvalidInput
-from lazyrich.sweeps import Sweep, store
+from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.compute import STATUS, Result, Variable
 from lazyrich.sweeps.store import Store, failures, open_store, summary
 
@@ -86,7 +86,7 @@ def test_what_is_read_is_what_was_written_to_the_bit(tmp_path, precision, block)
 
 def test_an_observable_has_axes_of_its_own(tmp_path, monkeypatch):
     variable = Variable(("layer", "mode"), (2, 3), "strength of a mode", "rad")
-    monkeypatch.setattr(store, "template", lambda sweep: {"loss": variable})
+    monkeypatch.setattr(Sweep, "variables", lambda sweep: {"loss": variable})
     filled(tmp_path / "out", SWEEP, (2, 3))
     data = open_store(tmp_path / "out")
     assert data.loss.dims == ("seed", "scale", "step", "layer", "mode")
@@ -194,14 +194,14 @@ def test_the_same_command_goes_on_with_the_blocks_of_the_store(tmp_path):
     filled(tmp_path / "out", SWEEP)
     before = files_of(tmp_path)
     again = Store.open_or_create(tmp_path / "out", dataclasses.replace(SWEEP, block={}, name="other", about="words"))
-    assert again.sweep.block == {"seed": 2, "scale": 2} and again.done().all()
-    assert Store.open_or_create(str(tmp_path / "out"), SWEEP).sweep == SWEEP
+    assert again.grid.block == {"seed": 2, "scale": 2} and again.done().all()
+    assert Store.open_or_create(str(tmp_path / "out"), SWEEP).grid == SWEEP
     assert files_of(tmp_path) == before
 
 
 def test_a_sweep_without_blocks_is_one_block(tmp_path):
     made = Store.open_or_create(tmp_path / "out", dataclasses.replace(SWEEP, block={}))
-    assert made.sweep.block == {"seed": 5, "scale": 3} and made.sweep.blocks == 1
+    assert made.grid.block == {"seed": 5, "scale": 3} and made.grid.blocks == 1
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_reading_where_there_is_no_sweep(tmp_path, read):
     [{"axes": {"step": [1, 2]}}, {"axes": {"loss": [1, 2]}}, {"axes": {"../x": [1, 2]}}, {"axes": {"mode": [1, 2]}}],
 )
 def test_an_axis_with_the_name_of_a_result_is_refused(tmp_path, monkeypatch, change):
-    monkeypatch.setattr(store, "template", lambda sweep: {"loss": Variable(("mode",), (2,), "", "1")})
+    monkeypatch.setattr(Sweep, "variables", lambda sweep: {"loss": Variable(("mode",), (2,), "", "1")})
     sweep = Sweep("x", lambda **anything: None, at=[0], block=dict.fromkeys(change["axes"], 1), **change)
     with pytest.raises(InvalidInput, match=r"an axis must have a name of its own among the results, and '.*' can"):
         Store.open_or_create(tmp_path / "out", sweep)

@@ -5,10 +5,11 @@
 (`local`) or elsewhere (`cluster`).
 """
 
-from lazyrich.sweeps.grid import Block, Sweep, published
+from lazyrich.sweeps.grid import Block
 from lazyrich.sweeps.problems import Cell
 from lazyrich.sweeps.run import Summary, run
 from lazyrich.sweeps.store import failures
 from lazyrich.sweeps.store import open_store as open
+from lazyrich.sweeps.sweep import Sweep, published
 
 __all__ = ["Block", "Cell", "Summary", "Sweep", "failures", "open", "published", "run"]

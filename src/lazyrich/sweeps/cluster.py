@@ -48,7 +48,7 @@ def on_cluster(job: Job, todo: deque[int], client: Any) -> Generator[Done, None,
     while todo or at_work:
         while todo and len(at_work) < max(1, _AHEAD * crew.threads):
             number = todo.popleft()
-            future = client.submit(work, job.config, job.out, number, pure=False)
+            future = client.submit(work, job.grid, job.out, number, pure=False)
             at_work[future] = number
             future.add_done_callback(finished.put)
         try:

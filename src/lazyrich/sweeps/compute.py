@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,36 +15,15 @@ from lazyrich.batch.many import in_precision
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
 from lazyrich.solve import NoExactSolution, solve
-from lazyrich.sweeps.grid import Block, Sweep
+from lazyrich.sweeps.grid import STATUS, Block, Place, Result, Variable
 from lazyrich.sweeps.measure import long_name, measured, measured_together, together
 from lazyrich.sweeps.problems import Cell
+from lazyrich.sweeps.sweep import Sweep
 from lazyrich.trajectory import Trajectory
 
 __all__ = ["STATUS", "Place", "Result", "Variable", "compute", "first_cell", "made", "template"]
 
-#: What became of a cell, by code. A stopped one diverged or stalled: its values up to then are there.
-STATUS = ("pending", "complete", "stopped", "failed")
-
-Place = tuple[int, ...]
-
 _TRIED = 100  # cells, until one can be made, to see what there is to measure
-
-
-class Variable(NamedTuple):
-    """What the store must hold of one observable: axes after those of the grid and `step`."""
-
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
-    long_name: str
-    units: str
-
-
-class Result(NamedTuple):
-    """What a block gives. Cells are in the shape of the block; nan where a value was not reached."""
-
-    values: dict[str, Array]  # observable → (*block, steps, …)
-    status: Array  # (*block,), int8
-    causes: dict[Place, str]  # place in the grid → why it is not complete
 
 
 def compute(sweep: Sweep, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:

@@ -1,4 +1,4 @@
-"""What a store remembers of its sweep, and how another one differs from it, entry by entry.
+"""What a store remembers of its grid, and how another one differs from it, entry by entry.
 
 `name` and `about` are words for people, and may differ; everything else decides about the numbers.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
-from lazyrich.sweeps.grid import Sweep
+from lazyrich.sweeps.grid import Grid
 
 __all__ = ["configuration", "differences", "entries", "now", "origin"]
 
@@ -23,14 +23,15 @@ _MANY = 6  # values of an axis shown in a message
 _FREE = ("name", "about")
 
 
-def configuration(sweep: Sweep) -> dict[str, Any]:
+def configuration(grid: Grid) -> dict[str, Any]:
     """As JSON gives it back, with the size of the blocks in full."""
-    content = sweep.as_dict() | {"block": dict(zip(sweep.axes, sweep.block_shape, strict=True))}
+    content = grid.as_dict() | {"observables": list(grid.observables)}
+    content["block"] = dict(zip(grid.axes, grid.block_shape, strict=True))
     try:
         return json.loads(json.dumps(content, allow_nan=False))
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"settings must hold finite numbers, words, lists or tables, and it is {_check.shown(sweep.settings)}."
+            f"settings must hold finite numbers, words, lists or tables, and it is {_check.shown(grid.settings)}."
         ) from None
 
 

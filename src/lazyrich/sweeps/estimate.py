@@ -14,8 +14,8 @@ import numpy as np
 
 from lazyrich.batch.stack import by_device, device_kind, operations_of
 from lazyrich.sweeps.compute import compute, first_cell, made, template
-from lazyrich.sweeps.grid import Sweep
 from lazyrich.sweeps.problems import Cell
+from lazyrich.sweeps.sweep import Sweep
 
 __all__ = ["Estimate", "estimate", "with_blocks"]
 

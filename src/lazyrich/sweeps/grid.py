@@ -1,51 +1,39 @@
-"""A sweep: axes, a problem factory by name, a method, what to record, and when. A small file says it all.
-
-    name = "my-sweep"
-    problem = "teacher_student"                 # a factory of `sweeps/problems.py`
-    method = "descend"                          # or "flow", or "solve" where an exact solution exists
-    rate = 0.005                                # times are rate × step (× the cell's own clock)
-    at = [0, 100, 1000]                         # steps to record; the start always is
-    observables = ["loss", "kernel_distance"]
-
-    [axes]                                      # one cell per combination; the last axis varies fastest
-    seed = { range = 4 }
-    tau = { logspace = [-1, 0.3, 5] }
-    delta = [-1.0, 0.0, 1.0]
-
-    [settings]                                  # the other arguments of the factory
-    d = 20
+"""A grid of computations: axes, one cell per combination, in blocks. What a sweep and an experiment have in common.
 
 A block is what one task computes and one chunk of the store holds: the cells of a box in the grid. Axis values are
-numbers or words; nothing in the file is executed.
+numbers or words; a grid comes from Python or from a small file, and nothing in the file is executed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 import math
 import tomllib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich.batch.many import PRECISIONS, as_rtol, as_steps
-from lazyrich.problem import Problem
-from lazyrich.sweeps.problems import PROBLEMS, Cell, as_factory
+from lazyrich._typing import Array
+from lazyrich.batch.many import as_steps
 
-__all__ = ["Block", "Sweep", "as_sweep", "published"]
+__all__ = ["LARGEST", "STATUS", "Block", "Grid", "Place", "Result", "Variable", "refuse_flags"]
 
-METHODS = ("descend", "flow", "solve")
 LARGEST = 10**7  # cells
-_PUBLISHED = Path(__file__).parent / "published"
 _RANGES = ("linspace", "logspace", "range")
+
+G = TypeVar("G", bound="Grid")
+
+#: What became of a cell, by code. A stopped one diverged or stalled: its values up to then are there.
+STATUS = ("pending", "complete", "stopped", "failed")
+
+Place = tuple[int, ...]
 
 
 class Block(NamedTuple):
@@ -56,63 +44,81 @@ class Block(NamedTuple):
     region: tuple[slice, ...]
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """What to compute. Build one here, or read it with `Sweep.from_toml(path)` or `published(name)`.
+class Variable(NamedTuple):
+    """What the store must hold of one observable: axes after those of the grid and of the recorded steps."""
 
-    `problem` names a factory, or is one: a function of the axes and settings that returns a `Cell` or a `Problem`.
-    `block` is the number of cells per block along axes (the others in full); {} leaves it to the size of the problem.
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    long_name: str
+    units: str
 
-    >>> sweep = Sweep("mine", "teacher_student", axes={"seed": [0, 1], "tau": [0.1, 1.0, 2.0]}, at=[0, 100])
-    >>> sweep.shape, sweep.cells, sweep.arguments((1, 2))["tau"]
-    ((2, 3), 6, 2.0)
+
+class Result(NamedTuple):
+    """What a block gives. Cells are in the shape of the block; nan where a value was not reached."""
+
+    values: dict[str, Array]  # observable → (*block, steps, …)
+    status: Array  # (*block,), int8
+    causes: dict[Place, str]  # place in the grid → why it is not complete
+
+
+class Grid(ABC):
+    """What to compute: a frozen dataclass with at least these fields, and the three functions at the end.
+
+    `block` is the number of cells per block along axes (the others in full); {} leaves it to `with_blocks`.
     """
 
-    name: str
-    problem: str | Callable[..., Any]
-    axes: Mapping[str, Any]
-    at: Any
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    method: str = "descend"
-    rate: float = 0.01
-    rtol: float = 1e-3  # of the flow
-    observables: Any = ("loss",)
-    precision: str = "float64"
-    block: Mapping[str, int] = field(default_factory=dict)
-    about: str = ""
+    WHAT: ClassVar[str]  # what people call it
+    NEEDED: ClassVar[tuple[str, ...]]  # the fields that a file cannot do without
 
-    def __post_init__(self) -> None:
+    name: str
+    axes: Mapping[str, Any]
+    at: Any  # the steps to record
+    settings: Mapping[str, Any]
+    block: Mapping[str, int]
+    about: str
+    precision: str
+    observables: Any  # names of what is recorded
+
+    unit: str  # what the steps count: the name of their dimension
+    uses_jax: bool
+
+    @abstractmethod
+    def variables(self) -> dict[str, Variable]:
+        """What there is to store, by name."""
+
+    @abstractmethod
+    def compute(self, block: Block, tick: Callable[[float], Any]) -> Result:
+        """Every cell of a block; `tick` is told how many cells' worth of work has been done since the last call."""
+
+    @abstractmethod
+    def with_blocks(self: G) -> G:
+        """The same grid with a block shape: its own, or one that suits the work."""
+
+    def _settle(self) -> None:
+        """Checks the common fields, and puts them in their plain form."""
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidInput(f"name must be a word for the sweep, and it is {_check.shown(self.name)}.")
+            raise InvalidInput(f"name must be a word for the {self.WHAT}, and it is {_check.shown(self.name)}.")
         if not isinstance(self.about, str):
             raise InvalidInput(f"about must be words, and it is {_check.shown(self.about)}.")
-        factory = as_factory(self.problem)
         put("axes", {str(axis): _values(str(axis), given) for axis, given in _table("axes", self.axes).items()})
         put("settings", {name: _plain(value) for name, value in _table("settings", self.settings).items()})
         if not self.axes:
             raise InvalidInput("axes must name at least one axis, such as seed = { range = 4 }, and it is empty.")
         if self.cells > LARGEST:
             raise InvalidInput(f"axes must make at most {LARGEST:,} cells, and they make {self.cells:,}.")
-        _check.choice("method", self.method, METHODS)
-        _check.choice("precision", self.precision, PRECISIONS)
-        if self.method == "solve" and self.precision != "float64":
-            raise InvalidInput("precision must be 'float64' where method is 'solve', and it is 'float32'.")
-        for name in ("rate", "rtol"):
-            _refuse_flags(name, "a number", getattr(self, name))
-        put("rate", _check.positive("rate", self.rate))
-        put("rtol", as_rtol(self.rtol))
+        for name in self.settings:
+            if name in self.axes:
+                raise InvalidInput(f"{name} is both an axis and a setting, and it can be one only.")
         put("at", _steps(self.at))
-        put("observables", _names(self.observables))
         for axis, n in _table("block", self.block).items():
             _check.choice("an axis of block", axis, tuple(self.axes))
-            _refuse_flags(f"block.{axis}", "a whole number", n)
+            refuse_flags(f"block.{axis}", "a whole number", n)
         put("block", {axis: _check.count(f"block.{axis}", n) for axis, n in self.block.items()})
-        _check_arguments(factory, self.axes, self.settings)
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Sweep:
-        """Read a sweep from a file."""
+    def from_toml(cls: type[G], path: str | Path) -> G:
+        """Read one from a file."""
         path = _check.as_path("path", path)
         try:
             text = path.read_bytes().decode()
@@ -131,24 +137,21 @@ class Sweep:
             raise InvalidInput(f"{path}: {error}") from None
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Sweep:
+    def from_dict(cls: type[G], content: Mapping[str, Any]) -> G:
         """From what `as_dict` gives, or a TOML file holds."""
-        known = [part.name for part in dataclasses.fields(cls)]
-        for key in _table("a sweep", content):
-            _check.choice("an entry of the sweep", key, known)
-        for key in ("name", "problem", "axes", "at"):
+        known = [part.name for part in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for key in _table(f"the {cls.WHAT}", content):
+            _check.choice(f"an entry of the {cls.WHAT}", key, known)
+        for key in cls.NEEDED:
             if key not in content:
-                raise InvalidInput(f"{key} is missing, and a sweep needs it.")
+                raise InvalidInput(f"{key} is missing, and the {cls.WHAT} needs it.")
         return cls(**dict(content))
 
     def as_dict(self) -> dict[str, Any]:
         """The configuration in plain numbers and words, as the store keeps it."""
-        content = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
+        content = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}  # type: ignore[arg-type]
         content["axes"] = {axis: list(values) for axis, values in self.axes.items()}
-        content["at"], content["observables"] = list(self.at), list(self.observables)
-        if callable(self.problem):
-            content["problem"] = f"{self.problem.__module__}:{self.problem.__qualname__}"
-        return content
+        return content | {name: list(value) for name, value in content.items() if isinstance(value, tuple)}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -168,28 +171,23 @@ class Sweep:
         chosen = {axis: values[i] for (axis, values), i in zip(self.axes.items(), place, strict=True)}
         return {**self.settings, **chosen}
 
-    def cell(self, place: tuple[int, ...]) -> Cell:
-        """The problem of one cell."""
-        made = as_factory(self.problem)(**self.arguments(place))
-        cell = made if isinstance(made, Cell) else Cell(made)
-        if not isinstance(cell.problem, Problem):
-            raise InvalidInput(f"problem must make a Problem or a Cell, and it makes a {type(cell.problem).__name__}.")
-        _check.positive("clock", cell.clock)
-        return cell
-
     @property
     def block_shape(self) -> tuple[int, ...]:
         """Cells of a block along each axis."""
         return tuple(min(self.block.get(axis, n), n) for axis, n in zip(self.axes, self.shape, strict=True))
 
-    def with_block(self, cells: int) -> Sweep:
-        """The same sweep in blocks of at most so many cells, the last axes in full before the ones in front of them."""
+    def with_block(self: G, cells: int) -> G:
+        """The same grid in blocks of at most so many cells, the last axes in full before the ones in front of them."""
         cells = _check.count("cells", cells)
         block: dict[str, int] = {}
         for axis, length in reversed(list(zip(self.axes, self.shape, strict=True))):
             block[axis] = max(1, min(length, cells))
             cells = cells // length
-        return dataclasses.replace(self, block=dict(reversed(block.items())))
+        return self.in_blocks(dict(reversed(block.items())))
+
+    def in_blocks(self: G, block: Mapping[str, int]) -> G:
+        """The same grid in blocks of this shape."""
+        return dataclasses.replace(self, block=block)  # type: ignore[type-var]
 
     @property
     def blocks(self) -> int:
@@ -211,26 +209,6 @@ class Sweep:
     def places(self, block: Block) -> Iterator[tuple[int, ...]]:
         """The cells of a block, in the order of the grid."""
         return itertools.product(*(range(s.start, s.stop) for s in block.region))
-
-
-def as_sweep(value: Any) -> Sweep:
-    """A sweep, or a sentence."""
-    if not isinstance(value, Sweep):
-        raise InvalidInput(
-            f"sweep must be a Sweep, and it is {_check.shown(value)}: lr.sweeps.published(name) or "
-            "lr.sweeps.Sweep.from_toml(path) would do."
-        )
-    return value
-
-
-def published(name: str | None = None) -> Any:
-    """A sweep of the literature by name; without one, the list of names.
-
-    >>> published("kunin2024-1b").cells
-    4624
-    """
-    files = {path.stem: path for path in sorted(_PUBLISHED.glob("*.toml"))}
-    return list(files) if name is None else Sweep.from_toml(files[_check.choice("sweep", name, tuple(files))])
 
 
 def _table(name: str, value: Any) -> Mapping[str, Any]:
@@ -276,7 +254,7 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _refuse_flags(name: str, wanted: str, value: Any) -> None:
+def refuse_flags(name: str, wanted: str, value: Any) -> None:
     """True counts as 1 in Python, and in a file it is a mistake."""
     if isinstance(value, bool):
         raise InvalidInput(f"{name} must be {wanted}, and it is {_check.shown(value)}.")
@@ -308,44 +286,6 @@ def _range(axis: str, given: Mapping[str, Any]) -> Any:
 def _steps(at: Any) -> tuple[int, ...]:
     """The steps to record; distances are from the start, which therefore always is one."""
     for step in at if isinstance(at, list | tuple) else [at]:
-        _refuse_flags("each of at", "a whole number", step)
+        refuse_flags("each of at", "a whole number", step)
     steps = as_steps(at)
     return steps if steps[0] == 0 else (0, *steps)
-
-
-def _names(observables: Any) -> tuple[str, ...]:
-    from lazyrich.sweeps.measure import NAMES
-
-    names = (observables,) if isinstance(observables, str) else observables
-    if not np.iterable(names) or isinstance(names, Mapping):
-        raise InvalidInput(f"observables must list names, such as ['loss'], and it is {_check.shown(observables)}.")
-    chosen = tuple(dict.fromkeys(_check.choice("observables", name, NAMES) for name in names))
-    if not chosen:
-        raise InvalidInput("observables is empty, and at least one is needed, such as ['loss'].")
-    return chosen
-
-
-def _check_arguments(factory: Callable[..., Any], axes: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Every axis and setting must be an argument of the factory, and those it cannot do without must be there."""
-    import inspect
-
-    for name in settings:
-        if name in axes:
-            raise InvalidInput(f"{name} is both an axis and a setting, and it can be one only.")
-    try:
-        parameters = inspect.signature(factory).parameters
-        _ = factory.__module__, factory.__qualname__
-    except (ValueError, AttributeError):
-        came = _check.shown(factory)
-        raise InvalidInput(f"problem must be a named function with named arguments, and it is {came}.") from None
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    label = next((name for name, made in PROBLEMS.items() if made is factory), getattr(factory, "__name__", "problem"))
-    for name in (*axes, *settings):
-        if name not in parameters and not takes_all:
-            near = difflib.get_close_matches(name, parameters, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise InvalidInput(f"{label} takes {', '.join(parameters)}, and not {name!r}{hint}.")
-    for name, p in parameters.items():
-        needed = p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-        if needed and name not in axes and name not in settings:
-            raise InvalidInput(f"{label} needs {name}, as an axis or a setting, and it is neither.")

@@ -1,4 +1,4 @@
-"""One block of a sweep, and many of them on this machine: in this process, or in several.
+"""One block of a grid, and many of them on this machine: in this process, or in several.
 
 `work` is the unit of every runner: it looks whether the block is there, computes it, stores it, and returns next to
 nothing. A block may be worked on twice; it then gives the same bytes, since everywhere one thread computes it. The
@@ -33,13 +33,23 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._threads import one_blas_thread
-from lazyrich.sweeps.compute import STATUS, compute
-from lazyrich.sweeps.grid import Sweep
+from lazyrich.sweeps.grid import STATUS, Grid
 from lazyrich.sweeps.store import Store
 
-__all__ = ["Done", "Job", "configuration_of", "here", "one_thread", "processes", "threads_are_right", "work"]
+__all__ = [
+    "Done",
+    "Job",
+    "configuration_of",
+    "here",
+    "one_thread",
+    "portable",
+    "processes",
+    "threads_are_right",
+    "work",
+]
 
 _STILLBORN = 5  # workers in a row that end before they have begun: none ever will
+_CLASS = "class"  # the entry that says which kind of grid a configuration is of
 _OFTEN = 0.5  # seconds between two reports of a worker on its block
 
 #: One JAX computation at a time in a process, where a cluster gives it several threads.
@@ -57,21 +67,22 @@ class Done(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a runner works on: a configuration (`configuration_of`), and the folder that takes the results."""
+    """What a runner works on: a grid (for other processes its configuration), and the folder that takes the results."""
 
-    config: Mapping[str, Any]
+    grid: Grid | Mapping[str, Any]
     out: str
 
 
 Tick = Callable[[int, float], Any]  # of a block, so many cells' worth of work has been done since the last call
 
 
-def configuration_of(sweep: Sweep) -> dict[str, Any]:
+def configuration_of(grid: Grid) -> dict[str, Any]:
     """As `work` takes it in any process: there a factory is found by its name, so it must have one."""
-    config = sweep.as_dict()
-    if callable(sweep.problem):
+    config = grid.as_dict() | {_CLASS: f"{type(grid).__module__}:{type(grid).__qualname__}"}
+    if not portable(grid):
+        factory = grid.problem  # type: ignore[attr-defined]
         try:
-            known = sweep.problem.__module__ != "__main__" and _by_name(config["problem"]) is sweep.problem
+            known = factory.__module__ != "__main__" and _by_name(config["problem"]) is factory
         except (ImportError, AttributeError):
             known = False
         if not known:
@@ -82,16 +93,21 @@ def configuration_of(sweep: Sweep) -> dict[str, Any]:
     return config
 
 
-def work(config: Mapping[str, Any], out: str, number: int, tick: Tick = lambda number, cells: None) -> Done:
+def portable(grid: Grid) -> bool:
+    """Whether the grid is all words and numbers; a sweep may have a factory of the user's own instead."""
+    return not callable(getattr(grid, "problem", None))
+
+
+def work(grid: Grid | Mapping[str, Any], out: str, number: int, tick: Tick = lambda number, cells: None) -> Done:
     """Computes one block and stores it, unless it is there. Whatever goes wrong comes back as an error."""
     try:
-        sweep = _sweep_of(config)
-        store, block = Store(Path(out), sweep), sweep.block_at(number)
+        grid = grid if isinstance(grid, Grid) else _grid_of(grid)
+        store, block = Store(Path(out), grid), grid.block_at(number)
         if store.holds(block):
             return Done(number)
         start = time.perf_counter()
         with _ALONE, one_thread():
-            result = compute(sweep, block, lambda cells: tick(number, cells))
+            result = grid.compute(block, lambda cells: tick(number, cells))
         if not store.holds(block):  # by another process, meanwhile
             store.write(block, result, time.perf_counter() - start)
         return Done(number, failed=int(np.count_nonzero(result.status == STATUS.index("failed"))))
@@ -101,14 +117,15 @@ def work(config: Mapping[str, Any], out: str, number: int, tick: Tick = lambda n
         return Done(number, error=" ".join(f"{type(error).__name__}: {error}".split())[:500])
 
 
-_latest: list[tuple[Mapping[str, Any], Sweep]] = []  # one entry: all blocks of a sweep ask for the same
+_latest: list[tuple[Mapping[str, Any], Grid]] = []  # one entry: all blocks of a grid ask for the same
 
 
-def _sweep_of(config: Mapping[str, Any]) -> Sweep:
+def _grid_of(config: Mapping[str, Any]) -> Grid:
     if not _latest or _latest[0][0] != config:
-        problem = config["problem"]
-        named = isinstance(problem, str) and ":" in problem
-        _latest[:] = [(config, Sweep.from_dict({**config, "problem": _by_name(problem)} if named else config))]
+        content = {name: value for name, value in config.items() if name != _CLASS}
+        if ":" in str(content.get("problem", "")):
+            content["problem"] = _by_name(content["problem"])
+        _latest[:] = [(config, _by_name(config[_CLASS]).from_dict(content))]
     return _latest[0][1]
 
 
@@ -143,12 +160,12 @@ def _accelerated() -> bool:
     return find_spec("jax_plugins") is not None and os.environ.get("JAX_PLATFORMS", "") != "cpu"
 
 
-def threads_are_right(sweep: Sweep) -> bool:
+def threads_are_right(grid: Grid) -> bool:
     """Whether this process computes with as many threads as a worker would.
 
     Not so where JAX has started on the CPU before, on all cores.
     """
-    if sweep.method == "solve" or not _jax_has_started() or _started_inside or "PJRT_NPROC" in os.environ:
+    if not grid.uses_jax or not _jax_has_started() or _started_inside or "PJRT_NPROC" in os.environ:
         return True
     return sys.modules["jax"].default_backend() != "cpu"
 
@@ -167,7 +184,7 @@ def _jax_has_started() -> bool:
 def here(job: Job, todo: deque[int], tick: Tick) -> Generator[Done, None, None]:
     """One block after the other, in this process."""
     while todo:
-        yield work(job.config, job.out, todo.popleft(), tick)
+        yield work(job.grid, job.out, todo.popleft(), tick)
 
 
 def processes(job: Job, todo: deque[int], tick: Tick, workers: int) -> Generator[Done, None, None]:
@@ -300,6 +317,6 @@ def _serve() -> None:
     job = Job(**requests.get())
     say({"ready": True})
     while True:
-        done = work(job.config, job.out, requests.get(), tick)
+        done = work(job.grid, job.out, requests.get(), tick)
         pending = 0.0
         say(done._asdict())

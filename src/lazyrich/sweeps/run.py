@@ -29,7 +29,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._progress import watched
 from lazyrich._typing import Array
 from lazyrich.sweeps import cluster, local
-from lazyrich.sweeps.grid import Sweep, as_sweep
+from lazyrich.sweeps.grid import Grid
 from lazyrich.sweeps.store import Store, failures, summary
 
 __all__ = ["Summary", "run"]
@@ -74,7 +74,7 @@ class Summary:
 
 
 def run(
-    sweep: Sweep,
+    sweep: Grid,
     out: str | Path,
     *,
     workers: int = 1,
@@ -91,36 +91,44 @@ def run(
     how often a block is tried again that breaks.
 
     >>> import tempfile
+    >>> from lazyrich.sweeps import Sweep
     >>> sweep = Sweep("mine", "random_regression", axes={"seed": [0, 1]}, at=[0, 2], settings={"d_in": 3, "d_out": 2})
     >>> with tempfile.TemporaryDirectory() as out:
     ...     first, second = run(sweep, out), run(sweep, out)
     >>> first.complete, first.computed, second.complete, second.computed
     (2, 2, 2, 0)
     """
-    as_sweep(sweep)
+    if not isinstance(sweep, Grid):
+        raise InvalidInput(
+            f"sweep must be a Sweep, and it is {_check.shown(sweep)}: lr.sweeps.published(name) or "
+            "lr.sweeps.Sweep.from_toml(path) would do."
+        )
     out = _check.as_path("out", out).absolute()
     workers, retries = _check.count("workers", workers), _check.count("retries", retries, least=0)
     first, runs = _as_shard(shard)
     if scheduler is not None and workers != 1:
         raise InvalidInput(f"workers must be 1 with a scheduler, which has workers of its own, and it is {workers}.")
     alone = workers == 1 and scheduler is None
-    config = sweep.as_dict() | {"problem": sweep.problem} if alone else local.configuration_of(sweep)
+    if not alone:
+        local.configuration_of(sweep)  # what other processes could not find is said before anything is made
     start = time.perf_counter()
     with _resumable(), ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(cluster.connected(scheduler))
         with local.one_thread():  # looking at the first cell may start JAX
             store = Store.open_or_create(out, sweep)
-        job = local.Job(config | {"block": dict(store.sweep.block)}, str(store.out))
-        done, sizes = store.done(), _block_sizes(store.sweep)
+        done, sizes = store.done(), _block_sizes(store.grid)
         mine = np.arange(len(done)) % runs == first
         todo = deque(np.flatnonzero(mine & ~done).tolist())
         report = stack.enter_context(_Report(sweep.name, sizes, mine, done))
-        if client is not None:
-            outcomes = cluster.on_cluster(job, todo, client)
-        elif alone and (callable(sweep.problem) or local.threads_are_right(sweep)):
-            outcomes = local.here(job, todo, report.tick)
+        if alone and (local.threads_are_right(sweep) or not local.portable(sweep)):
+            outcomes = local.here(local.Job(store.grid, str(store.out)), todo, report.tick)
         else:
-            outcomes = local.processes(job, todo, report.tick, workers)
+            job = local.Job(local.configuration_of(store.grid), str(store.out))
+            outcomes = (
+                local.processes(job, todo, report.tick, workers)
+                if client is None
+                else cluster.on_cluster(job, todo, client)
+            )
         failed_blocks = _gather(outcomes, todo, retries, report)
     counts = summary(out)
     return Summary(
@@ -174,9 +182,9 @@ def _as_shard(shard: Any) -> tuple[int, int]:
     return i - 1, n
 
 
-def _block_sizes(sweep: Sweep) -> Array:
+def _block_sizes(grid: Grid) -> Array:
     """Cells, by number of block."""
-    along = (np.minimum(b, n - np.arange(0, n, b)) for n, b in zip(sweep.shape, sweep.block_shape, strict=True))
+    along = (np.minimum(b, n - np.arange(0, n, b)) for n, b in zip(grid.shape, grid.block_shape, strict=True))
     return np.ravel(reduce(np.multiply.outer, along))
 
 

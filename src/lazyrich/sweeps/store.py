@@ -1,4 +1,4 @@
-"""What a sweep has computed, in one folder: labelled arrays that survive the death of any process at any moment.
+"""What a sweep has computed, or an experiment, in one folder: labelled arrays that survive the death of any process.
 
     DIR/data.zarr      the arrays, xarray over Zarr v3, and as attributes the configuration, versions, when and where
     DIR/sweep.json     these attributes again, for people and other programs
@@ -17,7 +17,6 @@ its configuration.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 import os
@@ -37,10 +36,8 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import write_atomically
 from lazyrich._typing import Array
-from lazyrich.sweeps.compute import STATUS, Result, Variable, template
 from lazyrich.sweeps.configuration import configuration, differences, entries, now, origin
-from lazyrich.sweeps.estimate import with_blocks
-from lazyrich.sweeps.grid import Block, Sweep
+from lazyrich.sweeps.grid import STATUS, Block, Grid, Result, Variable
 
 if TYPE_CHECKING:
     import xarray
@@ -53,37 +50,37 @@ _MANY = 6  # names of files shown in a message
 
 @dataclass(frozen=True)
 class Store:
-    """A folder, and the sweep to go on with: the one asked for, in the blocks of the folder."""
+    """A folder, and the grid to go on with: the one asked for, in the blocks of the folder."""
 
     out: Path
-    sweep: Sweep
+    grid: Grid
 
     @classmethod
-    def open_or_create(cls, out: str | Path, sweep: Sweep) -> Store:
-        """The store of a sweep, made if it is not there. A folder that holds anything else is refused, and left alone.
+    def open_or_create(cls, out: str | Path, grid: Grid) -> Store:
+        """The store of a grid, made if it is not there. A folder that holds anything else is refused, and left alone.
 
-        Where the sweep does not say how large its blocks are, the store does.
+        Where the grid does not say how large its blocks are, the store does.
         """
-        out, asked = _check.as_path("out", out), configuration(sweep)
+        out, asked = _check.as_path("out", out), configuration(grid)
         with _faults_of(out):
             if not _holds_a_store(out):
-                _create(out, with_blocks(sweep))
+                _create(out, grid.with_blocks())
             record = _record(out)
             stored = record["configuration"]
-            if not sweep.block:
+            if not grid.block:
                 asked["block"] = stored["block"]
             if apart := differences(stored, asked):
                 lines = "".join(f"\n  {line}" for line in apart)
-                raise InvalidInput(f"{out} holds another sweep: another folder would do. Stored → asked:{lines}")
+                raise InvalidInput(f"{out} holds another {grid.WHAT}: another folder would do. Stored → asked:{lines}")
             _tidy(out, record)
-        return cls(out, dataclasses.replace(sweep, block=stored["block"]))
+        return cls(out, grid.in_blocks(stored["block"]))
 
     def done(self) -> Array:
         """Which blocks are there, by number."""
         there = _status(self.out) != 0
-        if there.shape != self.sweep.shape:
-            raise InvalidInput(f"{self.out} must hold the status of this sweep, and it holds that of another.")
-        for axis, size in enumerate(self.sweep.block_shape):
+        if there.shape != self.grid.shape:
+            raise InvalidInput(f"{self.out} must hold the status of this {self.grid.WHAT}, and it holds another.")
+        for axis, size in enumerate(self.grid.block_shape):
             there = np.logical_and.reduceat(there, np.arange(0, there.shape[axis], size), axis=axis)
         return there.ravel()
 
@@ -128,7 +125,7 @@ class Store:
         found = []
         for place, cause in sorted(result.causes.items()):
             status = result.status[tuple(i - s.start for i, s in zip(place, block.region, strict=True))]
-            cell = {axis: values[i] for (axis, values), i in zip(self.sweep.axes.items(), place, strict=True)}
+            cell = {axis: values[i] for (axis, values), i in zip(self.grid.axes.items(), place, strict=True)}
             found.append({"cell": cell, "status": STATUS[status], "cause": cause})
         return found
 
@@ -139,7 +136,7 @@ class Store:
 def open_store(out: str | Path) -> xarray.Dataset:
     """The results as an xarray Dataset: lazy, at any time, nan and status 0 where nothing is there yet.
 
-    Dimensions are the axes of the sweep, then `step`, then those of the observable itself.
+    Dimensions are the axes of the grid, then `step` (or `epoch`), then those of the observable itself.
     """
     out = _check.as_path("out", out)
     observables = _record(out)["configuration"]["observables"]
@@ -167,6 +164,7 @@ def summary(out: str | Path) -> dict[str, int]:
     """How many cells have which status.
 
     >>> import tempfile
+    >>> from lazyrich.sweeps import Sweep
     >>> sweep = Sweep("mine", "random_regression", axes={"seed": [0, 1]}, at=[0, 2], method="solve")
     >>> with tempfile.TemporaryDirectory() as out:
     ...     Store.open_or_create(out, sweep).done(), summary(out)
@@ -207,7 +205,7 @@ def _in_memory(*paths: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _chunk_name(block: Block, ndim: int = 0) -> str:
-    """The file of a block, in an array with so many axes; those after the axes of the sweep are not divided."""
+    """The file of a block, in an array with so many axes; those after the axes of the grid are not divided."""
     return ".".join(["c", *map(str, block.place), *["0"] * (ndim - len(block.place))])
 
 
@@ -227,17 +225,17 @@ def _holds_a_store(out: Path) -> bool:
     return False
 
 
-def _create(out: Path, sweep: Sweep) -> None:
-    zarr, variables = _load("zarr"), template(sweep)
-    taken = {"step", "status", *variables, *(dim for variable in variables.values() for dim in variable.dims)}
-    for axis in sweep.axes:
+def _create(out: Path, grid: Grid) -> None:
+    zarr, variables = _load("zarr"), grid.variables()
+    taken = {grid.unit, "status", *variables, *(dim for variable in variables.values() for dim in variable.dims)}
+    for axis in grid.axes:
         if axis in taken or not axis.isidentifier():
             raise InvalidInput(f"an axis must have a name of its own among the results, and {axis!r} cannot be one.")
-    record = {"configuration": configuration(sweep), **origin()}
+    record = {"configuration": configuration(grid), **origin()}
     (out / "partial").mkdir(parents=True, exist_ok=True)
     made = _partial(out, "data.zarr")
     try:
-        _make_arrays(zarr.create_group(store=made, zarr_format=3, attributes=record), sweep, variables)
+        _make_arrays(zarr.create_group(store=made, zarr_format=3, attributes=record), grid, variables)
         _sync(*made.rglob("*"), made)
         os.rename(made, out / "data.zarr")
     except OSError:
@@ -246,36 +244,36 @@ def _create(out: Path, sweep: Sweep) -> None:
             raise
 
 
-def _make_arrays(group: Any, sweep: Sweep, variables: Mapping[str, Variable]) -> None:
+def _make_arrays(group: Any, grid: Grid, variables: Mapping[str, Variable]) -> None:
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     # "c.0.1" and not c/0/1: a folder per variable is all there is to bring to the disk with a chunk
     flat: dict[str, Any] = {"chunk_key_encoding": {"name": "default", "separator": "."}}
     packed = {"compressors": [ZstdCodec(level=1), Crc32cCodec()], **flat}
-    for dim, values in {**sweep.axes, "step": sweep.at}.items():
+    for dim, values in {**grid.axes, grid.unit: grid.at}.items():
         about = {"long_name": dim, "units": "1"}
         group.create_array(dim, data=_coordinate(values), dimension_names=[dim], attributes=about, **packed)
     for name, variable in variables.items():
-        own = (len(sweep.at), *variable.shape)
+        own = (len(grid.at), *variable.shape)
         group.create_array(
             name,
-            shape=(*sweep.shape, *own),
-            chunks=(*sweep.block_shape, *own),
-            dtype=sweep.precision,
+            shape=(*grid.shape, *own),
+            chunks=(*grid.block_shape, *own),
+            dtype=grid.precision,
             fill_value=np.nan,
-            dimension_names=[*sweep.axes, "step", *variable.dims],
+            dimension_names=[*grid.axes, grid.unit, *variable.dims],
             attributes={"long_name": variable.long_name, "units": variable.units},
             **packed,
         )
     flags = {"long_name": "status", "flag_values": list(range(len(STATUS))), "flag_meanings": " ".join(STATUS)}
     group.create_array(
         "status",
-        shape=sweep.shape,
-        chunks=sweep.block_shape,
+        shape=grid.shape,
+        chunks=grid.block_shape,
         dtype="int8",
         fill_value=0,
         compressors=[Crc32cCodec()],  # so small that packing would only cost time
-        dimension_names=list(sweep.axes),
+        dimension_names=list(grid.axes),
         attributes=flags,
         **flat,
     )

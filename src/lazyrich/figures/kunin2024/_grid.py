@@ -23,10 +23,10 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.figures.kunin2024._shared import as_text
 from lazyrich.plot import style
-from lazyrich.sweeps.compute import STATUS
-from lazyrich.sweeps.grid import published
+from lazyrich.sweeps.grid import STATUS
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import open_store
+from lazyrich.sweeps.sweep import published
 
 if TYPE_CHECKING:
     import xarray

@@ -1,0 +1,176 @@
+"""An experiment: a kind of network and task, a grid of settings, and when to look. A small file says it all.
+
+    experiment = "rhm"              # a kind: kernel, filters, rhm or grokking
+    at = [0, 50, 200]               # when to record, in the kind's own unit; the start always is
+
+    [axes]                          # one network per combination; the last axis varies fastest
+    points = [512, 1024, 2048]
+    alpha = [0.1, 1.0, 10.0]
+    seed = { range = 3 }
+
+    [settings]                      # everything else that the kind has a published value for
+    epochs = 250
+
+    [block]                         # networks of a block along axes: they train together, and a crash costs one block
+    points = 1
+
+It runs, is stored and resumed as a sweep is: see `lazyrich.sweeps`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.experiments.kinds import KINDS, Report, kind
+from lazyrich.sweeps.grid import STATUS, Block, Grid, Place, Result, Variable
+
+__all__ = ["PRESETS", "Experiment", "preset"]
+
+PRESETS = ("paper", "laptop", "quick")
+LARGEST = 10_000  # networks
+_FOLDER = Path(__file__).parent / "presets"
+
+
+@dataclass(frozen=True)
+class Experiment(Grid):
+    """What to train. Build one here, read it with `Experiment.from_toml(path)`, or take a `preset`.
+
+    >>> experiment = Experiment("mine", "rhm", axes={"seed": [0], "alpha": [0.1, 10.0]}, at=[0, 10])
+    >>> experiment.cells, experiment.unit, list(experiment.observables)
+    (2, 'epoch', ['train_accuracy', 'train_loss', 'test_accuracy'])
+    """
+
+    WHAT = "experiment"
+    NEEDED = ("name", "experiment", "axes", "at")
+    precision = "float32"
+    uses_jax = True
+
+    name: str
+    experiment: str
+    axes: Mapping[str, Any]
+    at: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    block: Mapping[str, int] = field(default_factory=dict)
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        _check.choice("experiment", self.experiment, KINDS)
+        self._settle()
+        if self.cells > LARGEST:
+            raise InvalidInput(f"axes must make at most {LARGEST:,} networks, and they make {self.cells:,}.")
+        _check_names(self)
+        for place in np.ndindex(*self.shape):  # all of them: a wrong one is said before the first is trained
+            self.cell(place)
+
+    @property
+    def kind(self) -> ModuleType:
+        """The module that knows how to train it."""
+        return kind(self.experiment)
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        return str(self.kind.UNIT)
+
+    @property
+    def observables(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.variables())
+
+    def cell(self, place: Place) -> Any:
+        """The settings of one network."""
+        return self.kind.Settings(**self.arguments(tuple(map(int, place))))
+
+    def variables(self) -> dict[str, Variable]:
+        return self._variables
+
+    @cached_property
+    def _variables(self) -> dict[str, Variable]:
+        return dict(self.kind.variables(self.cell((0,) * len(self.axes))))
+
+    def compute(self, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
+        """The networks of a block. One that diverges has its values up to then; the others go on."""
+        places = list(self.places(block))
+        shape = tuple(s.stop - s.start for s in block.region)
+        values = {
+            name: np.full((*shape, len(self.at), *variable.shape), np.nan, np.dtype(self.precision))
+            for name, variable in self.variables().items()
+        }
+        result = Result(values, np.zeros(shape, np.int8), {})
+        outcomes = self.kind.train([self.cell(place) for place in places], self.at, tick)
+        for place, outcome in zip(places, outcomes, strict=True):
+            here = tuple(i - s.start for i, s in zip(place, block.region, strict=True))
+            for name, kept in values.items():
+                kept[here] = outcome.values[name]
+            result.status[here] = STATUS.index("stopped" if outcome.cause else "complete")
+            if outcome.cause:
+                result.causes[place] = outcome.cause
+        return result
+
+    def with_blocks(self) -> Experiment:
+        """Networks along the last axis train together, unless a block is given."""
+        return self if self.block else self.in_blocks(dict.fromkeys(list(self.axes)[:-1], 1))
+
+    def changed(self, **changes: Any) -> Experiment:
+        """The same experiment with other axes or settings; a list makes or replaces an axis, a value ends one.
+
+        >>> preset("rhm", "quick").changed(seed=[3, 4], width=32).axes["seed"]
+        (3, 4)
+        """
+        axes, settings = dict(self.axes), dict(self.settings)
+        for name, value in changes.items():
+            as_axis = isinstance(value, list | tuple) and (name in axes or not _takes_many(self.kind, name))
+            axes, settings = ({k: v for k, v in table.items() if k != name or as_axis} for table in (axes, settings))
+            if as_axis:
+                settings.pop(name, None)
+            (axes if as_axis else settings)[name] = value
+        block = {axis: n for axis, n in self.block.items() if axis in axes}
+        return dataclasses.replace(self, axes=axes, settings=settings, block=block)
+
+    def report(self, data: Any) -> Report:
+        """What the results in a store (`lr.sweeps.open`) say about the effect that the paper shows."""
+        return self.kind.report(data)
+
+
+def preset(name: str, size: str = "laptop") -> Experiment:
+    """An experiment of the literature: "paper" as published, "laptop" in minutes on two cores, "quick" in seconds.
+
+    >>> preset("rhm", "paper").cells
+    324
+    """
+    _check.choice("experiment", name, KINDS)
+    _check.choice("preset", size, PRESETS)
+    return Experiment.from_toml(path_of(name, size))
+
+
+def path_of(name: str, size: str) -> Path:
+    """The file of a preset."""
+    return _FOLDER / f"{name}-{size}.toml"
+
+
+def _takes_many(module: ModuleType, name: str) -> bool:
+    """Whether one value of a setting is a list itself."""
+    fields = {part.name: part.default for part in dataclasses.fields(module.Settings)}
+    return isinstance(fields.get(name), tuple)
+
+
+def _check_names(experiment: Experiment) -> None:
+    """Every axis and setting must be one that the kind has, and those it cannot do without must be there."""
+    fields = {part.name: part for part in dataclasses.fields(experiment.kind.Settings)}
+    for name in (*experiment.axes, *experiment.settings):
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise InvalidInput(f"{experiment.experiment} takes {', '.join(fields)}, and not {name!r}{hint}.")
+    for name, part in fields.items():
+        if part.default is dataclasses.MISSING and name not in experiment.axes and name not in experiment.settings:
+            raise InvalidInput(f"{experiment.experiment} needs {name}, as an axis or a setting, and it is neither.")

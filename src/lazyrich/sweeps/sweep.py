@@ -1,0 +1,164 @@
+"""A sweep: axes, a problem factory by name, a method, what to record, and when. A small file says it all.
+
+    name = "my-sweep"
+    problem = "teacher_student"                 # a factory of `sweeps/problems.py`
+    method = "descend"                          # or "flow", or "solve" where an exact solution exists
+    rate = 0.005                                # times are rate × step (× the cell's own clock)
+    at = [0, 100, 1000]                         # steps to record; the start always is
+    observables = ["loss", "kernel_distance"]
+
+    [axes]                                      # one cell per combination; the last axis varies fastest
+    seed = { range = 4 }
+    tau = { logspace = [-1, 0.3, 5] }
+    delta = [-1.0, 0.0, 1.0]
+
+    [settings]                                  # the other arguments of the factory
+    d = 20
+
+Nothing in the file is executed; `grid` says what blocks are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.batch.many import PRECISIONS, as_rtol
+from lazyrich.problem import Problem
+from lazyrich.sweeps.grid import Block, Grid, Result, Variable, refuse_flags
+from lazyrich.sweeps.problems import PROBLEMS, Cell, as_factory
+
+__all__ = ["Sweep", "published"]
+
+METHODS = ("descend", "flow", "solve")
+_PUBLISHED = Path(__file__).parent / "published"
+
+
+@dataclass(frozen=True)
+class Sweep(Grid):
+    """What to compute. Build one here, or read it with `Sweep.from_toml(path)` or `published(name)`.
+
+    `problem` names a factory, or is one: a function of the axes and settings that returns a `Cell` or a `Problem`.
+
+    >>> sweep = Sweep("mine", "teacher_student", axes={"seed": [0, 1], "tau": [0.1, 1.0, 2.0]}, at=[0, 100])
+    >>> sweep.shape, sweep.cells, sweep.arguments((1, 2))["tau"]
+    ((2, 3), 6, 2.0)
+    """
+
+    WHAT = "sweep"
+    NEEDED = ("name", "problem", "axes", "at")
+    unit = "step"
+
+    name: str
+    problem: str | Callable[..., Any]
+    axes: Mapping[str, Any]
+    at: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    method: str = "descend"
+    rate: float = 0.01
+    rtol: float = 1e-3  # of the flow
+    observables: Any = ("loss",)
+    precision: str = "float64"
+    block: Mapping[str, int] = field(default_factory=dict)
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        factory = as_factory(self.problem)
+        self._settle()
+        _check.choice("method", self.method, METHODS)
+        _check.choice("precision", self.precision, PRECISIONS)
+        if self.method == "solve" and self.precision != "float64":
+            raise InvalidInput("precision must be 'float64' where method is 'solve', and it is 'float32'.")
+        for name in ("rate", "rtol"):
+            refuse_flags(name, "a number", getattr(self, name))
+        put("rate", _check.positive("rate", self.rate))
+        put("rtol", as_rtol(self.rtol))
+        put("observables", _names(self.observables))
+        _check_arguments(factory, self.axes, self.settings)
+
+    def as_dict(self) -> dict[str, Any]:
+        content = super().as_dict()
+        if callable(self.problem):
+            content["problem"] = f"{self.problem.__module__}:{self.problem.__qualname__}"
+        return content
+
+    @property
+    def uses_jax(self) -> bool:  # type: ignore[override]
+        return self.method != "solve"
+
+    def variables(self) -> dict[str, Variable]:
+        from lazyrich.sweeps.compute import template  # here and below: what computes sweeps reads them
+
+        return template(self)
+
+    def compute(self, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
+        from lazyrich.sweeps.compute import compute
+
+        return compute(self, block, tick)
+
+    def with_blocks(self) -> Sweep:
+        from lazyrich.sweeps.estimate import with_blocks
+
+        return with_blocks(self)
+
+    def cell(self, place: tuple[int, ...]) -> Cell:
+        """The problem of one cell."""
+        made = as_factory(self.problem)(**self.arguments(place))
+        cell = made if isinstance(made, Cell) else Cell(made)
+        if not isinstance(cell.problem, Problem):
+            raise InvalidInput(f"problem must make a Problem or a Cell, and it makes a {type(cell.problem).__name__}.")
+        _check.positive("clock", cell.clock)
+        return cell
+
+
+def published(name: str | None = None) -> Any:
+    """A sweep of the literature by name; without one, the list of names.
+
+    >>> published("kunin2024-1b").cells
+    4624
+    """
+    files = {path.stem: path for path in sorted(_PUBLISHED.glob("*.toml"))}
+    return list(files) if name is None else Sweep.from_toml(files[_check.choice("sweep", name, tuple(files))])
+
+
+def _names(observables: Any) -> tuple[str, ...]:
+    from lazyrich.sweeps.measure import NAMES
+
+    names = (observables,) if isinstance(observables, str) else observables
+    if not np.iterable(names) or isinstance(names, Mapping):
+        raise InvalidInput(f"observables must list names, such as ['loss'], and it is {_check.shown(observables)}.")
+    chosen = tuple(dict.fromkeys(_check.choice("observables", name, NAMES) for name in names))
+    if not chosen:
+        raise InvalidInput("observables is empty, and at least one is needed, such as ['loss'].")
+    return chosen
+
+
+def _check_arguments(factory: Callable[..., Any], axes: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Every axis and setting must be an argument of the factory, and those it cannot do without must be there."""
+    import inspect
+
+    try:
+        parameters = inspect.signature(factory).parameters
+        _ = factory.__module__, factory.__qualname__
+    except (ValueError, AttributeError):
+        came = _check.shown(factory)
+        raise InvalidInput(f"problem must be a named function with named arguments, and it is {came}.") from None
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    label = next((name for name, made in PROBLEMS.items() if made is factory), getattr(factory, "__name__", "problem"))
+    for name in (*axes, *settings):
+        if name not in parameters and not takes_all:
+            near = difflib.get_close_matches(name, parameters, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise InvalidInput(f"{label} takes {', '.join(parameters)}, and not {name!r}{hint}.")
+    for name, p in parameters.items():
+        needed = p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+        if needed and name not in axes and name not in settings:
+            raise InvalidInput(f"{label} needs {name}, as an axis or a setting, and it is neither.")
