@@ -117,7 +117,7 @@ $(VENV)/.explore: $(VENV)/.made pyproject.toml
 
 # All that the others need is in here too.
 $(VENV)/.test: $(VENV)/.made pyproject.toml
-	@$(PIP) --editable '.[engines,figures,files,bias,sweeps,explorer,dev]'
+	@$(PIP) --editable '.[engines,figures,files,bias,sweeps,explorer,experiments,dev]'
 	@touch $(VENV)/.demo $(VENV)/.explore $(VENV)/.wheel $@
 
 $(VENV)/.wheel: $(VENV)/.made

@@ -1,4 +1,4 @@
-"""The command line: `lazyrich demo`, `lazyrich predict`, `lazyrich figure`, `lazyrich sweep`, `lazyrich explore`.
+"""The command line: `lazyrich demo`, `lazyrich predict`, `lazyrich figure`, `lazyrich sweep`, …
 
 One file per command, named after it, with HELP, EXAMPLE, `add_arguments(parser)` and `run(arguments)`: to add
 a command, write such a file and enter its name below. Results go to standard output, everything else to
@@ -23,7 +23,7 @@ from lazyrich.solve import NoExactSolution
 
 __all__ = ["main"]
 
-_COMMANDS = ("demo", "predict", "figure", "sweep", "explore")
+_COMMANDS = ("demo", "predict", "figure", "sweep", "experiment", "explore")
 #: What arithmetic raises when numbers are beyond it. `ArithmeticError`: overflow, division by zero and the like.
 _BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141

@@ -24,7 +24,7 @@ from lazyrich.cli._output import json_document, table
 if TYPE_CHECKING:
     from lazyrich.sweeps import Sweep
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
+__all__ = ["EXAMPLE", "HELP", "add_arguments", "run", "shard_of"]
 
 HELP = "grids of problems, from one laptop to a cluster; resumes where it was stopped"
 EXAMPLE = "lazyrich sweep kunin2024-1b --dry-run"
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json_document(sweep.as_dict()) if arguments.json else path.read_text(encoding="utf-8").rstrip())
         return 0
     _check.count("--workers", arguments.workers)
-    shard = _shard(arguments.shard)
+    shard = shard_of(arguments.shard)
     if arguments.block is not None:
         sweep = dataclasses.replace(sweep, block=_block(arguments.block))
     if arguments.dry_run:
@@ -112,7 +112,8 @@ def _folder(arguments: argparse.Namespace) -> Path:
     return Path(arguments.out or Path(_OUT, Path(arguments.sweep).name.removesuffix(".toml")))
 
 
-def _shard(text: str | None) -> tuple[int, int] | None:
+def shard_of(text: str | None) -> tuple[int, int] | None:
+    """The two numbers of --shard I/N."""
     if text is None:
         return None
     parts = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)

@@ -88,7 +88,9 @@ class Experiment(Grid):
 
     def cell(self, place: Place) -> Any:
         """The settings of one network."""
-        return self.kind.Settings(**self.arguments(tuple(map(int, place))))
+        kinds = {part.name: part.type for part in dataclasses.fields(self.kind.Settings)}
+        arguments = self.arguments(tuple(map(int, place)))
+        return self.kind.Settings(**{name: _as_declared(name, value, kinds[name]) for name, value in arguments.items()})
 
     def variables(self) -> dict[str, Variable]:
         return self._variables
@@ -155,6 +157,24 @@ def preset(name: str, size: str = "laptop") -> Experiment:
 def path_of(name: str, size: str) -> Path:
     """The file of a preset."""
     return _FOLDER / f"{name}-{size}.toml"
+
+
+def _as_declared(name: str, value: Any, kind: str) -> Any:
+    """A number or word of the kind that a setting is declared as: files and command lines know 3 and 3.0 alone."""
+    if isinstance(value, bool) and kind != "bool":
+        raise InvalidInput(f"{name} must be a number or a word, and it is {value}.")
+    if kind == "int":
+        number = _check.number(name, value)
+        if not number.is_integer():
+            raise InvalidInput(f"{name} must be a whole number, and it is {_check.shown(value)}.")
+        return int(value)
+    if kind == "float":
+        return _check.number(name, value)
+    if kind == "str" and not isinstance(value, str):
+        raise InvalidInput(f"{name} must be a word, and it is {_check.shown(value)}.")
+    if kind == "bool":
+        return _check.flag(name, value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _takes_many(module: ModuleType, name: str) -> bool:

@@ -39,6 +39,7 @@ from lazyrich.sweeps.store import Store
 __all__ = [
     "Done",
     "Job",
+    "accelerated",
     "configuration_of",
     "here",
     "one_thread",
@@ -140,7 +141,7 @@ def _by_name(name: str) -> Any:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread in BLAS, and in XLA on the CPU if JAX starts inside: it reads the variable then, and never again."""
-    ours, started = "PJRT_NPROC" not in os.environ and not _accelerated(), _jax_has_started()
+    ours, started = "PJRT_NPROC" not in os.environ and not accelerated(), _jax_has_started()
     if ours:
         os.environ["PJRT_NPROC"] = "1"
     try:
@@ -153,7 +154,7 @@ def one_thread() -> Iterator[None]:
             _started_inside.append(True)
 
 
-def _accelerated() -> bool:
+def accelerated() -> bool:
     """Whether JAX has another device than the CPU; it then needs its threads to compile (eight times as fast on 16)."""
     from importlib.util import find_spec
 
@@ -277,7 +278,7 @@ def _environment() -> dict[str, str]:
     """For a worker: the same modules and device as here, one thread, and memory of a GPU taken as it is needed."""
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     env = {**os.environ, **dict.fromkeys(threads, "1")}
-    if not _accelerated():
+    if not accelerated():
         env.setdefault("PJRT_NPROC", "1")
     env.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     env["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)

@@ -1,0 +1,187 @@
+"""The deep-network experiments: trained in blocks into a folder, gone on with by the same command, and summed up.
+
+Exit status 0: every network is in the folder. Those that diverged are results too: they are listed, and the store
+holds why. 1: blocks could not be computed, and the same command tries them again. 2: bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.cli._output import json_document, table
+from lazyrich.cli.sweep import shard_of
+
+if TYPE_CHECKING:
+    from lazyrich.experiments import Experiment
+
+__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
+
+HELP = "lazy and rich in deep networks: kernels, filters, hierarchies, grokking; resumes where it was stopped"
+EXAMPLE = "lazyrich experiment rhm --preset quick --out lazyrich-out/rhm"
+
+_DESCRIPTION = """\
+Trains the networks of Kunin et al. 2024, Fig. 5: at published size (--preset paper, for
+a GPU), in minutes on two cores (laptop), or in seconds for a first look (quick).
+`lazyrich experiment --list` says what there is, `lazyrich experiment NAME --show` prints
+the file of one to copy and edit. Results go into one folder as they come; the same
+command goes on after any interruption, and prints what they show."""
+_OUT = "lazyrich-out"
+_FIGURES = {"kernel": "5a", "filters": "5b", "rhm": "5c", "grokking": "5d"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    add = parser.add_argument
+    add("experiment", nargs="?", metavar="NAME|FILE.toml", help="kernel, filters, rhm or grokking; or a file of yours")
+    add("--preset", choices=("paper", "laptop", "quick"), help="the size (default: laptop)")
+    add("--out", metavar="DIR", help=f"folder of the results (default: {_OUT}/NAME-PRESET)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", metavar="N", type=int, help="processes on this machine (default: its cores, or 1 GPU)"
+    )
+    where.add_argument("--scheduler", metavar="tcp://…", help="address of a Dask scheduler whose workers compute")
+    add("--shard", metavar="I/N", help="every N-th block from the I-th on: for job arrays that share one folder")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another axis or setting: alpha=0.1,1 epochs=50",
+    )
+    add("--data", metavar="DIR", help="folder with mnist, fashion-mnist or cifar10 in it (default: $LAZYRICH_DATA)")
+    add("--download", action="store_true", help="fetch the data that are missing, and check their sums")
+    instead = parser.add_mutually_exclusive_group()
+    choose = lambda flag, help: instead.add_argument(flag, action="store_true", help=help)  # noqa: E731
+    choose("--status", "print what the folder holds and shows so far; train nothing")
+    choose("--show", "print the file of an experiment")
+    choose("--list", "say what experiments there are")
+    add("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        print(_listing(arguments.json))
+        return 0
+    experiment, path = _read(arguments)
+    if arguments.show:
+        print(json_document(experiment.as_dict()) if arguments.json else path.read_text(encoding="utf-8").rstrip())
+        return 0
+    out = Path(arguments.out or Path(_OUT, experiment.name))
+    if arguments.status:
+        print(_report(experiment, out, arguments.json))
+        return 0
+    _prepare_data(experiment, arguments)
+    shard = shard_of(arguments.shard)
+    from lazyrich.sweeps.run import run as go_through  # here, so that --help needs no extras
+
+    summary = go_through(
+        experiment, out, workers=_workers(arguments, experiment), scheduler=arguments.scheduler, shard=shard
+    )
+    if not arguments.json:
+        print(f"{summary}\n")
+    print(_report(experiment, out, arguments.json))
+    return int(bool(summary.failed_blocks))
+
+
+# what is asked for ------------------------------------------------------------------------------------------
+
+
+def _read(arguments: argparse.Namespace) -> tuple[Experiment, Path]:
+    """The experiment with its changes, and the file that says it."""
+    from lazyrich.experiments import Experiment
+    from lazyrich.experiments.experiment import path_of, preset
+    from lazyrich.experiments.kinds import KINDS
+
+    asked = arguments.experiment
+    if asked is None:
+        raise InvalidInput(f"NAME is missing: {', '.join(KINDS)}, or a file; --list says more.")
+    if asked in KINDS:
+        size = arguments.preset or "laptop"
+        experiment, path = preset(asked, size), path_of(asked, size)
+    elif asked.endswith(".toml") or Path(asked).is_file():
+        if arguments.preset is not None:
+            raise InvalidInput("--preset belongs to an experiment by name, and a file has sizes of its own.")
+        experiment, path = Experiment.from_toml(asked), Path(asked)
+    else:
+        _check.choice("NAME", asked, KINDS)
+    return experiment.changed(**dict(map(_change, arguments.set))), path
+
+
+def _change(text: str) -> tuple[str, Any]:
+    """A setting, as JSON would read it, or a word; a list where there is a comma."""
+    name, equals, value = text.partition("=")
+    if not name.isidentifier() or not equals or not value:
+        raise InvalidInput(f"--set must be NAME=VALUE, such as alpha=0.1,1, and it is {text!r}.")
+    parts = [_value(part) for part in value.split(",") if part]
+    return name, parts if "," in value else parts[0]
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float) else text
+
+
+def _prepare_data(experiment: Experiment, arguments: argparse.Namespace) -> None:
+    """Where images are, for this process and its workers; those that are to be fetched are."""
+    if arguments.data is not None:
+        os.environ["LAZYRICH_DATA"] = str(_check.as_path("--data", arguments.data).absolute())
+    if not arguments.download:
+        return
+    from lazyrich.experiments.data import download
+
+    name = getattr(experiment.cell((0,) * len(experiment.axes)), "data", None)
+    if name is None:
+        raise InvalidInput(
+            f"--download belongs to experiments on images, and {experiment.experiment} makes its own data."
+        )
+    download(name)
+
+
+def _workers(arguments: argparse.Namespace, experiment: Experiment) -> int:
+    """As asked for; else one process for each core, but one alone for a GPU, and where others compute."""
+    if arguments.workers is not None:
+        return _check.count("--workers", arguments.workers)
+    from lazyrich.sweeps.local import accelerated
+
+    if arguments.scheduler is not None or accelerated():
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, experiment.with_blocks().blocks)
+
+
+# what is said -----------------------------------------------------------------------------------------------
+
+
+def _listing(as_json: bool) -> str:
+    from lazyrich.experiments.experiment import PRESETS, preset
+    from lazyrich.experiments.kinds import KINDS, kind
+
+    rows = [
+        {"experiment": name, "shows": kind(name).ABOUT, **{size: f"{preset(name, size).cells:,}" for size in PRESETS}}
+        for name in KINDS
+    ]
+    if as_json:
+        return json_document({"experiments": rows})
+    return f"{table(rows)}\n\nThe columns paper, laptop and quick say how many networks a preset trains."
+
+
+def _report(experiment: Experiment, out: Path, as_json: bool) -> str:
+    from lazyrich.sweeps.store import failures, open_store, summary
+
+    counts = summary(out)
+    report = experiment.report(open_store(out))
+    if as_json:
+        told = {"experiment": experiment.name, "out": out, "cells": counts, "failures": failures(out)}
+        return json_document(told | report._asdict())
+    there = ", ".join(f"{n:,} {status}" for status, n in counts.items() if n)
+    figure = f"lazyrich figure kunin2024/{_FIGURES[experiment.experiment]} --set store={out}"
+    return "\n".join([table(report.rows), "", report.sentence, "", f"Results: {out} ({there})", f"Figure:  {figure}"])
