@@ -86,9 +86,9 @@ def test_the_published_settings() -> None:
     kernel = preset("kernel", "paper")
     assert len(kernel.axes["seed"]) == 8 and kernel.at[-1] == 500
     cell = kernel.cell((0,) * len(kernel.axes))
-    assert (cell.data, cell.rate, cell.batch) == ("mnist", 1e-4, 512)
+    assert (cell.images, cell.rate, cell.batch) == ("mnist", 1e-4, 512)
     filters = preset("filters", "paper")
-    assert filters.cell((0,) * len(filters.axes)).data == "cifar10" and filters.at[-1] == 24
+    assert filters.cell((0,) * len(filters.axes)).images == "cifar10" and filters.at[-1] == 24
 
 
 def test_defaults_of_a_kind_are_the_published_ones() -> None:

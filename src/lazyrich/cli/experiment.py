@@ -138,7 +138,7 @@ def _prepare_data(experiment: Experiment, arguments: argparse.Namespace) -> None
         return
     from lazyrich.experiments.data import download
 
-    name = getattr(experiment.cell((0,) * len(experiment.axes)), "data", None)
+    name = getattr(experiment.cell((0,) * len(experiment.axes)), "images", None)
     if name is None:
         raise InvalidInput(
             f"--download belongs to experiments on images, and {experiment.experiment} makes its own data."

@@ -8,7 +8,19 @@ compares tangent kernels in blocks, and `laziness` measures checkpoints of any J
 from lazyrich.experiments.data import download, images
 from lazyrich.experiments.experiment import Experiment, preset
 from lazyrich.experiments.kinds import Report
+from lazyrich.experiments.laziness import Laziness, laziness, rescaled
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import open_store as open
 
-__all__ = ["Experiment", "Report", "download", "images", "open", "preset", "run"]
+__all__ = [
+    "Experiment",
+    "Laziness",
+    "Report",
+    "download",
+    "images",
+    "laziness",
+    "open",
+    "preset",
+    "rescaled",
+    "run",
+]

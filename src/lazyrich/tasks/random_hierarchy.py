@@ -1,4 +1,4 @@
-"""The Random Hierarchy Model (Cagnetti et al. 2024): classes that are written out by random rules, level by level.
+"""The Random Hierarchy Model (Cagnetta et al. 2024): classes that are written out by random rules, level by level.
 
 Each of the `classes` labels can be written in m ways as a tuple of s symbols, each of these v symbols in m ways as a
 tuple of s symbols of the next level, and so on for L levels: an input is s^L symbols. No two ways of one level are

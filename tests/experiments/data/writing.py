@@ -6,11 +6,26 @@ import gzip
 import io
 import struct
 import tarfile
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 BATCHES = ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"]
 IDX_KINDS = {"uint8": 8, "int8": 9, "int16": 11, "int32": 12, "float32": 13, "float64": 14}
+
+
+@contextmanager
+def memory_below(most: int) -> Iterator[None]:
+    """At no time may so many bytes be taken."""
+    tracemalloc.start()
+    try:
+        yield
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < most
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -65,7 +80,7 @@ class Python2:
     """Opcodes one after the other; everything that is not a number is put into the memo, from place 1 on."""
 
     def __init__(self) -> None:
-        self.content, self.puts = b"\x80\x02", 0
+        self.content, self.puts = bytearray(b"\x80\x02"), 0
 
     def put(self, content: bytes) -> None:
         self.puts += 1
@@ -139,4 +154,4 @@ def python_batch(pixels: np.ndarray, labels: np.ndarray, *, by_columns: bool = F
     pickle.matrix(pixels.reshape(len(pixels), int(np.prod(pixels.shape[1:]))), by_columns=by_columns)
     pickle.text(b"filenames")
     pickle.items(pickle.text, [b"image_s_%06d.png" % number for number in range(len(pixels))])
-    return pickle.content + b"u."
+    return bytes(pickle.content + b"u.")

@@ -183,11 +183,15 @@ def _blocks(address: str) -> Iterator[bytes]:
             while block := answer.read1(BLOCK):
                 yield block
     except urllib.error.HTTPError as error:
-        raise _Failed(f"answers {error.code} ({error.reason})") from None
+        raise _Failed(f"answers {error.code} ({_on_one_line(error.reason)})") from None
     except (OSError, http.client.HTTPException) as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-        raise _Failed(f"cannot be read ({' '.join(text.split())})") from None
+        raise _Failed(f"cannot be read ({_on_one_line(text)})") from None
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())[:200]
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -25,19 +25,24 @@ __all__ = ["read_pickled"]
 _MOST_OPCODES = 100_000  # a batch has about 30,000: two for each name of a file, one for each label
 _RECONSTRUCT, _NDARRAY, _DTYPE = "numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_PLAIN = (type(None), int, bytes)
 
 
 def read_pickled(content: bytes, name: str) -> dict[bytes, Any]:
     """What a batch holds under its names: plain values, and a matrix of bytes as a NumPy array."""
-    machine = _Machine(name)
-    position = -1
-    for done, (opcode, argument, at) in enumerate(pickletools.genops(content)):
-        if done == _MOST_OPCODES:
-            machine.refuse(f"it has more than {_MOST_OPCODES:,} opcodes")
-        machine.step(opcode.name, argument)
-        position = at or 0
-    if position + 1 != len(content):
-        machine.refuse(f"{len(content) - position - 1:,} bytes follow its end")
+    machine, end = _Machine(name), 0
+    try:
+        for done, (opcode, argument, position) in enumerate(pickletools.genops(content)):
+            if done == _MOST_OPCODES:
+                machine.refuse(f"it has more than {_MOST_OPCODES:,} opcodes")
+            machine.step(opcode.name, argument)
+            end = (position or 0) + 1
+    except InvalidInput:
+        raise
+    except Exception as error:  # a value that is not on the stack, a text that is not whole, …; its words may be long
+        machine.refuse(f"it is damaged ({type(error).__name__})")
+    if end != len(content):
+        machine.refuse(f"{len(content) - end:,} bytes follow its end")
     if len(machine.stack) != 1 or not isinstance(machine.stack[0], dict):
         machine.refuse("it holds no dictionary")
     return {key: value.array if isinstance(value, _Matrix) else value for key, value in machine.stack[0].items()}
@@ -80,7 +85,7 @@ class _Machine:
                 self.marks.append(len(self.stack))
             case "NONE" | "NEWTRUE" | "NEWFALSE":
                 push(_CONSTANTS[opcode])
-            case "BININT" | "BININT1" | "BININT2":
+            case "BININT" | "BININT1" | "BININT2" | "LONG1":  # the last for sizes, where Python 2 was built for Windows
                 push(argument)
             case "BINSTRING" | "SHORT_BINSTRING":
                 push(argument.encode("latin-1"))  # as pickletools decodes the strings of Python 2, which are bytes
@@ -145,8 +150,8 @@ class _Machine:
         return _Bytes()
 
     def _build(self, what: Any, state: Any) -> None:
-        """Give an array its numbers. A dtype of one byte has no state that matters: no byte order, and no fields."""
-        if type(what) is _Bytes and type(state) is tuple and state[2:5] == (None, None, None):
+        """Give an array its numbers. The state of a dtype of one byte says nothing new, unless there are fields in it."""
+        if type(what) is _Bytes and type(state) is tuple and all(type(part) in _PLAIN for part in state):
             return
         if type(what) is not _Matrix or type(state) is not tuple or len(state) != 5:
             self.refuse("it sets the state of something else than an array of bytes")

@@ -1,0 +1,493 @@
+"""How lazy a run was: against whole kernels written by hand, the library's own observables, and symmetries.
+
+The oracles are NumPy in double precision and share nothing with what is tested.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lazyrich as lr
+from lazyrich.experiments.laziness import LAZY, RICH, laziness, rescaled
+
+jax = pytest.importorskip("jax")
+eqx = pytest.importorskip("equinox")
+jnp = jax.numpy
+
+pytestmark = pytest.mark.timeout(120)
+
+module = importlib.import_module(laziness.__module__)
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "laziness.md"
+
+
+# networks, and what they should give -------------------------------------------------------------------------
+
+
+def drawn(rng, *sizes, scale=1.0):
+    """Weights and biases of dense layers."""
+    pairs = pairwise(sizes)
+    return [(scale * rng.normal(size=(n, m)) / np.sqrt(m), 0.3 * scale * rng.normal(size=n)) for m, n in pairs]
+
+
+def moved(rng, layers, by=0.3):
+    return [tuple(part + by * rng.normal(size=part.shape) for part in layer) for layer in layers]
+
+
+def mlp(layers, **options):
+    """The same in equinox: arrays of NumPy, so that all is done in double precision."""
+    sizes = (layers[0][0].shape[1], len(layers[-1][0]), len(layers[0][0]), len(layers) - 1)
+    model = eqx.nn.MLP(*sizes, key=jax.random.key(0), **options)
+    places = lambda m: [part for layer in m.layers for part in (layer.weight, layer.bias)]
+    return eqx.tree_at(places, model, [part for layer in layers for part in layer])
+
+
+def forward(layers, X, bend=lambda z: np.maximum(z, 0)):
+    """Activity of every layer, the outputs last."""
+    found = [X]
+    for i, (W, b) in enumerate(layers):
+        z = found[-1] @ W.T + b
+        found.append(z if i == len(layers) - 1 else bend(z))
+    return found[1:]
+
+
+def two_layer_jacobian(layers, X):
+    """∂(V relu(Wx + b) + c)/∂(W, b, V, c), one row per sample and output."""
+    (W, b), (V, _) = layers
+    rows = []
+    for x in X:
+        z = W @ x + b
+        for o in range(len(V)):
+            back = V[o] * (z > 0)
+            readout, bias = np.zeros_like(V), np.zeros(len(V))
+            readout[o], bias[o] = np.maximum(z, 0), 1.0
+            rows.append(np.concatenate([np.outer(back, x).ravel(), back, readout.ravel(), bias]))
+    return np.array(rows)
+
+
+def numerical_jacobian(f, leaves, X, step=1e-5):
+    """By central differences, parameter by parameter."""
+    columns = []
+    for i, leaf in enumerate(leaves):
+        for place in np.ndindex(leaf.shape):
+            ends = []
+            for sign in (1, -1):
+                other = [part.copy() for part in leaves]
+                other[i][place] += sign * step
+                ends.append(f(other, X).ravel())
+            columns.append((ends[0] - ends[1]) / (2 * step))
+    return np.array(columns).T
+
+
+def turned(A, B):
+    """1 − cos between AAᵀ and BBᵀ."""
+    K, L = A @ A.T, B @ B.T
+    return 1 - np.sum(K * L) / np.sqrt(np.sum(K**2) * np.sum(L**2))
+
+
+# against oracles ---------------------------------------------------------------------------------------------
+
+
+def test_every_number_of_a_two_layer_network_by_hand(rng):
+    X, start = rng.normal(size=(9, 4)), drawn(rng, 4, 6, 3)
+    states = [start, moved(rng, start), moved(rng, start, 1.0)]
+    found = laziness([mlp(state) for state in states], X)
+    before = forward(start, X)
+    for t, state in enumerate(states):
+        now = forward(state, X)
+        assert found.kernel_distance[t] == pytest.approx(
+            turned(two_layer_jacobian(start, X), two_layer_jacobian(state, X)), abs=1e-12
+        )
+        assert found.representation_distance[t, 0] == pytest.approx(turned(before[0], now[0]), abs=1e-12)
+        assert found.hamming_distance[t] == pytest.approx(np.mean((now[0] > 0) != (before[0] > 0)))
+        assert found.function_distance[t] == pytest.approx(
+            np.linalg.norm(now[1] - before[1]) / max(np.linalg.norm(now[1]), np.linalg.norm(before[1]))
+        )
+        flat = [[np.concatenate([W.ravel(), b]) for W, b in layers] for layers in (start, state)]
+        steps = [after - before for before, after in zip(*flat, strict=True)]
+        sizes = np.array([np.linalg.norm(layer) for layer in flat[0]])
+        assert found.layer_distance[t] == pytest.approx([np.linalg.norm(step) for step in steps])
+        assert found.relative_layer_distance[t] == pytest.approx([np.linalg.norm(step) for step in steps] / sizes)
+        assert found.parameter_distance[t] == pytest.approx(np.linalg.norm(np.concatenate(steps)))
+        assert found.relative_parameter_distance[t] == pytest.approx(
+            np.linalg.norm(np.concatenate(steps)) / np.linalg.norm(sizes)
+        )
+    deltas = [[sum(V[:, i] ** 2) - sum(W[i] ** 2) - b[i] ** 2 for i in range(6)] for (W, b), (V, _) in states]
+    assert found.delta["layers.0"] == pytest.approx(np.array([deltas[0], deltas[-1]]))
+    (W, b), (V, _) = start
+    size = np.mean([sum(V[:, i] ** 2) + sum(W[i] ** 2) + b[i] ** 2 for i in range(6)])
+    assert found.delta_drift["layers.0"] == pytest.approx(np.mean(np.abs(np.subtract(*deltas[::2]))) / size)
+    assert (found.layers, found.hidden) == (("layers.0", "layers.1"), ("layers.0",))
+    assert (found.outputs, found.parameters, found.samples, found.of) == (3, 51, 9, 9)
+    assert found.notes == () and not found.linear
+
+
+def test_kernel_of_any_function_by_finite_differences(rng):
+    """A function of a dictionary of arrays, which is no network that the library knows."""
+    f = lambda p, x: {"out": p["W"] @ jnp.tanh(p["in"][0] @ x) * p["in"][1]}["out"]
+    states = [{"in": [rng.normal(size=(5, 3)), rng.normal(size=2)], "W": rng.normal(size=(2, 5))} for _ in range(3)]
+    X = rng.normal(size=(6, 3))
+    by_rows = lambda leaves, X: np.array([leaves[2] @ np.tanh(leaves[0] @ x) * leaves[1] for x in X])
+    J = [numerical_jacobian(by_rows, [*state["in"], state["W"]], X) for state in states]
+    found = laziness(f, X, states, hidden=lambda p, x: {"bent": jnp.tanh(p["in"][0] @ x)})
+    assert found.kernel_distance == pytest.approx([turned(J[0], other) for other in J], abs=1e-8)
+    H = [np.tanh(X @ state["in"][0].T) for state in states]
+    assert found.representation_distance[:, 0] == pytest.approx([turned(H[0], other) for other in H], abs=1e-12)
+    assert found.hidden == ("bent",) and found.layers == ("W", "in.0", "in.1")
+    assert found.delta == {} and found.scaling is None
+    assert "δ is left out" in str(found) and "not known here" in found.suggestion
+
+
+def test_blocks_give_the_same_kernel_distance(rng, monkeypatch):
+    X, start = rng.normal(size=(11, 4)), drawn(rng, 4, 5, 5, 2)
+    models = [mlp(start), mlp(moved(rng, start))]
+    whole = laziness(models, X)
+    monkeypatch.setattr(module, "_HELD", 3 * whole.outputs * whole.parameters)
+    asked = []
+    distances = module.kernel_distances
+    monkeypatch.setattr(module, "kernel_distances", lambda *a, rows: asked.append(rows) or distances(*a, rows=rows))
+    assert laziness(models, X).kernel_distance == pytest.approx(whole.kernel_distance, rel=1e-12)
+    assert 3 in asked
+
+
+@pytest.mark.parametrize(
+    "activation, sizes",
+    [("relu", (5, 8, 2)), (0.2, (5, 8, 2)), ("linear", (5, 6, 4, 2))],
+    ids=["relu", "leaky", "deep"],
+)
+def test_trajectories_agree_with_their_observables(activation, sizes):
+    rng = np.random.default_rng(3)
+    task = lr.Task.from_data(rng.normal(size=(12, 5)), rng.normal(size=(12, 2)))
+    weights = lr.inits.gaussian(0, sizes=sizes, scale=0.5).weights
+    traj = lr.descend(lr.Problem(task, lr.Network(weights, activation)), rate=0.05, steps=40, at=[0, 20, 40])
+    found = laziness(traj, task.inputs)
+    assert found.kernel_distance == pytest.approx(lr.observables.kernel_distance(traj), abs=1e-12)
+    assert found.hamming_distance == pytest.approx(lr.observables.hamming_distance(traj))
+    assert found.parameter_distance == pytest.approx(lr.observables.parameter_distance(traj))
+    for i in range(len(sizes) - 2):
+        cka = lr.observables.cka(traj, layer=i + 1, centred=False)
+        assert found.representation_distance[:, i] == pytest.approx(1 - cka, abs=1e-12)
+    assert found.linear == (activation == "linear")
+    networks = [traj.network(t) for t in range(len(traj.times))]
+    assert (laziness(networks, task.inputs).kernel_distance == found.kernel_distance).all()
+
+
+# symmetries --------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_move_is_at_distance_zero(rng):
+    X, model = rng.normal(size=(7, 4)), mlp(drawn(rng, 4, 5, 5, 2))
+    found = laziness([model, model], X)
+    for name in ("kernel_distance", "function_distance", "parameter_distance", "hamming_distance"):
+        assert getattr(found, name) == pytest.approx([0, 0], abs=1e-15), name
+    assert not found.representation_distance.any() and not any(found.delta_drift.values())
+    assert found.regime == "lazy" and "hardly anything was learned" in found.verdict
+
+
+def test_a_multiple_of_the_kernel_is_at_distance_zero(rng):
+    start = drawn(rng, 4, 5, 2)
+    f = lambda state, x: state[0] * state[1](x)
+    found = laziness(f, rng.normal(size=(7, 4)), [(np.array(gain), mlp(start)) for gain in (1, 3)])
+    assert found.kernel_distance[1] == pytest.approx(0, abs=1e-15)
+    assert found.function_distance[1] == pytest.approx(2 / 3)
+
+
+def test_permuted_neurons_are_the_same_network_elsewhere(rng):
+    (W, b), last = drawn(rng, 4, 6, 3)
+    order = np.roll(np.arange(6), 1)
+    found = laziness(
+        [mlp([(W, b), last]), mlp([(W[order], b[order]), (last[0][:, order], last[1])])], rng.normal(size=(9, 4))
+    )
+    assert found.kernel_distance[1] == pytest.approx(0, abs=1e-15)
+    assert found.representation_distance[1, 0] == pytest.approx(0, abs=1e-15)
+    assert found.function_distance[1] == pytest.approx(0, abs=1e-14)
+    assert found.parameter_distance[1] > 1 and found.hamming_distance[1] > 0.1
+    assert found.delta["layers.0"][1] == pytest.approx(found.delta["layers.0"][0][order])
+
+
+def test_small_steps_conserve_delta_and_smaller_ones_more(rng):
+    """Gradient descent drifts by O(rate) over the same time: half the rate, half the drift."""
+    X, Y, start = rng.normal(size=(20, 4)), rng.normal(size=(20, 2)), drawn(rng, 4, 8, 2)
+
+    def descended(rate, steps):
+        (W, b), (V, c) = start
+        for _ in range(steps):
+            h = np.maximum(X @ W.T + b, 0)
+            error = (h @ V.T + c - Y) / len(X)
+            back = (error @ V) * (h > 0)
+            W, b, V, c = W - rate * back.T @ X, b - rate * back.sum(0), V - rate * error.T @ h, c - rate * error.sum(0)
+        return [(W, b), (V, c)]
+
+    coarse, fine = (laziness([mlp(start), mlp(descended(0.02 / n, 100 * n))], X) for n in (1, 2))
+    assert 0 < fine.delta_drift["layers.0"] < coarse.delta_drift["layers.0"] < 0.005
+    assert coarse.delta_drift["layers.0"] / fine.delta_drift["layers.0"] == pytest.approx(2, rel=0.1)
+    assert coarse.parameter_distance[1] > 0.3
+
+
+# verdicts and suggestions ------------------------------------------------------------------------------------
+
+
+def trained(scale, alpha=1.0):
+    """A ReLU student of a ReLU teacher, from a start of so much scale, tilted by α; it starts as the zero function."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6))
+    y = np.maximum(X @ rng.normal(size=(6, 3)), 0) @ np.array([[1.0], [-1.0], [0.5]])
+    W, a = rng.normal(size=(60, 6)) / np.sqrt(6), rng.choice([-1.0, 1.0], size=(1, 60)) / np.sqrt(60)
+    W1, W2 = scale / alpha * np.concatenate([W, W]), scale * alpha * np.concatenate([a, -a], axis=1)
+    problem = lr.Problem(lr.Task.from_data(X, y), lr.Network([W1, W2], "relu"))
+    rate = 0.05 / max(1, scale**2 * max(alpha, 1 / alpha) ** 2)
+    return lr.descend(problem, rate=rate, steps=3000, at=[0, 1000, 3000]), X
+
+
+def test_a_large_start_is_lazy_and_a_small_one_rich():
+    lazy, rich = (laziness(*trained(scale)) for scale in (8.0, 0.1))
+    assert lazy.regime == "lazy" and lazy.kernel_distance.max() < LAZY and lazy.verdict.startswith("lazy: the kernel")
+    assert rich.regime == "rich" and rich.kernel_distance.max() > RICH and "activations changed sides" in rich.verdict
+    assert lazy.hamming_distance[-1] < rich.hamming_distance[-1]
+
+
+def test_following_the_suggestion_has_the_effect_it_names():
+    """Upstream the kernel turns more than downstream, from starts that are the same function."""
+    start = laziness(*trained(1.0))
+    upstream, downstream = (laziness(*trained(1.0, alpha)) for alpha in (3 * start.scaling.balancing, 1 / 3))
+    assert downstream.kernel_distance[-1] < start.kernel_distance[-1] < upstream.kernel_distance[-1]
+    assert downstream.hamming_distance[-1] < upstream.hamming_distance[-1]
+
+
+def test_alpha_reaches_the_delta_asked_for(rng):
+    X, model = rng.normal(size=(6, 4)), mlp(drawn(rng, 4, 7, 2))
+    scaling = laziness([model, model], X).scaling
+    tilted = laziness([rescaled(model, scaling.alpha(0.7))] * 2, X)
+    assert tilted.scaling.delta == pytest.approx(0.7, abs=1e-12)
+    assert tilted.delta["layers.0"].mean() == pytest.approx(0.7, abs=1e-12)
+
+
+def test_activations_that_are_not_homogeneous_are_found_out(rng):
+    smooth = laziness([mlp(drawn(rng, 4, 5, 2), activation=jnp.tanh)] * 2, rng.normal(size=(6, 4)))
+    assert smooth.scaling.change > 0.01 and "does not keep the function" in smooth.suggestion
+    assert smooth.notes == ("δ of layers.0 need not be conserved: what follows is not positively homogeneous.",)
+
+
+# kinds of models ---------------------------------------------------------------------------------------------
+
+
+def convolutional(key=0):
+    keys = jax.random.split(jax.random.key(key), 3)
+    return eqx.nn.Sequential(
+        [
+            eqx.nn.Conv2d(1, 3, 3, padding=1, key=keys[0]),
+            eqx.nn.Lambda(jax.nn.relu),
+            eqx.nn.MaxPool2d(2, 2),
+            eqx.nn.Sequential([eqx.nn.Conv2d(3, 4, 3, padding=1, key=keys[1]), eqx.nn.Lambda(jax.nn.relu)]),
+            eqx.nn.Lambda(jnp.ravel),
+            eqx.nn.Dropout(0.5),
+            eqx.nn.Linear(4 * 2 * 2, 2, key=keys[2]),
+            eqx.nn.Lambda(jax.nn.tanh),
+        ]
+    )
+
+
+def test_convolutions_pooling_dropout_and_nested_parts(rng):
+    X = rng.normal(size=(5, 1, 4, 4)).astype(np.float32)
+    models = [convolutional(0), convolutional(1)]
+    found = laziness(models, X)
+    assert found.hidden == ("layers.0", "layers.3.layers.0")
+    assert found.layers == ("layers.0", "layers.3.layers.0", "layers.6")
+    active = [[np.asarray(jax.vmap(m.layers[0])(X)) > 0 for m in models]]
+    assert found.layer_hamming_distance[1, 0] == pytest.approx(np.mean(active[0][0] != active[0][1]))
+    first, second, last = models[0].layers[0], models[0].layers[3].layers[0], models[0].layers[6]
+    square = lambda part: float(np.sum(np.asarray(part, np.float64) ** 2))
+    by_hand = [square(second.weight[:, i]) - square(first.weight[i]) - square(first.bias[i]) for i in range(3)]
+    assert found.delta["layers.0"][0] == pytest.approx(by_hand, rel=1e-6)
+    columns = np.asarray(last.weight).reshape(2, 4, 4)  # (outputs, channels, places)
+    by_hand = [square(columns[:, i]) - square(second.weight[i]) - square(second.bias[i]) for i in range(4)]
+    assert found.delta["layers.3.layers.0"][0] == pytest.approx(by_hand, rel=1e-6)
+    assert found.scaling.change < 1e-5 and found.notes == ()
+
+
+def test_a_normalisation_between_layers_takes_their_delta_away(rng):
+    keys = jax.random.split(jax.random.key(0))
+    parts = [eqx.nn.Linear(4, 5, key=keys[0]), eqx.nn.LayerNorm(5), eqx.nn.Lambda(jax.nn.relu)]
+    model = eqx.nn.Sequential([*parts, eqx.nn.Linear(5, 2, key=keys[1])])
+    found = laziness([model, model], rng.normal(size=(6, 4)))
+    assert found.delta == {} and found.hidden == ("layers.0",)
+    assert "does not keep the function" in found.suggestion
+
+
+def test_other_modules_are_measured_as_far_as_they_are_known(rng):
+    class Own(eqx.Module):
+        mlp: eqx.nn.MLP
+
+        def __call__(self, x):
+            return x[0] * self.mlp(x)
+
+    models = [Own(mlp(layers)) for layers in (drawn(rng, 4, 5, 2), drawn(rng, 4, 5, 2))]
+    X = rng.normal(size=(6, 4))
+    found = laziness(models, X)
+    assert (
+        found.hidden == () and found.representation_distance.shape == (2, 0) and np.isnan(found.hamming_distance).all()
+    )
+    assert found.notes[0].startswith("representation and Hamming distances are left out: hidden= says")
+    assert found.regime == "rich" and "activations" not in found.verdict
+    given = laziness(models, X, hidden=lambda model, x: [jax.nn.relu(model.mlp.layers[0](x))])
+    plain = laziness([model.mlp for model in models], X)
+    assert given.hidden == ("hidden 1",)
+    assert given.representation_distance == pytest.approx(plain.representation_distance)
+    assert given.hamming_distance == pytest.approx(plain.hamming_distance)
+
+
+def test_single_precision_stays_single_and_settings_stay(rng):
+    model = eqx.nn.MLP(4, 2, 5, 1, key=jax.random.key(0))
+    other = jax.tree.map(lambda leaf: leaf + 0.1 if eqx.is_array(leaf) else leaf, model)
+    seen = []
+    laziness(lambda m, x: seen.append(x.dtype) or m(x), rng.normal(size=(6, 4)), [model, other])
+    assert set(map(str, seen)) == {"float32"} and not jax.config.jax_enable_x64
+
+
+def test_whole_numbers_stay_so_as_inputs(rng):
+    f = lambda p, token: p["readout"] @ p["table"][token]
+    states = [{"table": rng.normal(size=(7, 3)), "readout": rng.normal(size=(2, 3))} for _ in range(2)]
+    found = laziness(f, np.arange(7), states)
+    assert found.samples == 7 and found.kernel_distance[1] > 0.01
+
+
+def test_many_samples_are_drawn_by_the_seed(rng):
+    X, start = rng.normal(size=(50, 4)), drawn(rng, 4, 5, 2)
+    models = [mlp(start), mlp(moved(rng, start))]
+    found = laziness(models, X, samples=10, seed=4)
+    chosen = np.sort(np.random.default_rng(4).choice(50, 10, replace=False))
+    assert found.kernel_distance == pytest.approx(laziness(models, X[chosen]).kernel_distance, rel=1e-12)
+    assert (found.samples, found.of, found.seed) == (10, 50, 4)
+    assert "10 of 50 samples (seed 4)" in str(found)
+    assert found.kernel_distance[1] != laziness(models, X, samples=10, seed=5).kernel_distance[1]
+
+
+# the result --------------------------------------------------------------------------------------------------
+
+
+def test_as_a_dataset_and_as_words(rng):
+    X, start = rng.normal(size=(7, 4)), drawn(rng, 4, 5, 5, 2)
+    found = laziness([mlp(moved(rng, start, by)) for by in np.linspace(0, 1, 12)], X)
+    data = found.to_xarray()
+    assert dict(data.sizes) == {"checkpoint": 12, "layer": 3, "hidden_layer": 2, "end": 2, "unit": 10}
+    assert (data.kernel_distance.values == found.kernel_distance).all()
+    second = data.delta.isel(unit=(data.unit_layer == "layers.1").values).sel(end="last")
+    assert (second.values == found.delta["layers.1"][1]).all()
+    assert data.attrs["regime"] == found.regime and data.attrs["seed"] == 0
+    lines = str(found).splitlines()
+    shown = [line.split()[0] for line in lines[3:11]]
+    assert shown[0] == "0" and shown[-1] == "11" and len(set(shown)) == 8
+    below = " ".join(lines)
+    assert found.verdict in below and found.suggestion in below and max(map(len, lines)) <= 100
+
+
+def test_a_silent_network_has_no_regime(rng):
+    layers = [(np.zeros((5, 4)), np.zeros(5)), (np.zeros((2, 5)), np.zeros(2))]
+    f = lambda p, x: 0 * p[0][0] @ x
+    found = laziness(f, rng.normal(size=(5, 4)), [layers, layers])
+    assert found.regime == "unknown" and "zero, or not finite" in found.verdict
+
+
+# what cannot be measured -------------------------------------------------------------------------------------
+
+X = np.random.default_rng(1).normal(size=(6, 4))
+MODEL = mlp(drawn(np.random.default_rng(2), 4, 5, 2))
+WIDER = mlp(drawn(np.random.default_rng(2), 4, 6, 2))
+DEEPER = mlp(drawn(np.random.default_rng(2), 4, 5, 5, 2))
+BROKEN = eqx.tree_at(lambda m: m.layers[0].bias, MODEL, np.full(5, np.nan))
+ENDLESS = eqx.tree_at(lambda m: m.layers[1].weight, MODEL, np.full((2, 5), 1e308))
+P = {"W": np.ones((2, 4))}
+product = lambda p, x: p["W"] @ x
+
+BAD = {
+    "one checkpoint": (([MODEL], X), r"model must hold two checkpoints at least, the start first, and it holds 1\."),
+    "no sequence": ((MODEL, X), r"model must be a list of models, one per checkpoint, and it is a MLP\."),
+    "no models": (([1, 2], X), r"checkpoint 0 must be a model that can be called on a sample, and it is a int"),
+    "another depth": (([MODEL, DEEPER], X), r"layers\.1\.weight must have the same shape and type .* checkpoint 1\."),
+    "another name": (
+        (product, X, [P, {"V": P["W"]}]),
+        r"checkpoint 1 must have the structure of checkpoint 0, and its",
+    ),
+    "another width": (([MODEL, WIDER], X), r"layers\.0\.weight must have the same shape and type .* checkpoint 1\."),
+    "not finite": (([MODEL, BROKEN], X), r"layers\.0\.bias must be finite, and in checkpoint 1 it is not: leave out"),
+    "endless outputs": (
+        ([MODEL, ENDLESS], X),
+        r"outputs of the model must be finite, and at checkpoint 1 they are not",
+    ),
+    "other inputs": (
+        ([MODEL, MODEL], X[:, :3]),
+        r"model must take one sample of inputs, of shape \(3,\), and it fails",
+    ),
+    "NaN inputs": (([MODEL, MODEL], X * np.nan), r"inputs must be finite, and 24 of its 24 entries"),
+    "one sample": (([MODEL, MODEL], X[:1]), r"inputs must hold two samples at least, along the first axis, and it has"),
+    "words": (([MODEL, MODEL], "digits"), r"inputs must hold real numbers"),
+    "no function": ((P, X, [P, P]), r"model must be a function f\(parameters, x\) or a PyTorch module .* it is a dict"),
+    "a dictionary": ((product, X, P), r"checkpoints must be a list of pytrees of parameters, .* and it is a dict"),
+    "no parameters": ((lambda p, x: x, X, [{}, {}]), r"checkpoint 0 must hold parameters, and it has no array"),
+    "complex": ((product, X, [{"W": np.ones((2, 4)) * 1j}] * 2), r"W must hold real numbers, and it has dtype complex"),
+    "another number": (
+        (lambda p, x: p["W"] @ x, X, [P | {"rate": 0.1}, P | {"rate": 0.2}]),
+        r"rate must be the same in all checkpoints unless it is an array, and it is 0\.1 in checkpoint 0 and 0\.2",
+    ),
+    "two outputs": ((lambda p, x: (p["W"] @ x, x), X, [P, P]), r"outputs of the model must be an array, .* tuple"),
+    "whole outputs": (
+        (lambda p, x: jnp.argmax(p["W"] @ x), X, [P, P]),
+        r"outputs of the model must be floating-point numbers, and they are of type int",
+    ),
+}
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_sentence(case):
+    arguments, message = BAD[case]
+    with pytest.raises(lr.InvalidInput, match=message) as caught:
+        laziness(*arguments)
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"samples": 1}, r"samples must be at least 2, and it is 1\."),
+        ({"seed": -1}, r"seed must be at least 0, and it is -1\."),
+        ({"hidden": ["layers.0"]}, r"hidden must be a function \(model, x\) → hidden activations of one sample"),
+        ({"hidden": lambda model, x: model.none}, r"hidden must take a model and one sample of inputs, and it fails"),
+        ({"hidden": lambda model, x: [x > 0]}, r"hidden 1 must be floating-point numbers, and they are of type bool"),
+    ],
+    ids=["samples", "seed", "names", "a failing function", "patterns"],
+)
+def test_bad_options_get_one_sentence(options, message):
+    with pytest.raises(lr.InvalidInput, match=message):
+        laziness([MODEL, MODEL], X, **options)
+
+
+def test_too_many_slopes_are_refused_before_they_are_computed(monkeypatch):
+    monkeypatch.setattr(module, "_LARGEST", 10)
+    with pytest.raises(lr.InvalidInput, match=r"at most 10 slopes \(outputs × parameters\) .*, and it has 74: a model"):
+        laziness([MODEL, MODEL], X)
+
+
+# the page ----------------------------------------------------------------------------------------------------
+
+
+def test_the_example_for_equinox_runs(capsys):
+    pytest.importorskip("optax")
+    pytest.importorskip("sklearn")
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), flags=re.DOTALL)
+    session = {}
+    ran = [exec(compile(block, "laziness.md", "exec"), session) for block in blocks if "torch" not in block]
+    assert len(ran) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[-1] for line in lines if line.startswith("α = ")] == [
+        "lazy",
+        "between lazy and rich",
+        "rich",
+    ]
