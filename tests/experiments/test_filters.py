@@ -379,7 +379,7 @@ def test_a_report_says_which_filters_are_smoother():
     assert found.numbers["smoothness_alpha_10"] == 1.5 and found.numbers["test_accuracy_alpha_0.1"] == 0.5
     assert found.sentence == (
         "Filters that start smaller end smoother: the normalised Laplacian goes from 4 at the start to 3.5 for filters"
-        " ÷ 0.1, 2.25 for filters ÷ 1, 1.5 for filters ÷ 10, the test accuracies lie between 50.0% and 50.0%."
+        " ÷ 0.1, 2.25 for filters ÷ 1, 1.5 for filters ÷ 10; test accuracies lie between 50.0% and 50.0%."
     )
 
 

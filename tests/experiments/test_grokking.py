@@ -375,10 +375,11 @@ def test_the_sentence_is_honest(steps, verdict):
     assert report(store([steps])).sentence.startswith(verdict)
 
 
-def test_the_sentence_is_about_tau_one():
+def test_the_sentence_is_about_the_tau_nearest_to_one_that_can_tell():
     other = [[100, 200, 300]]
     assert "sooner (τ = 1)" in report(store([other, [[300, 200, 100]]])).sentence
+    assert "τ = 0.5: smaller embeddings do not grok sooner here." in report(store([other, [[300, 200, 100]]])).sentence
     found = report(store([other, [[None, None, None]]]))
-    assert found.sentence.startswith("Nothing can be said")
+    assert found.sentence.startswith("Smaller embeddings do not grok sooner here (τ = 0.5).")
     assert [row["seeds"] for row in found.rows] == [1, 1, 1, 0, 0, 0]
     assert [row["steps_to_validation"] for row in found.rows][3:] == ["", "", ""]

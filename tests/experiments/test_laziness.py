@@ -342,6 +342,16 @@ def test_other_modules_are_measured_as_far_as_they_are_known(rng):
     assert given.hamming_distance == pytest.approx(plain.hamming_distance)
 
 
+def test_hidden_layers_stay_in_their_order(rng):
+    states = [{"W": rng.normal(size=(3, 4))} for _ in range(2)]
+    f = lambda p, x: p["W"] @ x
+    by_number = laziness(f, X, states, hidden=lambda p, x: [f(p, x) * i for i in range(1, 12)])
+    by_name = laziness(f, X, states, hidden=lambda p, x: {"second": f(p, x), "first": x})
+    assert by_number.hidden == tuple(f"hidden {i}" for i in range(1, 12))
+    assert by_name.hidden == ("second", "first") and by_name.layer_hamming_distance[1].tolist()[1] == 0.0
+    assert by_name.layer_hamming_distance[1, 0] == pytest.approx(by_number.hamming_distance[1])
+
+
 def test_single_precision_stays_single_and_settings_stay(rng):
     model = eqx.nn.MLP(4, 2, 5, 1, key=jax.random.key(0))
     other = jax.tree.map(lambda leaf: leaf + 0.1 if eqx.is_array(leaf) else leaf, model)

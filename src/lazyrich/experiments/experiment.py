@@ -88,7 +88,7 @@ class Experiment(Grid):
 
     def cell(self, place: Place) -> Any:
         """The settings of one network."""
-        kinds = {part.name: part.type for part in dataclasses.fields(self.kind.Settings)}
+        kinds = {part.name: str(part.type) for part in dataclasses.fields(self.kind.Settings)}
         arguments = self.arguments(tuple(map(int, place)))
         return self.kind.Settings(**{name: _as_declared(name, value, kinds[name]) for name, value in arguments.items()})
 

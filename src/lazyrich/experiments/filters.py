@@ -9,18 +9,20 @@ and with a hole of 8 × 8. After the standard start the first filters are divide
 Batch norm follows the first layer, so that α does not change what the network computes at the start (but for the 1e-5
 beside the variance), and the layer has no scale to learn. What α changes is speed: a gradient is α times larger where
 filters are α times smaller, so they turn α² times faster. Large filters hardly turn and stay the noise that they were.
+Very small ones are thrown by the first steps to a length that the rate sets, so that at some α nothing more is gained.
 
 The paper contradicts itself about the sign. Its text divides by α, so that smaller filters have α > 1; its caption
 calls α < 1 the small initialisation, which learns smoother filters. Here α divides, as in the text, and `report` speaks
-of smaller and larger filters.
+of filters that start smaller: on the embedded images they do end smoother, however the Laplacian is read.
 
 Choices that the paper leaves open: of all convolutions, the first alone has large kernels and is divided by α. Tests
 use running averages of mean and variance, 0.9 old + 0.1 new as in the benchmark; they begin with those of the first
 batch, so that the record at epoch 0 says what the network does. Losses and accuracies are those of the images as they
-are, neither cropped nor flipped nor cut. The numbers of α and seeds are ours.
+are, neither cropped nor flipped nor cut. Numbers are float32, where the benchmark has float16. The α and the number of
+seeds are ours.
 
-CIFAR-10 is read from its files. The embedded set are patches of two photographs, to be told which way up they are: a
-task that needs edges, and whose images must not be flipped, for a quarter turn to the left would become one to the
+CIFAR-10 is read from its files. The embedded images are patches of two photographs, of which it is to be told which
+way up they are: a task that needs edges. They must not be flipped: a quarter turn to the left would become one to the
 right.
 """
 
@@ -50,7 +52,8 @@ __all__ = ["ABOUT", "UNIT", "Settings", "augmented", "rate_at", "report", "smoot
 ABOUT = "Smoothness of a ResNet's first filters on images, against their size at the start."
 UNIT = "epoch"
 
-#: The Laplacian of the paper. Its entries sum to −1 as printed, not to 0; the order of the α is the same with 3 inside.
+#: The Laplacian of the paper, as printed: its entries sum to −1, so that a constant filter does not count as smooth.
+#: With 3 in the centre they sum to 0; on the embedded images the order of the α was the same.
 LAPLACIAN = np.array([[-0.25, -0.5, -0.25], [-0.5, 2.0, -0.5], [-0.25, -0.5, -0.25]])
 
 _SETS = ("cifar10", "photographs")
@@ -153,7 +156,8 @@ def smoothness(filters: Any, border: str = "valid") -> Any:
     """‖(w / ‖w‖) ∗ Δ‖² of each filter (…, rows, columns): small where it is smooth; nan where it is zero.
 
     The convolution stays inside of the filter ("valid"), since what would be beyond its border is no part of it;
-    "same" continues it by zeros, and counts the step at the border.
+    "same" continues it by zeros, and counts the step at the border. On the embedded images the order of the α was the
+    same with both.
 
     >>> one_pixel = np.zeros((5, 5))
     >>> one_pixel[2, 2] = 7.0
@@ -302,8 +306,8 @@ def _sentence(rows: list[dict[str, Any]]) -> str:
             "" if ordered else ", though not from each α to the next"
         )
     listed = ", ".join(f"{row['smoothness']:.3g} for filters ÷ {row['alpha']:g}" for row in rows)
-    accuracies = [row["test_accuracy"] for row in rows]
+    start, accuracies = rows[0]["smoothness_at_start"], [row["test_accuracy"] for row in rows]
     return (
-        f"{verdict}: the normalised Laplacian goes from {rows[0]['smoothness_at_start']:.3g} at the start to {listed},"
-        f" the test accuracies lie between {min(accuracies):.1%} and {max(accuracies):.1%}."
+        f"{verdict}: the normalised Laplacian goes from {start:.3g} at the start to {listed}; "
+        f"test accuracies lie between {min(accuracies):.1%} and {max(accuracies):.1%}."
     )

@@ -51,6 +51,7 @@ _WIDEN = 4  # hidden units of the MLP, in units of dim
 _EPS = 1e-5  # of LayerNorm
 _DATA, _START, _ORDER = range(3)  # streams of random numbers of one seed
 _PARTS = ("train", "validation")
+_UNSEEN = "Whether smaller embeddings grok sooner is not seen"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Settings:
     batch: int = 512
     rate: float = 1e-3
     weight_decay: float = 0.0  # decoupled, as in AdamW
-    every: int = 20  # steps between two looks at both accuracies; each costs as much as six to eight steps
+    every: int = 10  # steps between two looks at both accuracies; each costs as much as six to eight steps
 
     def __post_init__(self) -> None:
         _check.count("seed", self.seed, least=0, most=2**31 - 1)
@@ -328,25 +329,38 @@ def _words(steps: float, last: int) -> str:
 
 
 def _sentence(rows: list[dict[str, Any]], last: int) -> str:
-    """Do smaller embeddings grok sooner, at the τ nearest to 1?"""
-    tau = min((row.get("tau", 1.0) for row in rows), key=lambda value: abs(value - 1))
-    seen = [row for row in rows if row.get("tau", 1.0) == tau and row["seeds"] and "alpha" in row]
-    seen.sort(key=lambda row: row["alpha"])
-    if len(seen) < 2:
+    """Do smaller embeddings grok sooner? In full for the τ nearest to 1 that can tell, in a word for the others."""
+    by_tau: dict[float, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["seeds"] and "alpha" in row:
+            by_tau.setdefault(row.get("tau", 1.0), []).append(row)
+    seen = {tau: sorted(group, key=lambda row: row["alpha"]) for tau, group in by_tau.items() if len(group) > 1}
+    if not seen:
         return "Nothing can be said about the embeddings yet: it takes networks at two values of α."
-    steps = [row["steps_to_validation"] for row in seen]
-    ordered = all(later <= sooner for sooner, later in itertools.pairwise(steps))
-    if np.isinf(steps[0]) and np.isinf(steps[-1]):
-        verdict = "Whether smaller embeddings grok sooner is not seen"
-    elif steps[-1] >= steps[0]:
-        verdict = "Smaller embeddings do not grok sooner here"
-    else:
-        verdict = "Smaller embeddings grok sooner" + ("" if ordered else ", though not from each α to the next")
+    verdicts = {tau: _verdict([row["steps_to_validation"] for row in group]) for tau, group in seen.items()}
+    tau = min(seen, key=lambda tau: (verdicts[tau] == _UNSEEN, abs(tau - 1)))
     listed = ", ".join(
         f"{_words(row['steps_to_validation'], last)} at α = {row['alpha']:g}"
         + (f" ({n} of {row['seeds']} seeds)" if (n := row["reached_validation"]) < row["seeds"] else "")
-        for row in seen
+        for row in seen[tau]
     )
-    before = ", ".join(_words(row["steps_to_train"], last) for row in seen)
-    where = f" (τ = {tau:g})" if "tau" in seen[0] else ""
-    return f"{verdict}{where}. Steps to {_GOAL} of the validation pairs: {listed}; of the training pairs: {before}."
+    before = ", ".join(_words(row["steps_to_train"], last) for row in seen[tau])
+    where = f" (τ = {tau:g})" if "tau" in seen[tau][0] else ""
+    sentence = (
+        f"{verdicts[tau]}{where}. Steps to {_GOAL} of the validation pairs: {listed}; of the training pairs: {before}."
+    )
+    for verdict in dict.fromkeys(verdicts.values()):
+        others = [f"{other:g}" for other in seen if verdicts[other] == verdict and other != tau]
+        if others:
+            sentence += f" τ = {', '.join(others)}: {'the same' if verdict == verdicts[tau] else verdict.lower()}."
+    return sentence
+
+
+def _verdict(steps: list[float]) -> str:
+    """In a word, from the steps at growing α."""
+    if np.isinf(steps[0]) and np.isinf(steps[-1]):
+        return _UNSEEN
+    if steps[-1] >= steps[0]:
+        return "Smaller embeddings do not grok sooner here"
+    ordered = all(later <= sooner for sooner, later in itertools.pairwise(steps))
+    return "Smaller embeddings grok sooner" + ("" if ordered else ", though not from each α to the next")

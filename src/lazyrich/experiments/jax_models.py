@@ -45,7 +45,7 @@ class JaxRun:
             self._check_outputs()
             self.course = self._course(f is None)
             self.sequential = bool(self.course)
-            self._read = self._reader(hidden)
+            self._hidden, self._read = self._reader(hidden)
             self._apply = self._mapped(lambda state, x: self._f(state, x).ravel())
             self._jacobian = jax_jacobian(self._f, states, self._inputs)
 
@@ -56,13 +56,15 @@ class JaxRun:
         return {name: np.asarray(leaf) for name, leaf in named_parameters(self._states[t]).items()}
 
     def outputs(self, t: int, leaves: dict[str, Array] | None = None) -> Array:
-        state = self._states[t] if leaves is None else with_parameters(self._states[t], leaves)
+        state = self._states[t]
+        if leaves is not None:  # in their own types: NumPy makes more of bfloat16
+            own = named_parameters(state)
+            state = with_parameters(state, {name: leaf.astype(own[name].dtype) for name, leaf in leaves.items()})
         return np.asarray(self._apply(state, self._inputs))
 
     def hidden(self, t: int) -> dict[str, Array]:
-        if self._read is None:
-            return {}
-        return {name: np.asarray(part) for name, part in self._read(self._states[t], self._inputs).items()}
+        parts = map(np.asarray, self._read(self._states[t], self._inputs)) if self._hidden else ()
+        return dict(zip(self._hidden, parts, strict=True))
 
     def jacobian(self, t: int, some: slice) -> Any:
         return self._jacobian(t, some)
@@ -101,31 +103,37 @@ class JaxRun:
         odd, even = minus + one - 2 * zero, two + zero - 2 * one
         return not (np.allclose(odd, 0, atol=1e-5) and np.allclose(even, 0, atol=1e-5))
 
-    def _reader(self, hidden: Any) -> Callable[[Any, Any], Any] | None:
-        """What gives the hidden activity of all samples, flat and by name."""
+    def _reader(self, hidden: Any) -> tuple[list[str], Callable[[Any, Any], Any]]:
+        """The names of hidden layers, in order, and what gives the activity of all of them at all samples."""
+        wanted = {self.course[i].name: layer for i, layer in hidden_stages(self.course).items()}
         if hidden is None:
-            wanted = {self.course[i].name: layer for i, layer in hidden_stages(self.course).items()}
-            return self._mapped(lambda state, x: dict(self._along(state, x, wanted))) if wanted else None
+            return list(wanted.values()), self._mapped(lambda state, x: list(self._along(state, x, wanted)))
         if not callable(hidden):
             raise InvalidInput(
                 f"hidden must be a function (model, x) → hidden activations of one sample, and it is {shown(hidden)}."
             )
+        names: list[str] = []
+
+        def parts(state: Any, x: Any) -> list[Any]:
+            found = _by_name(hidden(state, x))
+            names[:] = found  # noted here: JAX sorts a dictionary that it gives back
+            return list(found.values())
+
         try:
-            found = self._eqx.filter_eval_shape(hidden, self._states[0], self._inputs[0])
+            shapes = self._eqx.filter_eval_shape(parts, self._states[0], self._inputs[0])
         except Exception as error:
             raise InvalidInput(
                 f"hidden must take a model and one sample of inputs, and it fails: {in_one_line(error)}"
             ) from error
-        for name, part in _by_name(found).items():
-            _check_floating(name, part)
-        flat = lambda state, x: {name: part.ravel() for name, part in _by_name(hidden(state, x)).items()}  # noqa: E731
-        return self._mapped(flat)
+        for name, shape in zip(names, shapes, strict=True):
+            _check_floating(name, shape)
+        return names, self._mapped(lambda state, x: [part.ravel() for part in parts(state, x)])
 
-    def _along(self, model: Any, x: Any, wanted: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    def _along(self, model: Any, x: Any, wanted: Mapping[str, str]) -> Iterator[Any]:
         for stage in _stages(self._eqx, model) or ():
             x = stage.apply(x)
             if stage.name in wanted:
-                yield wanted[stage.name], x.ravel()
+                yield x.ravel()
 
 
 def named_parameters(state: Any) -> dict[str, Any]:

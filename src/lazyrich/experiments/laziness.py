@@ -153,9 +153,8 @@ class Laziness:
             "layer_hamming_distance": ("checkpoint", "hidden_layer"),
         }
         data = {name: (axes, getattr(self, name)) for name, axes in dims.items()}
-        units = [(layer, values) for layer, values in self.delta.items()]
-        owners = [layer for layer, values in units for _ in range(values.shape[1])]
-        data["delta"] = (("end", "unit"), np.concatenate([np.empty((2, 0)), *(values for _, values in units)], axis=1))
+        data["delta"] = (("end", "unit"), np.concatenate([np.empty((2, 0)), *self.delta.values()], axis=1))
+        owners = [layer for layer, values in self.delta.items() for _ in values[0]]
         coordinates = {
             "checkpoint": np.arange(len(self.kernel_distance)),
             "layer": np.array(self.layers, str),
@@ -300,6 +299,7 @@ class _Measurement:
 
 
 def _relative_change(now: Array, before: Array) -> float:
+    now, before = np.asarray(now, np.float64), np.asarray(before, np.float64)
     size = max(np.linalg.norm(now), np.linalg.norm(before))
     return float(np.linalg.norm(now - before) / size) if size else 0.0
 
@@ -309,7 +309,7 @@ def _relative_change(now: Array, before: Array) -> float:
 
 def _table(found: Laziness) -> str:
     """Checkpoints, layers, the verdict, the suggestion, and what was left out."""
-    count, layers = len(found.kernel_distance), found.layers[:_SHOWN]
+    count = len(found.kernel_distance)
     drawn = f"{found.samples:,} of {found.of:,} samples (seed {found.seed})"
     lines = [f"{count} checkpoints, {drawn}, {found.outputs:,} outputs, {found.parameters:,} parameters", ""]
     lines.append(_row("checkpoint", "kernel", "parameters", "Hamming", "outputs"))
@@ -320,12 +320,12 @@ def _table(found: Laziness) -> str:
         "",
         _row("layer, at the last", "features", "parameters", "Hamming", "δ at first", "at last", "drift"),
     ]
-    for i, layer in enumerate(layers):
-        unseen = dict.fromkeys(layers, np.nan)
-        features = unseen | dict(zip(found.hidden, found.representation_distance[-1], strict=True))
-        flipped = unseen | dict(zip(found.hidden, found.layer_hamming_distance[-1], strict=True))
+    features = dict(zip(found.hidden, found.representation_distance[-1], strict=True))
+    flips = dict(zip(found.hidden, found.layer_hamming_distance[-1], strict=True))
+    for i, layer in enumerate(found.layers[:_SHOWN]):
         ends = [*found.delta[layer].mean(axis=1), found.delta_drift[layer]] if layer in found.delta else []
-        lines.append(_row(layer, features[layer], found.relative_layer_distance[-1, i], flipped[layer], *ends))
+        moved = found.relative_layer_distance[-1, i]
+        lines.append(_row(layer, features.get(layer, np.nan), moved, flips.get(layer, np.nan), *ends))
     if len(found.layers) > _SHOWN:
         lines.append(f"… and {len(found.layers) - _SHOWN} more layers")
     return "\n".join([*lines, "", *(fill(words, _WIDTH) for words in (found.verdict, found.suggestion, *found.notes))])

@@ -22,7 +22,7 @@ from lazyrich.experiments.kinds import Outcome
 __all__ = ["Program", "next_batch", "train"]
 
 _CALL_SECONDS = 1.0  # of one call, about: progress shows that often
-_UNROLLED = 50  # steps between two looks at the loop's end, which a GPU would have to wait for
+_AT_ONCE = 50  # steps of a loop of known length on a GPU, which would wait for the host to look at any other
 
 
 class Program(NamedTuple):
@@ -99,15 +99,20 @@ def _course(
     program: Program, shared: Any, members: Any, at: tuple[int, ...], pace: int, tick: Callable[[float], Any]
 ) -> tuple[dict[str, Array], Array]:
     """Values (members, records, …), and how many records each member came to before it diverged."""
-    begin, advance, look = _compiled(program)
-    state = begin(shared, members)
+    begin, look = _compiled(program)
+    state, at_once = begin(shared, members), _steps_at_once()
     now, last, per_call = 0, max(at[-1] * pace, 1), 1
     rows: list[dict[str, Array]] = []
     alive: list[Array] = []
     for stop in at:
         while now < stop * pace:
             steps, start = min(stop * pace - now, per_call), time.perf_counter()
-            state = advance(shared, members, state, np.int32(now), *map(np.int32, divmod(steps, _UNROLLED)))
+            done = 0
+            for length in at_once:
+                count = (steps - done) // length
+                if count:
+                    state = _advance(program, length)(shared, members, state, np.int32(now + done), np.int32(count))
+                done += count * length
             state[1].block_until_ready()
             now += steps
             if steps == per_call and time.perf_counter() - start < _CALL_SECONDS / 2:  # the first one compiles
@@ -136,29 +141,42 @@ def _of_all(tick: Callable[[float], Any], size: int, share: float) -> None:
     tick(size * share)
 
 
-@cache
-def _compiled(program: Program) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Begin, advance by so many steps, and look, for all members. The state has a counter beside it to wait for."""
+def _steps_at_once() -> tuple[int, ...]:
+    """Lengths of the inner loop, the longest first. (Each is compiled, so that the CPU has one.)"""
     import jax
-    import jax.numpy as jnp
+
+    return (1,) if jax.default_backend() == "cpu" else (_AT_ONCE, 1)
+
+
+@cache
+def _advance(program: Program, length: int) -> Callable[..., Any]:
+    """Goes on by `count` times `length` steps. The state has the number of the next step beside it."""
+    import jax
     from jax import lax
 
+    step = jax.vmap(program.step, in_axes=(None, 0, 0, None))
+
+    @jax.jit
+    def advance(shared: Any, members: Any, state: Any, start: Any, count: Any) -> Any:
+        one = lambda _, carry: (step(shared, members, *carry), carry[1] + 1)  # noqa: E731
+        some = one if length == 1 else lambda _, carry: lax.fori_loop(0, length, one, carry)
+        return lax.fori_loop(0, count, some, (state[0], start))
+
+    return advance
+
+
+@cache
+def _compiled(program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Begin and look, for all members."""
+    import jax
+    import jax.numpy as jnp
+
     mapped_init = jax.vmap(program.init, in_axes=(None, 0))
-    mapped_step = jax.vmap(program.step, in_axes=(None, 0, 0, None))
     mapped_measure = jax.vmap(program.measure, in_axes=(None, 0, 0))
 
     @jax.jit
     def begin(shared: Any, members: Any) -> Any:
         return mapped_init(shared, members), jnp.int32(0)
-
-    @jax.jit
-    def advance(shared: Any, members: Any, state: Any, start: Any, many: Any, ones: Any) -> Any:
-        def one(_: Any, carry: Any) -> Any:
-            inner, i = carry
-            return mapped_step(shared, members, inner, i), i + 1
-
-        carry = lax.fori_loop(0, many, lambda _, carry: lax.fori_loop(0, _UNROLLED, one, carry), (state[0], start))
-        return lax.fori_loop(0, ones, one, carry)
 
     @jax.jit
     def look(shared: Any, members: Any, inner: Any) -> Any:
@@ -167,4 +185,4 @@ def _compiled(program: Program) -> tuple[Callable[..., Any], Callable[..., Any],
         done = jax.vmap(program.done)(inner).all() if program.done is not None else jnp.bool_(False)
         return mapped_measure(shared, members, inner), finite, done
 
-    return begin, advance, look
+    return begin, look

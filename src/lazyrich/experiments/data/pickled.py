@@ -150,7 +150,7 @@ class _Machine:
         return _Bytes()
 
     def _build(self, what: Any, state: Any) -> None:
-        """Give an array its numbers. The state of a dtype of one byte says nothing new, unless there are fields in it."""
+        """Give an array its numbers. The state of a dtype of one byte says nothing new, unless it has fields."""
         if type(what) is _Bytes and type(state) is tuple and all(type(part) in _PLAIN for part in state):
             return
         if type(what) is not _Matrix or type(state) is not tuple or len(state) != 5:
