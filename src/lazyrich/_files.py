@@ -34,6 +34,7 @@ __all__ = [
     "read_data_file",
     "read_matrix_file",
     "read_network_file",
+    "read_state_dict",
     "table_of",
     "write_atomically",
 ]
@@ -71,6 +72,11 @@ def read_network_file(path: str | Path, layers: Sequence[str] | None = None) -> 
                 "(outputs, inputs), and --layers names them first layer first."
             )
     return [tensors[name] for name in chosen]
+
+
+def read_state_dict(path: str | Path) -> dict[str, Array]:
+    """Every tensor of a .safetensors file by name, such as a `state_dict` of PyTorch."""
+    return _read(Path(path), {".safetensors": _read_safetensors}, "a state_dict")
 
 
 def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array, "P in"], Float[Array, "P out"]]:

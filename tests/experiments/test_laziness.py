@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -390,6 +391,9 @@ def test_as_a_dataset_and_as_words(rng):
     second = data.delta.isel(unit=(data.unit_layer == "layers.1").values).sel(end="last")
     assert (second.values == found.delta["layers.1"][1]).all()
     assert data.attrs["regime"] == found.regime and data.attrs["seed"] == 0
+    peak = np.where(np.arange(12) == 5, 1.0, 0.0)
+    words = {scale: replace(found, kernel_distance=scale * peak).regime for scale in (LAZY, 0.03, RICH)}
+    assert words == {LAZY: "lazy", 0.03: "between lazy and rich", RICH: "rich"}  # by the farthest it has been
     lines = str(found).splitlines()
     shown = [line.split()[0] for line in lines[3:11]]
     assert shown[0] == "0" and shown[-1] == "11" and len(set(shown)) == 8

@@ -71,7 +71,7 @@ class Experiment(Grid):
             raise InvalidInput(f"axes must make at most {LARGEST:,} networks, and they make {self.cells:,}.")
         _check_names(self)
         for place in np.ndindex(*self.shape):  # all of them: a wrong one is said before the first is trained
-            self.cell(place)
+            _check_shapes(self.variables(), dict(self.kind.variables(self.cell(place))))
 
     @property
     def kind(self) -> ModuleType:
@@ -181,6 +181,16 @@ def _takes_many(module: ModuleType, name: str) -> bool:
     """Whether one value of a setting is a list itself."""
     fields = {part.name: part.default for part in dataclasses.fields(module.Settings)}
     return isinstance(fields.get(name), tuple)
+
+
+def _check_shapes(first: Mapping[str, Variable], other: Mapping[str, Variable]) -> None:
+    """What one network gives must fit beside what the first one gives."""
+    for name, variable in first.items():
+        if other[name].shape != variable.shape:
+            sizes = [" × ".join(map(str, shape)) for shape in (variable.shape, other[name].shape)]
+            raise InvalidInput(
+                f"axes must leave {name} the size of the first network, {sizes[0]}, and one makes it {sizes[1]}."
+            )
 
 
 def _check_names(experiment: Experiment) -> None:

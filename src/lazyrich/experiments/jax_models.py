@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,16 +154,23 @@ def with_parameters(state: Any, parameters: Mapping[str, Any]) -> Any:
 
 def as_equinox(network: Network) -> Any:
     """The same network as an equinox module, in double precision."""
+    eqx = _engines.load("equinox", _WANTED_BY)
+    empty = _equinox_of(network.sizes, network.activation)
+    return eqx.tree_at(lambda model: [layer.weight for layer in model.layers[::2]], empty, list(network.weights))
+
+
+@cache
+def _equinox_of(sizes: tuple[int, ...], activation: str | float) -> Any:
+    """A module whose weights are to be filled in, the same one for all checkpoints: they share what is compiled."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
-    slope = 0.0 if network.activation == "relu" else network.activation
+    slope = 0.0 if activation == "relu" else activation
     bend = {
         "linear": lambda x: x,
         "tanh": jax.numpy.tanh,
     }.get(str(slope), lambda x: jax.numpy.where(x > 0, x, slope * x))
-    layers = []
-    for W in network.weights:
-        layer = eqx.nn.Linear(W.shape[1], len(W), use_bias=False, key=jax.random.key(0))
-        layers += [eqx.tree_at(lambda layer: layer.weight, layer, W), eqx.nn.Lambda(bend)]
+    layers: list[Any] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [eqx.nn.Linear(inputs, outputs, use_bias=False, key=jax.random.key(0)), eqx.nn.Lambda(bend)]
     return eqx.nn.Sequential(layers[:-1])
 
 

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,8 +188,7 @@ class TorchRun:
     def _state(self, t: int, given: Any) -> dict[str, Any]:
         """A checkpoint as tensors like those of the module."""
         if isinstance(given, str | os.PathLike):
-            path = Path(os.fsdecode(given))
-            given = _files._read(path, {".safetensors": _files._read_safetensors}, "a state_dict")
+            given = _files.read_state_dict(os.fsdecode(given))
         if not isinstance(given, Mapping):
             raise InvalidInput(
                 f"checkpoint {t} must be a state_dict or the path of a .safetensors file, and it is a "

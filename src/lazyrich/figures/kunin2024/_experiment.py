@@ -110,7 +110,9 @@ def _along(data: xarray.Dataset, configuration: dict[str, Any], kind: str, axes:
 
 def _in_words(name: str, data: xarray.Dataset, complete: xarray.DataArray, axes: Sequence[str]) -> str:
     """What the experiment is: its name, the size of its grid, and how much of it is there."""
-    sizes = [f"{data.sizes[axis]} {word}" for axis, word in _NAMES.items() if axis in axes and axis in data.dims]
+    sizes = [
+        f"{data.sizes[axis]} {word}" for axis, word in _NAMES.items() if axis in axes and data.sizes.get(axis, 1) > 1
+    ]
     seeds, there = data.sizes.get("seed", 1), int(complete.sum())
     part = "" if there == complete.size else f"; {there:,} of {complete.size:,} networks are there"
     return f"{name}: {' × '.join(sizes) or 'one α'}, {seeds} {'seed' if seeds == 1 else 'seeds each'}{part}"
