@@ -328,7 +328,7 @@ class TestNumbers:
         if kind == "filters":
             filters = np.ones((*shape, 5, 3, 5, 5))
             accuracies = dict.fromkeys(("train_loss", "train_accuracy", "test_accuracy"), full(0.5))
-            return accuracies | {"smoothness": full(4.0 - record * rank), "filters": filters}
+            return accuracies | {"smoothness": full(4.0 - 1.5 * record * rank), "filters": filters}
         steps = full(np.where(along["record"] == 3, 900.0 - 300 * rank, np.nan))
         found = {"steps_to_train": full(np.where(record, 9.0, np.nan)), "steps_to_validation": steps}
         found |= {"train_accuracy": full(record * 1.0), "validation_accuracy": full((along["record"] == 3) * 1.0)}

@@ -29,8 +29,8 @@ ABOUT = (
 )
 CALLS = ("lr.experiments.preset", "lr.experiments.run", "lr.experiments.open")
 CHECKS = {
-    "kernel": Check("kernel distance at the end, largest α over smallest", at_least=1.1),
-    "hamming": Check("Hamming distance at the end, largest α over smallest", at_least=1.1),
+    "kernel": Check("kernel distance at the end, largest α over smallest", at_least=1.5),
+    "hamming": Check("Hamming distance at the end, largest α over smallest", at_least=1.5),
     "start": Check("largest difference of test accuracy between α at the start", at_most=0.02),
     "missing": Check("part of the networks without a result", at_most=0.0),
 }

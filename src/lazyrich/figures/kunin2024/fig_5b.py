@@ -43,7 +43,7 @@ ABOUT = (
 )
 CALLS = ("lr.experiments.preset", "lr.experiments.run", "lr.experiments.open", "lr.experiments.images")
 CHECKS = {
-    "smoother": Check("normalised Laplacian at the end, smallest α (large filters) over largest", at_least=1.1),
+    "smoother": Check("normalised Laplacian at the end, smallest α (large filters) over largest", at_least=2.0),
     "start": Check("normalised Laplacian at the start, largest relative difference between α", at_most=1e-4),
     "missing": Check("part of the networks without a result", at_most=0.0),
 }

@@ -37,8 +37,8 @@ ABOUT = (
     "`lazyrich experiment grokking --preset paper --out DIR` and `lazyrich figure kunin2024/5d --set store=DIR` make "
     "the published ones, five τ, five α and five seeds for at most 30,000 steps. "
     "The paper finds the fastest grokking for small embeddings (large α) in the rich regime: here too, where networks "
-    "grok within the steps that they are given, those with smaller embeddings do so sooner, while the training pairs "
-    "take about as long from every α."
+    "grok within the steps that they are given, those with smaller embeddings do so sooner, while the steps to fit the "
+    "training pairs differ much less."
 )
 CALLS = ("lr.experiments.preset", "lr.experiments.run", "lr.experiments.open")
 CHECKS = {
