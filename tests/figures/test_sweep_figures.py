@@ -36,8 +36,8 @@ def keep(out, sweep, values, status=None):
     are not written."""
     store = Store.open_or_create(out, dataclasses.replace(sweep, block={"seed": 1}))
     status = np.full(sweep.shape, COMPLETE, np.int8) if status is None else np.asarray(status, np.int8)
-    for number in range(store.sweep.blocks):
-        block = store.sweep.block_at(number)
+    for number in range(store.grid.blocks):
+        block = store.grid.block_at(number)
         if status[block.region].any():
             numbers = {name: np.asarray(values[name], float)[block.region] for name in sweep.observables}
             store.write(block, Result(numbers, status[block.region], {}), 0.1)

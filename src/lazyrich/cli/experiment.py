@@ -147,15 +147,12 @@ def _prepare_data(experiment: Experiment, arguments: argparse.Namespace) -> None
 
 
 def _workers(arguments: argparse.Namespace, experiment: Experiment) -> int:
-    """As asked for; else one process for each core, but one alone for a GPU, and where others compute."""
+    """As asked for; else as suits the machine, where no others compute."""
+    from lazyrich.sweeps.local import hands
+
     if arguments.workers is not None:
         return _check.count("--workers", arguments.workers)
-    from lazyrich.sweeps.local import accelerated
-
-    if arguments.scheduler is not None or accelerated():
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, experiment.with_blocks().blocks)
+    return hands(experiment) if arguments.scheduler is None else 1
 
 
 # what is said -----------------------------------------------------------------------------------------------

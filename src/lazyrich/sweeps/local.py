@@ -41,6 +41,7 @@ __all__ = [
     "Job",
     "accelerated",
     "configuration_of",
+    "hands",
     "here",
     "one_thread",
     "portable",
@@ -159,6 +160,12 @@ def accelerated() -> bool:
     from importlib.util import find_spec
 
     return find_spec("jax_plugins") is not None and os.environ.get("JAX_PLATFORMS", "") != "cpu"
+
+
+def hands(grid: Grid) -> int:
+    """How many processes suit this machine: one for each core, and one alone for a GPU; no more than blocks."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if accelerated() else min(cores, grid.with_blocks().blocks)
 
 
 def threads_are_right(grid: Grid) -> bool:

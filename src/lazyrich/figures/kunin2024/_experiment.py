@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import textwrap
 from collections.abc import Sequence
@@ -21,13 +20,12 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.experiments import Experiment
 from lazyrich.experiments import preset as preset_of
 from lazyrich.experiments.kinds import kind as module_of
 from lazyrich.figures.kunin2024._shared import as_text
 from lazyrich.plot import style
 from lazyrich.sweeps.grid import STATUS
-from lazyrich.sweeps.local import accelerated
+from lazyrich.sweeps.local import hands
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import open_store
 
@@ -57,16 +55,10 @@ def results(kind: str, axes: Sequence[str], store: str, preset: str) -> xarray.D
     experiment = preset_of(kind, preset)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "experiment"
-        summary = run(experiment, out, workers=_workers(experiment))
+        summary = run(experiment, out, workers=hands(experiment))
         if summary.failed_blocks:
             raise RuntimeError(f"{experiment.name} could not be trained: {next(iter(summary.failed_blocks.values()))}")
         return _stored(out, kind, axes)
-
-
-def _workers(experiment: Experiment) -> int:
-    """A process for each core; for a GPU one alone."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 1 if accelerated() else min(cores, experiment.with_blocks().blocks)
 
 
 def _stored(folder: Path, kind: str, axes: Sequence[str]) -> xarray.Dataset:
