@@ -117,7 +117,7 @@ def test_changed() -> None:
         ({"axes": {"seed": range(10_001)}, "settings": {}}, "at most 10,000 networks, and they make 10,001"),
         ({"axes": {"alhpa": [1.0]}}, "not 'alhpa' (did you mean 'alpha'?)"),
         ({"settings": {}}, "rhm needs seed, as an axis or a setting"),
-        ({"axes": {"alpha": [1.0, -1.0]}}, "alpha must be"),
+        ({"axes": {"points": [16], "alpha": [1.0, -1.0]}}, "alpha must be"),
         ({"axes": {"points": [16, 17]}}, "points must be a multiple of batch"),
         ({"axes": {"alpha": [1.0], "seed": [1]}}, "seed is both an axis and a setting"),
         ({"at": [3, -1]}, "at"),

@@ -311,12 +311,13 @@ def test_images_are_normalised_colour_by_colour():
 
 @pytest.fixture(scope="module")
 def quick():
-    """The quick preset's block of networks, and what the progress bar was told."""
+    """The quick preset's block of networks, and what the progress bar was told. (Its figure is tested too.)"""
     experiment = preset("filters", "quick")
     cells, told = [experiment.cell(place) for place in experiment.places(experiment.block_at(0))], []
     return cells, train(cells, experiment.at, told.append), told
 
 
+@pytest.mark.slow
 def test_the_quick_preset_trains(quick):
     cells, outcomes, told = quick
     assert sum(told) == pytest.approx(len(cells))
@@ -332,6 +333,7 @@ def test_the_quick_preset_trains(quick):
         )
 
 
+@pytest.mark.slow
 def test_alpha_divides_the_filters_and_leaves_the_function(quick):
     """What follows the first layer is the same, up to the 1e-5 beside the variance of large enough filters."""
     cells, outcomes, _ = quick
@@ -343,6 +345,7 @@ def test_alpha_divides_the_filters_and_leaves_the_function(quick):
         assert other["smoothness"] == pytest.approx(first["smoothness"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_smaller_filters_turn_further(quick):
     """And become smoother even in two short epochs: α divides them."""
     ends = [outcome.values["smoothness"][-1] for outcome in quick[1]]
@@ -353,6 +356,7 @@ def test_smaller_filters_turn_further(quick):
     assert overlaps[0] > 0.9 > overlaps[1] > overlaps[2]
 
 
+@pytest.mark.slow
 def test_a_cell_is_the_same_in_any_company(quick):
     cells, outcomes, _ = quick
     (alone,) = train(cells[1:2], preset("filters", "quick").at, lambda done: None)

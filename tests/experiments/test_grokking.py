@@ -273,6 +273,7 @@ def test_training_ends_when_both_sets_are_learned():
     assert ends(3, 7) and not ends(3, -1) and not ends(-1, 7)
 
 
+@pytest.mark.slow  # the figure of the quick preset is tested too
 def test_the_quick_preset_learns_its_training_pairs():
     file = Path(lazyrich.experiments.__file__).parent / "presets" / "grokking-quick.toml"
     preset = tomllib.loads(file.read_text())

@@ -194,6 +194,7 @@ def test_networks_that_train_together_go_the_same_way(one_step, monkeypatch):
             np.testing.assert_allclose(mine.values[name], value, rtol=2e-3, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow  # the figure of the quick preset is tested too
 def test_quick_preset():
     quick = preset("kernel", "quick")
     cells = [quick.cell(place) for place in np.ndindex(*quick.shape)]

@@ -453,7 +453,7 @@ class TestPresets:
             return SimpleNamespace(failed_blocks={})
 
         monkeypatch.setattr(_experiment, "run", keeping)
-        monkeypatch.setattr(_experiment, "accelerated", lambda: False)
+        monkeypatch.setattr("lazyrich.sweeps.local.accelerated", lambda: False)
         monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(64)), raising=False)
         data = entry(FIGURES[kind]).compute(quick=True)
         ((experiment, workers),) = asked
