@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,3 +198,17 @@ def test_every_kind_gives_the_same_bytes_in_two_parts(name: str, tmp_path: Path)
 def test_the_public_names(undisturbed: Path) -> None:
     report = Experiment.from_dict(TINY).report(lr.experiments.open(undisturbed))
     assert [row["alpha"] for row in report.rows] == [0.5, 2.0] and report.sentence.endswith(".")
+
+
+def test_the_python_of_the_page_runs_and_says_what_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    session: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(compile(block, "experiments.md", "exec"), session)
+    assert set(session["data"].dims) == {"seed", "points", "alpha", "epoch"} and session["summary"].complete == 2
+    assert session["digits"].train_x.shape == (1500, 8, 8, 1) and session["digits"].train_x.dtype == np.float32
+    assert session["model"].total == 131_072 and session["x"].shape == (100, 64)
+    (own,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "mine.toml").write_text(own)
+    assert Experiment.from_toml(tmp_path / "mine.toml").shape == (2, 3, 2)
