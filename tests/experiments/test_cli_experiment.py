@@ -60,7 +60,11 @@ def test_other_values_and_the_folder_of_the_file(capsys: Any, folder: Path) -> N
     status, out, _ = answer(capsys, "tiny.toml --workers 1 --set alpha=1 --set points=16,32,48 --set seed=3,4 --json")
     assert status == 0 and json.loads(out)["cells"]["complete"] == 6
     found = open_store("lazyrich-out/tiny")
-    assert dict(found.sizes) == {"points": 3, "seed": 2, "epoch": 3} and np.isfinite(found["train_loss"].values).all()
+    assert (
+        dict(found.sizes) == {"points": 3, "alpha": 1, "seed": 2, "epoch": 3}
+       
+    assert np.isfinite(found["train_loss"].values).all()
+    )
 
 
 def test_shards_share_a_folder(capsys: Any, folder: Path) -> None:
@@ -82,7 +86,8 @@ def test_the_folder_of_the_data_is_that_of_the_workers_too(
 ) -> None:
     monkeypatch.setenv("LAZYRICH_DATA", "elsewhere")
     status, _, err = answer(capsys, "kernel --preset paper --data images --workers 1 --out results")
-    assert status == 2 and str(folder / "images" / "mnist") in err and err.count("\n") == 1
+    assert status == 2 and f"mnist is not in {folder / 'images' / 'mnist'}: --download fetches it" in err
+    assert err.count("\n") == 1 and not (folder / "results").exists()
     assert os.environ["LAZYRICH_DATA"] == str(folder / "images")
 
 
@@ -93,7 +98,23 @@ def test_download_fetches_the_data_of_the_experiment(
     monkeypatch.setenv("LAZYRICH_DATA", str(folder))
     monkeypatch.setattr(data, "download", fetched.append)
     assert answer(capsys, "kernel --preset paper --download --workers 1 --out results")[0] == 2  # nothing came
-    assert fetched == ["mnist"]
+    assert fetched == ["mnist"] and not (folder / "results").exists()
+
+
+def test_one_network_and_a_table_of_none(capsys: Any, folder: Path) -> None:
+    status, out, _ = answer(capsys, "tiny.toml --workers 1 --set alpha=1 --set points=16 --out results")
+    assert status == 0 and "1 cells: 1 complete." in out and "Results: results (1 complete)" in out
+    assert answer(capsys, "--status --out results")[1].startswith("alpha")
+
+
+def test_status_of_another_kind_or_a_damaged_store_is_one_sentence(capsys: Any, folder: Path) -> None:
+    assert answer(capsys, "tiny.toml --workers 1 --out results")[0] == 0
+    status, out, err = answer(capsys, "kernel --status --out results")
+    assert (status, out) == (2, "") and "must hold an experiment of the kind kernel, and it is rhm." in err
+    chunk = next((folder / "results" / "data.zarr" / "test_accuracy").glob("c.*"))
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    status, out, err = answer(capsys, "--status --out results")
+    assert (status, out) == (2, "") and "results cannot be read" in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -109,8 +130,10 @@ def test_download_fetches_the_data_of_the_experiment(
         ("tiny.toml --set alpha=0,1", "alpha must be"),
         ("tiny.toml --workers 0", "--workers must be"),
         ("tiny.toml --shard 3/2", "--shard must be I/N"),
-        ("tiny.toml --download", "--download belongs to experiments on images, and rhm makes its own data."),
-        ("tiny.toml --status --out nowhere", "nowhere holds no"),
+        ("tiny.toml --download", "--download fetches mnist, fashion-mnist, cifar10, and this experiment needs none"),
+        ("--status --out nowhere", "nowhere holds no sweep and no experiment"),
+        ("tiny.toml --show --set alpha=1", "--show prints a file as it is, without --set"),
+        ("kernel --preset quick --set samples=1501", "samples must be at most 1,500, as digits has them"),
         ("rhm --preset small", "invalid choice: 'small'"),
     ],
 )

@@ -19,7 +19,7 @@ import pytest
 import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich.experiments import Experiment, preset
-from lazyrich.experiments.experiment import PRESETS
+from lazyrich.experiments.experiment import PRESETS, stored
 from lazyrich.experiments.kinds import KINDS, kind
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import open_store
@@ -104,10 +104,10 @@ def test_changed() -> None:
     experiment = Experiment.from_dict(TINY)
     assert experiment.changed() == experiment
     assert experiment.changed(alpha=[1.0]).shape == (3, 1)
-    assert experiment.changed(alpha=1.0).shape == (3,) and experiment.changed(alpha=1.0).settings["alpha"] == 1.0
+    assert experiment.changed(alpha=1.0).axes["alpha"] == (1.0,) and experiment.changed(at=[0, 2]).at == (0, 2)
     more = experiment.changed(seed=[0, 1, 2], width=4)
     assert more.shape == (3, 2, 3) and "seed" not in more.settings and more.settings["width"] == 4
-    assert experiment.changed(points=16).block == {}
+    assert experiment.changed(points=16).shape == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,9 @@ def test_changed() -> None:
         ({"axes": {"alhpa": [1.0]}}, "not 'alhpa' (did you mean 'alpha'?)"),
         ({"settings": {}}, "rhm needs seed, as an axis or a setting"),
         ({"axes": {"points": [16], "alpha": [1.0, -1.0]}}, "alpha must be"),
+        ({"axes": {"points": [16], "alpha": [1e-50]}}, "alpha must be a number that single precision has"),
+        ({"settings": TINY["settings"] | {"width": 8.5}}, "width must be a whole number, and it is 8.5."),
+        ({"settings": TINY["settings"] | {"width": True}}, "width must be a number or a word, and it is True."),
         ({"axes": {"points": [16, 17]}}, "points must be a multiple of batch"),
         ({"axes": {"alpha": [1.0], "seed": [1]}}, "seed is both an axis and a setting"),
         ({"at": [3, -1]}, "at"),
@@ -193,6 +196,27 @@ def test_every_kind_gives_the_same_bytes_in_two_parts(name: str, tmp_path: Path)
     subprocess.run([sys.executable, "-c", parts], env=env, check=True, timeout=200)
     run(experiment, tmp_path / "parts")
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+def test_axes_that_change_the_size_of_results_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="axes must leave filters the size of the first network, 4 × 3 × 15 × 15,"):
+        preset("filters", "quick").changed(kernel=[15, 7])
+
+
+def test_a_report_says_what_it_averages_and_when_training_has_not_ended(undisturbed: Path, tmp_path: Path) -> None:
+    assert "before training ends" not in Experiment.from_dict(TINY).report(open_store(undisturbed)).sentence
+    longer = Experiment.from_dict(TINY).changed(epochs=100, points=16, width=[4, 8])
+    run(longer, tmp_path / "out")
+    sentence = longer.report(open_store(tmp_path / "out")).sentence
+    assert sentence.endswith(" Means are over width too. The last record is at epoch 3, before training ends at 80.")
+
+
+def test_the_experiment_of_a_store(undisturbed: Path, tmp_path: Path) -> None:
+    assert stored(undisturbed) == Experiment.from_dict(TINY).in_blocks({"points": 1, "alpha": 2})
+    sweep = lr.sweeps.Sweep("mine", "random_regression", axes={"seed": [0]}, at=[0, 2], method="solve")
+    run(sweep, tmp_path / "sweep")
+    with pytest.raises(InvalidInput, match="must hold an experiment, and it holds the sweep 'mine'"):
+        stored(tmp_path / "sweep")
 
 
 def test_the_public_names(undisturbed: Path) -> None:

@@ -240,17 +240,22 @@ def block():
 
 
 def test_steps_are_the_first_with_99_percent(block):
-    """Looked at every third step, nan until then; what is unlearned later counts all the same (seed 12)."""
+    """Looked at every third step and at records, here all; nan until then; what is unlearned later counts (seed 12)."""
     outcomes = block[1][::2]
     for outcome in outcomes:
         for part in PARTS:
             steps, right = outcome.values[f"steps_to_{part}"], outcome.values[f"{part}_accuracy"] >= 0.99
-            looked_at = [step for step in range(3, 121, 3) if right[step]]
-            came = looked_at[0] if looked_at else 121
+            came = next((step for step in range(1, 121) if right[step]), 121)
             assert np.isnan(steps[:came]).all() and (steps[came:] == came).all()
-    reached = [np.isfinite(outcome.values[f"steps_to_{part}"][-1]) for outcome in outcomes for part in PARTS]
-    assert reached == [True, True, False, True]
     assert outcomes[1].values["validation_accuracy"][-1] == 0
+    assert np.isfinite(outcomes[1].values["steps_to_validation"][-1])
+
+
+def test_between_records_every_third_step_is_looked_at(block):
+    (sparse,) = train(block[0][:1], (0, 120), lambda done: None)
+    for part in PARTS:
+        right = block[1][0].values[f"{part}_accuracy"] >= 0.99
+        assert sparse.values[f"steps_to_{part}"][-1] == next(step for step in range(3, 121, 3) if right[step])
 
 
 def test_cells_of_several_shapes_share_a_block(block):

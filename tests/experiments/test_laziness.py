@@ -49,6 +49,11 @@ def mlp(layers, **options):
     return eqx.tree_at(places, model, [part for layer in layers for part in layer])
 
 
+def dense(W, b):
+    layer = eqx.nn.Linear(W.shape[1], len(W), key=jax.random.key(0))
+    return eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, (W, b))
+
+
 def forward(layers, X, bend=lambda z: np.maximum(z, 0)):
     """Activity of every layer, the outputs last."""
     found = [X]
@@ -272,7 +277,19 @@ def test_alpha_reaches_the_delta_asked_for(rng):
 def test_activations_that_are_not_homogeneous_are_found_out(rng):
     smooth = laziness([mlp(drawn(rng, 4, 5, 2), activation=jnp.tanh)] * 2, rng.normal(size=(6, 4)))
     assert smooth.scaling.change > 0.01 and "does not keep the function" in smooth.suggestion
+    assert "all weights ÷ 2" in smooth.suggestion and "(layers.0)" not in smooth.suggestion
     assert smooth.notes == ("δ of layers.0 need not be conserved: what follows is not positively homogeneous.",)
+
+
+@pytest.mark.parametrize("width", [7, 8, 9, 16])
+def test_the_balancing_factor_does_not_ask_whether_widths_divide_each_other(rng, width):
+    layers = drawn(rng, 3, 4, width, 2)
+    model = eqx.nn.Sequential([part for W, b in layers for part in (dense(W, b), eqx.nn.Lambda(jax.nn.relu))][:-1])
+    scaling = laziness([model, model], X[:, :3]).scaling
+    (W, b), _, (V, _) = layers
+    incoming, outgoing = (np.sum(W**2) + np.sum(b**2)) / 4, np.sum(V**2) / width
+    assert scaling.balancing == pytest.approx((incoming / outgoing) ** 0.25)
+    assert scaling.layers == ("layers.0", "layers.2", "layers.4")
 
 
 # kinds of models ---------------------------------------------------------------------------------------------
@@ -318,7 +335,9 @@ def test_a_normalisation_between_layers_takes_their_delta_away(rng):
     model = eqx.nn.Sequential([*parts, eqx.nn.Linear(5, 2, key=keys[1])])
     found = laziness([model, model], rng.normal(size=(6, 4)))
     assert found.delta == {} and found.hidden == ("layers.0",)
-    assert "does not keep the function" in found.suggestion
+    assert found.normalisations == ("layers.1",) and "this network normalises (layers.1)" in found.suggestion
+    wrapped = laziness(lambda model, x: model(x), rng.normal(size=(6, 4)), [model, model])
+    assert wrapped.normalisations == ("layers.1",)
 
 
 def test_other_modules_are_measured_as_far_as_they_are_known(rng):
@@ -395,10 +414,27 @@ def test_as_a_dataset_and_as_words(rng):
     words = {scale: replace(found, kernel_distance=scale * peak).regime for scale in (LAZY, 0.03, RICH)}
     assert words == {LAZY: "lazy", 0.03: "between lazy and rich", RICH: "rich"}  # by the farthest it has been
     lines = str(found).splitlines()
-    shown = [line.split()[0] for line in lines[3:11]]
-    assert shown[0] == "0" and shown[-1] == "11" and len(set(shown)) == 8
+    shown = [line.split()[0] for line in lines[3 : lines.index("", 3)]]
+    assert shown[0] == "0" and shown[-1] == "11" and len(set(shown)) in (8, 9)
+    assert str(found.kernel_distance.argmax()) in shown
     below = " ".join(lines)
     assert found.verdict in below and found.suggestion in below and max(map(len, lines)) <= 100
+
+
+def test_words_say_where_the_farthest_checkpoint_is(rng):
+    start = drawn(rng, 4, 5, 2)
+    found = laziness([mlp(moved(rng, start, by)) for by in np.linspace(0, 1, 12)], X)
+    there = {}
+    for name, top, last in (("kernel", 0.41, 0.19), ("hamming", 0.3, 0.25), ("relative_parameter", 0.7, 0.7)):
+        there[f"{name}_distance"] = np.where(np.arange(12) == 5, top, last)
+    words = replace(found, **there)
+    assert words.verdict == (
+        "rich: the kernel turned by at most S = 0.41 (at checkpoint 5; S = 0.19 at the end; lazy up to 0.01, rich from "
+        "0.05), at most 30.0% of the activations changed sides (at checkpoint 5; 25.0% at the end), the parameters "
+        "moved by 70.0% of their norm."
+    )
+    assert 5 not in np.linspace(0, 11, 8).astype(int)  # a row that would not be shown otherwise
+    assert sum(line.startswith("5 ") and "0.41" in line for line in str(words).splitlines()) == 1
 
 
 def test_a_silent_network_has_no_regime(rng):

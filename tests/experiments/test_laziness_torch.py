@@ -209,6 +209,7 @@ def test_delta_only_where_a_factor_can_pass():
     found = laziness(module, IMAGES, states)
     assert list(found.delta) == ["third"]
     assert found.notes == ("δ of second is left out: its units cannot be traced into third.",)
+    assert found.normalisations == ("norm",) and "this network normalises (norm)" in found.suggestion
     for end, state in zip(found.delta["third"], (states[0], states[-1]), strict=True):
         W, b, V = (state[name].numpy() for name in ("third.weight", "third.bias", "last.weight"))
         by_hand = [np.sum(V[:, 4 * i : 4 * i + 4] ** 2) - np.sum(W[i] ** 2) - b[i] ** 2 for i in range(4)]
@@ -234,7 +235,40 @@ def test_linear_and_smooth_networks_are_known_as_such():
     smooth = made(lambda: plain(nn.Tanh))
     found = laziness(smooth, X, checkpoints(smooth, 0.3))
     assert list(found.delta) == ["0", "2.0"] and "δ of 0 need not be conserved" in found.notes[0]
-    assert "does not keep the function" in found.suggestion
+    assert "does not keep the function" in found.suggestion and "upstream" not in found.suggestion
+
+
+def test_a_tilt_of_a_smooth_network_would_be_lazier_where_a_smaller_scale_is_richer():
+    """Why none is suggested: a small first layer is where tanh is linear."""
+
+    def turned_by(first, last):
+        module = made(lambda: nn.Sequential(nn.Linear(6, 20), nn.Tanh(), nn.Linear(20, 2)))
+        with torch.no_grad():
+            for part, factor in ((module[0], first), (module[2], last)):
+                part.weight *= factor
+        inputs, targets = torch.tensor(X), torch.tensor(np.sin(3 * X[:, :2]))
+        optimiser, states = torch.optim.SGD(module.parameters(), lr=0.02), checkpoints(module)
+        for _ in range(300):
+            optimiser.zero_grad()
+            (module(inputs) - targets).square().sum(1).mean().backward()
+            optimiser.step()
+        return laziness(module, X, [*states, copy.deepcopy(module.state_dict())]).kernel_distance[-1]
+
+    plain, tilted, smaller = turned_by(1.0, 1.0), turned_by(1 / 5, 5.0), turned_by(1 / 2, 1 / 2)
+    assert tilted < plain < smaller
+
+
+def test_a_batch_normalisation_that_has_seen_nothing_is_noted():
+    module = made(Convolutional)
+    states = []
+    for _ in range(3):  # no step is taken
+        states.append(copy.deepcopy(module.state_dict()))
+        module.train()(torch.tensor(IMAGES))
+    found = laziness(module, IMAGES, states)
+    assert found.parameter_distance.max() == 0 and found.kernel_distance[-1] > 0
+    assert found.notes[0].startswith("norm, a batch normalisation, has seen no batch at checkpoint 0: the kernel there")
+    assert "has seen no batch" in str(found)
+    assert not any("has seen no batch" in note for note in laziness(module, IMAGES, states[1:]).notes)
 
 
 def test_frozen_parameters_have_no_part_in_the_kernel():
@@ -288,6 +322,30 @@ def test_rescaled_keeps_the_function_and_the_module_takes_it():
     assert torch.allclose(module(torch.tensor(X)), 5 * outputs, rtol=1e-12)
     with pytest.raises(lr.InvalidInput, match=r"it is a PyTorch module: model\.load_state_dict\(rescaled"):
         rescaled(module, 3.0)
+
+
+class HeadFirst(nn.Module):
+    """Declared in another order than called, with layers of one shape: nothing but a call tells."""
+
+    def __init__(self):
+        super().__init__()
+        self.head, self.fc2, self.fc1 = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.fc2(torch.relu(self.fc1(x)))))
+
+
+@pytest.mark.parametrize("factors, gain", [(4.0, 1), ({"fc1": 3.0, "fc2": 0.5}, 1.5)], ids=["α", "factors"])
+def test_rescaled_takes_the_order_of_calls_that_laziness_found(factors, gain):
+    module = made(HeadFirst)
+    start, outputs = copy.deepcopy(module.state_dict()), module(torch.tensor(X))
+    found = laziness(module, X, checkpoints(module, 0.3))
+    assert found.scaling.layers == ("fc1", "fc2", "head")
+    module.load_state_dict(rescaled(start, factors, order=found.scaling.layers))
+    assert torch.allclose(module(torch.tensor(X)), gain * outputs, rtol=1e-12)
+    assert not torch.equal(module.fc1.weight, start["fc1.weight"])
+    module.load_state_dict(rescaled(start, factors))  # as declared
+    assert not torch.allclose(module(torch.tensor(X)), gain * outputs, rtol=1e-3)
 
 
 # files and faults --------------------------------------------------------------------------------------------
@@ -405,4 +463,4 @@ def test_the_example_for_pytorch_runs(capsys, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), flags=re.DOTALL)
     session = {}
     ran = [exec(compile(block, "laziness.md", "exec"), session) for block in blocks if "torch" in block]
-    assert len(ran) == 2 and capsys.readouterr().out.count("rich: the kernel turned by S = 0.0") == 2
+    assert len(ran) == 3 and capsys.readouterr().out.count("rich: the kernel turned by S = 0.0") == 2

@@ -252,8 +252,8 @@ class TestReport:
         assert numbers["ratio"] == pytest.approx(2**0.7)
         assert rows[0]["points to 70%"] == "2,828"
         assert sentence == (
-            "To 70% test accuracy the upstream start (α = 10) takes 1,741 points, the downstream start (α = 0.1) 2,828:"
-            " the upstream start needs fewer, by a factor of 1.62."
+            "To 70% test accuracy an upstream start (α = 10) takes 1,741 points, a downstream start (α = 0.1) 2,828:"
+            " the larger α needs fewer, by a factor of 1.62."
         )
 
     def test_order_of_the_axes_does_not_matter(self):
@@ -264,13 +264,13 @@ class TestReport:
     def test_no_effect(self):
         _, sentence, numbers = rhm.report(self.data([[0.3, 0.8, 0.9], [0.2, 0.6, 0.9], [0.2, 0.5, 0.9]]))
         assert numbers["ratio"] == pytest.approx(2**-0.7)
-        assert sentence.endswith(": the upstream start does not need fewer.")
+        assert sentence.endswith(": the larger α does not need fewer.")
 
     def test_not_reached(self):
         rows, sentence, numbers = rhm.report(self.data([[0.2, 0.3, 0.5], [0.2, 0.6, 0.9], [0.3, 0.8, 0.9]]))
         assert rows[0]["points to 70%"] == "not reached" and np.isnan(numbers["complexity_alpha_0.1"])
         assert numbers["ratio_at_least"] == pytest.approx(4 / 2**0.8) and "ratio" not in numbers
-        assert "(α = 0.1) more than 4,000: the upstream start needs fewer, by a factor of at least 2.30." in sentence
+        assert "(α = 0.1) more than 4,000: the larger α needs fewer, by a factor of at least 2.30." in sentence
 
     def test_passed_from_the_first(self):
         rows, sentence, numbers = rhm.report(self.data([[0.2, 0.5, 0.9], [0.2, 0.6, 0.9], [0.8, 0.9, 0.9]]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.experiments.scaling import Scaling, rescaled, suggestion
+from lazyrich.experiments.scaling import Scaling, rescaled, suggestion, unit_squares
 
 jax = pytest.importorskip("jax")
 eqx = pytest.importorskip("equinox")
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.mark.parametrize("norms", [(2.0, 0.1), (1e-4, 5.0)])
 def test_alpha_solves_its_equation_without_cancelling(norms, delta):
     incoming, outgoing = norms
-    alpha = Scaling("a", "b", 2, incoming, outgoing, change=0.0).alpha(delta)
+    alpha = Scaling(("a", "b"), incoming, outgoing, change=0.0).alpha(delta)
     assert alpha**2 * outgoing - incoming / alpha**2 == pytest.approx(delta, rel=1e-9, abs=1e-12)
 
 
 def test_a_layer_of_zeros_has_no_alpha():
-    silent = Scaling("a", "b", 2, incoming=1.0, outgoing=0.0, change=0.0)
+    silent = Scaling(("a", "b"), incoming=1.0, outgoing=0.0, change=0.0)
     assert np.isnan(silent.balancing) and "not known here" in suggestion(silent, linear=False)
 
 
@@ -40,19 +40,49 @@ def test_a_layer_of_zeros_has_no_alpha():
         ({}, False, ["Lazier: first layer (a) × 1.5 and last layer (b) ÷ 1.5, for a mean δ of -4.4", "4-fold"], []),
         ({"outgoing": 2e6}, False, ["upstream already", "Lazier: first layer (a) × 95 and"], ["Richer: first"]),
         ({"incoming": 2e6}, False, ["downstream already", "Richer: first layer (a) ÷ 1.9e+02"], ["Lazier: first"]),
-        ({"depth": 3}, False, ["8-fold", "for the 3 here this is a rule of thumb"], []),
-        ({"change": 0.3}, False, ["does not keep the function (α = 4 changes the outputs by 0.3)"], []),
+        ({}, False, ["These are directions: how far"], []),
+        ({"layers": ("a", "c", "b")}, False, ["8-fold", "for the 3 here this is a rule of thumb, and can fail"], []),
+        (
+            {"change": 0.3},
+            False,
+            ["all weights ÷ 2; lazier: × 2.", "does not keep the function (α = 4 changes the outputs by 0.3)"],
+            ["(a)", "(b)", "upstream", "-fold"],
+        ),
         ({}, True, ["rich at δ = 0", "(a) ÷ 2 and last layer (b) × 2, for a mean δ of 0 (balanced)"], ["upstream"]),
-        ({"incoming": 0.125}, True, ["Lazier: first layer (a) ÷ 3 and last layer (b) × 3"], ["Richer"]),
-        ({"incoming": 1e-5}, True, ["Richer: first layer (a) × 11 and", "Lazier: first layer (a) × 32 and"], []),
+        (
+            {"incoming": 0.125},
+            True,
+            ["Less rich: first layer (a) ÷ 3 and last layer (b) × 3", "the lazier"],
+            ["Richer", "Lazier"],
+        ),
+        ({"incoming": 1e-5}, True, ["Richer: first layer (a) × 11 and", "Less rich: first layer (a) × 32 and"], []),
     ],
 )
 def test_suggestions_name_layers_and_factors(start, linear, said, not_said):
-    scaling = Scaling(
-        **{"first": "a", "last": "b", "depth": 2, "incoming": 2.0, "outgoing": 0.125, "change": 0.0} | start
-    )
+    scaling = Scaling(**{"layers": ("a", "b"), "incoming": 2.0, "outgoing": 0.125, "change": 0.0} | start)
     words = suggestion(scaling, linear)
     assert all(part in words for part in said) and not any(part in words for part in not_said), words
+
+
+def test_normalisation_leaves_no_factors_to_suggest():
+    for scaling in (None, Scaling(("a", "b"), incoming=2.0, outgoing=0.125, change=0.0)):
+        words = suggestion(scaling, False, ("norm",))
+        assert "this network normalises (norm), which undoes" in words
+        assert not any(sign in words for sign in "÷×α"), words
+
+
+def test_columns_are_summed_by_channel_only_out_of_a_convolution_that_is_followed(rng):
+    dense, kernel = rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 5))
+    V = rng.normal(size=(4, 6))  # twice as many columns as units or channels
+    columns = (V**2).sum(axis=0)
+    for W, follows, wanted in (
+        (dense, True, columns),
+        (dense, False, columns),
+        (kernel, False, columns),
+        (kernel, True, columns.reshape(3, 2).sum(axis=1)),
+    ):
+        incoming, outgoing = unit_squares({"a.weight": W, "b.weight": V}, "a", "b", follows=follows)
+        assert outgoing == pytest.approx(wanted) and len(incoming) == 3
 
 
 @pytest.mark.parametrize(
@@ -89,6 +119,43 @@ def test_rescaled_takes_any_module_of_weights_and_leaves_its_types():
 
     model = rescaled(Own(jnp.ones((3, 2)), jnp.ones((1, 3))), {"W2": 2.0})
     assert (float(model.W1.max()), float(model.W2.max()), model.W2.dtype) == (1.0, 2.0, jnp.float32)
+
+
+def test_rescaled_takes_the_order_in_which_layers_act():
+    """Declared from the last to the first, with biases between that follow the factors so far."""
+    names = ("head", "middle", "first")
+    state = {
+        f"{name}.{part}": np.ones((4, 4) if part == "weight" else 4) for name in names for part in ("weight", "bias")
+    }
+    changed = rescaled(state, {"first": 2.0, "head": 5.0}, order=["first", "middle", "head"])
+    gains = {name: float(leaf.max()) for name, leaf in changed.items() if leaf.max() != 1}
+    assert gains == {"head.weight": 5.0, "head.bias": 10.0, "middle.bias": 2.0, "first.weight": 2.0, "first.bias": 2.0}
+
+    class Own(eqx.Module):
+        head: jax.Array
+        first: jax.Array
+
+    model = rescaled(Own(jnp.ones((1, 3)), jnp.ones((3, 2))), 4.0, order=("first", "head"))
+    assert (float(model.head.max()), float(model.first.max())) == (4.0, 0.25)
+
+
+BACKWARDS = {"head.weight": np.ones((1, 3)), "first.weight": np.ones((3, 2))}
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    "order, message",
+    [
+        (None, r"order must be given .* and first \(shape \(3, 2\)\) does not take what head \(shape \(1, 3\)\) gives"),
+        (["first"], r"order must name every layer once \('head', 'first'\), and it is \['first'\]\."),
+        (["first", "first"], r"order must name every layer once"),
+        ("head", r"order must name every layer once .*, and it is 'head'\."),
+    ],
+    ids=["none", "one", "twice", "a word"],
+)
+def test_rescaled_refuses_an_order_in_which_nothing_can_act(order, message):
+    with pytest.raises(lr.InvalidInput, match=message):
+        rescaled(BACKWARDS, 2.0, order=order)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

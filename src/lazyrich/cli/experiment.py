@@ -52,13 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="another axis or setting: alpha=0.1,1 epochs=50",
+        help="another axis or setting: alpha=0.1,1 width=128",
     )
     add("--data", metavar="DIR", help="folder with mnist, fashion-mnist or cifar10 in it (default: $LAZYRICH_DATA)")
     add("--download", action="store_true", help="fetch the data that are missing, and check their sums")
     instead = parser.add_mutually_exclusive_group()
     choose = lambda flag, help: instead.add_argument(flag, action="store_true", help=help)  # noqa: E731
-    choose("--status", "print what the folder holds and shows so far; train nothing")
+    choose("--status", "print what a folder holds and shows so far: --out DIR alone is enough")
     choose("--show", "print the file of an experiment")
     choose("--list", "say what experiments there are")
     add("--json", action="store_true", help="print one JSON document instead of text")
@@ -68,24 +68,24 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         print(_listing(arguments.json))
         return 0
+    if arguments.status and (arguments.out or arguments.experiment):
+        print(_report(_folder(arguments), arguments.json, arguments.experiment))
+        return 0
     experiment, path = _read(arguments)
     if arguments.show:
+        if arguments.set and not arguments.json:
+            raise InvalidInput("--show prints a file as it is, without --set; --show --json prints what comes of both.")
         print(json_document(experiment.as_dict()) if arguments.json else path.read_text(encoding="utf-8").rstrip())
         return 0
-    out = Path(arguments.out or Path(_OUT, experiment.name))
-    if arguments.status:
-        print(_report(experiment, out, arguments.json))
-        return 0
+    workers, shard = _workers(arguments, experiment), shard_of(arguments.shard)
     _prepare_data(experiment, arguments)
-    shard = shard_of(arguments.shard)
     from lazyrich.sweeps.run import run as go_through  # here, so that --help needs no extras
 
-    summary = go_through(
-        experiment, out, workers=_workers(arguments, experiment), scheduler=arguments.scheduler, shard=shard
-    )
+    out = _folder(arguments)
+    summary = go_through(experiment, out, workers=workers, scheduler=arguments.scheduler, shard=shard)
     if not arguments.json:
         print(f"{summary}\n")
-    print(_report(experiment, out, arguments.json))
+    print(_report(out, arguments.json))
     return int(bool(summary.failed_blocks))
 
 
@@ -130,20 +130,31 @@ def _value(text: str) -> Any:
     return value if isinstance(value, int | float) else text
 
 
+def _folder(arguments: argparse.Namespace) -> Path:
+    """As asked for, or by the name of the experiment and its size."""
+    if arguments.out:
+        return Path(arguments.out)
+    name = Path(arguments.experiment).name.removesuffix(".toml")
+    return Path(_OUT, name if name != arguments.experiment else f"{name}-{arguments.preset or 'laptop'}")
+
+
 def _prepare_data(experiment: Experiment, arguments: argparse.Namespace) -> None:
     """Where images are, for this process and its workers; those that are to be fetched are."""
+    from lazyrich.experiments.data import download, folder_of
+    from lazyrich.experiments.data.download import SOURCES
+
     if arguments.data is not None:
         os.environ["LAZYRICH_DATA"] = str(_check.as_path("--data", arguments.data).absolute())
-    if not arguments.download:
-        return
-    from lazyrich.experiments.data import download
-
-    name = getattr(experiment.cell((0,) * len(experiment.axes)), "images", None)
-    if name is None:
+    name: str = getattr(experiment.cell((0,) * len(experiment.axes)), "images", "")
+    if arguments.download and name not in SOURCES:
+        raise InvalidInput(f"--download fetches {', '.join(SOURCES)}, and this experiment needs none of them.")
+    if arguments.download:
+        download(name)
+    elif name in SOURCES and not folder_of(name).is_dir():
         raise InvalidInput(
-            f"--download belongs to experiments on images, and {experiment.experiment} makes its own data."
+            f"{name} is not in {folder_of(name)}: --download fetches it, and --data names another folder."
         )
-    download(name)
+    experiment.check_data()
 
 
 def _workers(arguments: argparse.Namespace, experiment: Experiment) -> int:
@@ -171,14 +182,19 @@ def _listing(as_json: bool) -> str:
     return f"{table(rows)}\n\nThe columns paper, laptop and quick say how many networks a preset trains."
 
 
-def _report(experiment: Experiment, out: Path, as_json: bool) -> str:
-    from lazyrich.sweeps.store import failures, open_store, summary
+def _report(out: Path, as_json: bool, asked: str | None = None) -> str:
+    from lazyrich.experiments.experiment import stored
+    from lazyrich.experiments.kinds import KINDS
+    from lazyrich.sweeps.store import failures, load_store, summary
 
-    counts = summary(out)
-    report = experiment.report(open_store(out))
+    experiment = stored(out)
+    if asked in KINDS and asked != experiment.experiment:
+        raise InvalidInput(f"{out} must hold an experiment of the kind {asked}, and it is {experiment.experiment}.")
+    counts, report = summary(out), experiment.report(load_store(out))
     if as_json:
         told = {"experiment": experiment.name, "out": out, "cells": counts, "failures": failures(out)}
         return json_document(told | report._asdict())
     there = ", ".join(f"{n:,} {status}" for status, n in counts.items() if n)
     figure = f"lazyrich figure kunin2024/{_FIGURES[experiment.experiment]} --set store={out}"
-    return "\n".join([table(report.rows), "", report.sentence, "", f"Results: {out} ({there})", f"Figure:  {figure}"])
+    shown = [table(report.rows), ""] if report.rows else []
+    return "\n".join([*shown, report.sentence, "", f"Results: {out} ({there})", f"Figure:  {figure}"])

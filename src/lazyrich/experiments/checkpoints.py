@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from lazyrich._typing import Array
 
-__all__ = ["Run", "Stage", "hidden_stages", "in_one_line", "is_torch_module", "layer_of", "neighbours"]
+__all__ = ["Run", "Stage", "hidden_stages", "in_one_line", "is_torch_module", "layer_of", "neighbours", "normalises"]
 
 
 class Stage(NamedTuple):
@@ -31,6 +31,8 @@ class Run(Protocol):
     count: int  # of checkpoints
     course: tuple[Stage, ...]  # as they act; empty where that is not known
     sequential: bool  # nothing else lies between inputs and outputs
+    normalisations: tuple[str, ...]  # the places of layers that normalise
+    notes: tuple[str, ...]  # what to know of these checkpoints before reading anything into them
 
     def precision(self) -> AbstractContextManager[Any]:
         """Inside of which all that follows is called."""
@@ -83,6 +85,11 @@ def hidden_stages(course: Sequence[Stage]) -> dict[int, str]:
         if owner and stage.kind == shown_by:
             found[i] = owner if owner not in found.values() else f"{owner} ({stage.name})"
     return found
+
+
+def normalises(part: Any) -> bool:
+    """Whether a part of a model undoes the scale of what it is given: all libraries have Norm in the names of these."""
+    return any("Norm" in kind.__name__ for kind in type(part).__mro__)
 
 
 def is_torch_module(model: Any) -> bool:

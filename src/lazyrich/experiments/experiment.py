@@ -34,11 +34,13 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.experiments.kinds import KINDS, Report, kind
 from lazyrich.sweeps.grid import STATUS, Block, Grid, Place, Result, Variable
+from lazyrich.sweeps.store import configuration_in
 
-__all__ = ["PRESETS", "Experiment", "preset"]
+__all__ = ["PRESETS", "Experiment", "path_of", "preset", "stored"]
 
 PRESETS = ("paper", "laptop", "quick")
 LARGEST = 10_000  # networks
+_SHOWN = ("seed", "alpha", "tau", "points")  # axes that tables have rows and columns for, or say that they average
 _FOLDER = Path(__file__).parent / "presets"
 
 
@@ -123,24 +125,44 @@ class Experiment(Grid):
         return self if self.block else self.in_blocks(dict.fromkeys(list(self.axes)[:-1], 1))
 
     def changed(self, **changes: Any) -> Experiment:
-        """The same experiment with other axes or settings; a list makes or replaces an axis, a value ends one.
+        """The same experiment with other axes or settings; a list makes an axis, and `at` are the steps to record.
 
-        >>> preset("rhm", "quick").changed(seed=[3, 4], width=32).axes["seed"]
+        >>> preset("rhm", "quick").changed(seed=[3, 4], alpha=1.0, width=32).axes["seed"]
         (3, 4)
         """
-        axes, settings = dict(self.axes), dict(self.settings)
+        axes, settings, at = dict(self.axes), dict(self.settings), changes.pop("at", self.at)
         for name, value in changes.items():
-            as_axis = isinstance(value, list | tuple) and (name in axes or not _takes_many(self.kind, name))
-            axes, settings = ({k: v for k, v in table.items() if k != name or as_axis} for table in (axes, settings))
-            if as_axis:
+            many = isinstance(value, list | tuple)
+            if name in axes or (many and not _takes_many(self.kind, name)):
+                axes[name] = value if many else [value]
                 settings.pop(name, None)
-            (axes if as_axis else settings)[name] = value
-        block = {axis: n for axis, n in self.block.items() if axis in axes}
-        return dataclasses.replace(self, axes=axes, settings=settings, block=block)
+            else:
+                settings[name] = value
+        return dataclasses.replace(self, axes=axes, settings=settings, at=at)
+
+    def check_data(self) -> None:
+        """Says which images are missing, where there are to be any. A run would say it too, but late."""
+        for place in np.ndindex(*self.shape) if hasattr(self.kind, "check_data") else ():
+            self.kind.check_data(self.cell(place))
 
     def report(self, data: Any) -> Report:
-        """What the results in a store (`lr.sweeps.open`) say about the effect that the paper shows."""
-        return self.kind.report(data)
+        """What the results in a store (`lr.experiments.open`) say about the effect that the paper shows."""
+        report: Report = self.kind.report(data)
+        others = [axis for axis in self.axes if axis not in _SHOWN and len(self.axes[axis]) > 1]
+        notes = [f" Means are over {' and '.join(others)} too."] if others else []
+        end = max(self.kind.end_of(self.cell(place)) for place in np.ndindex(*self.shape))
+        if end > self.at[-1]:
+            notes.append(f" The last record is at {self.unit} {self.at[-1]:,}, before training ends at {end:,}.")
+        return report._replace(sentence=report.sentence + "".join(notes))
+
+
+def stored(out: str | Path) -> Experiment:
+    """The experiment whose results are in a folder."""
+    configuration = dict(configuration_in(out))
+    if "experiment" not in configuration:
+        raise InvalidInput(f"{out} must hold an experiment, and it holds the sweep {configuration.get('name')!r}.")
+    configuration.pop("observables", None)
+    return Experiment.from_dict(configuration)
 
 
 def preset(name: str, size: str = "laptop") -> Experiment:
@@ -169,7 +191,12 @@ def _as_declared(name: str, value: Any, kind: str) -> Any:
             raise InvalidInput(f"{name} must be a whole number, and it is {_check.shown(value)}.")
         return int(value)
     if kind == "float":
-        return _check.number(name, value)
+        number = _check.number(name, value)
+        with np.errstate(over="ignore"):
+            single = np.float32(number)
+        if not np.isfinite(single) or (single == 0) != (number == 0):
+            raise InvalidInput(f"{name} must be a number that single precision has, and it is {number:g}.")
+        return number
     if kind == "str" and not isinstance(value, str):
         raise InvalidInput(f"{name} must be a word, and it is {_check.shown(value)}.")
     if kind == "bool":

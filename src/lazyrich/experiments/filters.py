@@ -39,15 +39,26 @@ import numpy as np
 from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich.experiments import loop, resnet
-from lazyrich.experiments.data import Images
-from lazyrich.experiments.data import images as load_images
+from lazyrich.experiments.data import Images, enough_images
 from lazyrich.experiments.kinds import Outcome, Report
 from lazyrich.sweeps.grid import Variable
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["ABOUT", "UNIT", "Settings", "augmented", "rate_at", "report", "smoothness", "train", "variables"]
+__all__ = [
+    "ABOUT",
+    "UNIT",
+    "Settings",
+    "augmented",
+    "check_data",
+    "end_of",
+    "rate_at",
+    "report",
+    "smoothness",
+    "train",
+    "variables",
+]
 
 ABOUT = "Smoothness of a ResNet's first filters on images, against their size at the start."
 UNIT = "epoch"
@@ -131,6 +142,16 @@ def variables(settings: Settings) -> dict[str, Variable]:
     }
 
 
+def check_data(settings: Settings) -> None:
+    """The images must be there, and as many as are to be learned."""
+    enough_images(settings.images, settings.samples)
+
+
+def end_of(settings: Settings) -> int:
+    """The epoch at which the rate comes to zero."""
+    return settings.epochs
+
+
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
     """The networks of a block, one after the other: a single one keeps a core, or a GPU, busy."""
     groups: dict[Settings, list[int]] = {}
@@ -210,10 +231,7 @@ def augmented(key: Any, images: Any, settings: Settings) -> Any:
 
 def _images(settings: Settings) -> Images:
     """Normalised colour by colour as the whole training set has them; as many to train on as wanted, all to test on."""
-    train_x, train_y, test_x, test_y = load_images(settings.images)
-    if settings.samples > len(train_x):
-        came = f"and it is {settings.samples:,}"
-        raise InvalidInput(f"samples must be at most {len(train_x):,}, as {settings.images} has them, {came}.")
+    train_x, train_y, test_x, test_y = enough_images(settings.images, settings.samples)
     mean = train_x.mean((0, 1, 2), dtype=np.float64).astype(np.float32)
     deviation = np.sqrt(np.square(train_x - mean).mean((0, 1, 2), dtype=np.float64)).astype(np.float32)
     scaled = lambda x: (x - mean) / deviation  # noqa: E731

@@ -38,7 +38,7 @@ from lazyrich.sweeps.grid import Variable
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["ABOUT", "UNIT", "Settings", "logits", "pairs", "report", "start", "train", "variables"]
+__all__ = ["ABOUT", "UNIT", "Settings", "end_of", "logits", "pairs", "report", "start", "train", "variables"]
 
 ABOUT = "How many steps a transformer takes to grok modular arithmetic, for embeddings ÷ α and logits × τ."
 UNIT = "step"
@@ -216,6 +216,11 @@ class State(NamedTuple):
     reached: Any  # (2,): the first step at which the accuracy on training pairs, and on the others, was 99 %
 
 
+def end_of(settings: Settings) -> int:
+    """None: the rate stays as it is."""
+    return 0
+
+
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
     """Train the cells of a block, those of the same shapes together."""
     jax = _engines.load("jax", "an experiment")
@@ -227,12 +232,23 @@ def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float]
         members = jax.tree.map(lambda *leaves: np.stack(leaves), *(_member(cells[i]) for i in places))
         with jax.default_matmul_precision("float32"):  # a GPU would round the factors to ten bits
             outcomes = loop.train(_program(*shape), None, members, at, tick)
-        found.update(zip(places, outcomes, strict=True))
+        found.update(zip(places, (_with_records(outcome, at) for outcome in outcomes), strict=True))
     return [found[i] for i in range(len(cells))]
 
 
 def _shape(cell: Settings) -> tuple[int, ...]:
     return cell.p, cell.heads, cell.samples, cell.batch, cell.every
+
+
+def _with_records(outcome: Outcome, at: tuple[int, ...]) -> Outcome:
+    """Records are looks too, and may come before the next look, or after the last one."""
+    for part in _PARTS:
+        steps, learned = outcome.values[f"steps_to_{part}"], outcome.values[f"{part}_accuracy"] >= REACHED
+        if learned.any():
+            first = int(learned.argmax())
+            later = np.isfinite(outcome.values["train_accuracy"][first:])
+            steps[first:] = np.where(later, np.fmin(steps[first:], at[first]), np.nan)
+    return outcome
 
 
 def _member(cell: Settings) -> Member:
@@ -314,6 +330,8 @@ def report(data: xarray.Dataset) -> Report:
         if np.isfinite(row[name])
     }
     sentence = _sentence(rows, last)
+    if missing := int(data["train_accuracy"].isel({UNIT: 0}).isnull().sum()):
+        sentence += f" {missing:,} of {data['train_accuracy'].isel({UNIT: 0}).size:,} networks are not there yet."
     for row in rows:
         row |= {f"steps_to_{part}": _words(row[f"steps_to_{part}"], last) for part in _PARTS}
     return Report(rows, sentence, numbers)

@@ -18,7 +18,7 @@ import numpy as np
 from lazyrich import _engines
 from lazyrich._check import InvalidInput, shown
 from lazyrich._typing import Array
-from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line
+from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line, normalises
 from lazyrich.experiments.tangent import jax_jacobian
 from lazyrich.networks import Network
 
@@ -33,12 +33,15 @@ class JaxRun:
     `f` is None where the states are models, called on a sample themselves.
     """
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, f: Callable[..., Any] | None, states: Sequence[Any], inputs: Array, hidden: Any) -> None:
         self._jax, self._eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
         states = [self._eqx.nn.inference_mode(state) for state in states] if f is None else list(states)
         kinds = _agreeing(states)
         self._double = np.dtype(np.float64) in kinds
         self._states, self.count = states, len(states)
+        self.normalisations = _normalisations(states[0])
         self._f = (lambda state, x: state(x)) if f is None else f
         with self.precision():
             exact = np.issubdtype(inputs.dtype, np.integer) or inputs.dtype == bool
@@ -142,6 +145,12 @@ def named_parameters(state: Any) -> dict[str, Any]:
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
     leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(state, eqx.is_inexact_array))
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def _normalisations(state: Any) -> tuple[str, ...]:
+    tree = _engines.load("jax", _WANTED_BY).tree_util
+    parts = tree.tree_leaves_with_path(state, is_leaf=normalises)
+    return tuple(tree.keystr(path, simple=True, separator=".") for path, part in parts if normalises(part))
 
 
 def with_parameters(state: Any, parameters: Mapping[str, Any]) -> Any:

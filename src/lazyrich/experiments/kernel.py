@@ -39,11 +39,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lazyrich import _check, _engines
-from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.experiments import loop
-from lazyrich.experiments.data import Images
-from lazyrich.experiments.data import images as load_images
+from lazyrich.experiments.data import Images, enough_images
 from lazyrich.experiments.kinds import Outcome, Report
 from lazyrich.experiments.tangent import jax_jacobian, kernel_distances
 from lazyrich.sweeps.grid import Variable
@@ -51,7 +49,20 @@ from lazyrich.sweeps.grid import Variable
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["ABOUT", "UNIT", "Layer", "Settings", "movement", "preactivations", "report", "start", "train", "variables"]
+__all__ = [
+    "ABOUT",
+    "UNIT",
+    "Layer",
+    "Settings",
+    "check_data",
+    "end_of",
+    "movement",
+    "preactivations",
+    "report",
+    "start",
+    "train",
+    "variables",
+]
 
 ABOUT = "How far tangent kernel, activation patterns and parameters of LeNet-5 move, for first layer ÷ α and last × α."
 UNIT = "epoch"
@@ -184,6 +195,16 @@ class State(NamedTuple):
     network: tuple[Layer, ...]
     moments: Any  # of the optimiser
     order: Any  # of the training images, in this epoch
+
+
+def check_data(settings: Settings) -> None:
+    """The images must be there, and as many as are to be learned."""
+    enough_images(settings.images, settings.samples)
+
+
+def end_of(settings: Settings) -> int:
+    """None: the rate stays as it is."""
+    return 0
 
 
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
@@ -337,9 +358,7 @@ def _images(name: str, samples: int) -> Images:
     Brightness is in units of its standard deviation, from its mean. With 0 for the background instead, all of it would
     start on the edge of ReLU, since biases start at 0 too, and the first small bias would switch half of it.
     """
-    data = load_images(name)
-    if len(data.train_y) < samples:
-        raise InvalidInput(f"samples must be at most {len(data.train_y):,}, as {name} has them, and it is {samples:,}.")
+    data = enough_images(name, samples)
     train_x, test_x = _drawn(data.train_x[:samples]), _drawn(data.test_x)
     mean, deviation = train_x.mean(dtype=np.float64), train_x.std(dtype=np.float64)
     scaled = lambda x: ((x - mean) / deviation).astype(np.float32)  # noqa: E731
@@ -369,6 +388,9 @@ def report(data: xarray.Dataset) -> Report:
     if "alpha" not in last.dims or last.sizes["alpha"] < 2:
         return Report([], "There is one α, and no other to compare it with.", {})
     means = last.sortby("alpha").mean([dim for dim in last.dims if dim != "alpha"])  # of those that are there
+    means = means.dropna("alpha", subset=["kernel_distance"])
+    if means.sizes["alpha"] < 2:
+        return Report([], "There are no two α with results to compare: not trained yet, or diverged.", {})
     alphas: list[float] = means["alpha"].values.tolist()
     values: dict[str, list[float]] = {name: means[name].values.tolist() for name in names}
     rows = [
@@ -378,17 +400,19 @@ def report(data: xarray.Dataset) -> Report:
     numbers = {f"{name}_alpha_{a:g}": values[name][i] for name in names for i, a in enumerate(alphas)}
     numbers |= {f"{name}_ordered": float(_grows(values[name])) for name in names[:2]}
     missing, size = int(last["kernel_distance"].isnull().sum()), last["kernel_distance"].size
-    if missing == size:
-        return Report(rows, f"None of the {size:,} networks is there yet.", numbers)
     lengths = values["parameter_distance"]
     sentence = (
-        f"After {int(data[UNIT].values[-1]):,} epochs the kernel distance {_in_words(alphas, values[names[0]])},"
+        f"After {_epochs(int(data[UNIT].values[-1]))} the kernel distance {_in_words(alphas, values[names[0]])},"
         f" and the Hamming distance {_in_words(alphas, values[names[1]])};"
-        f" the parameter distance lies between {np.nanmin(lengths):.3g} and {np.nanmax(lengths):.3g}."
+        f" the parameter distance lies between {min(lengths):.3g} and {max(lengths):.3g}."
     )
     if missing:
         sentence += f" {missing:,} of {size:,} networks are not there: not trained yet, or diverged."
     return Report(rows, sentence, numbers)
+
+
+def _epochs(count: int) -> str:
+    return f"{count:,} epoch{'s' * (count != 1)}"
 
 
 def _grows(values: list[float]) -> bool:

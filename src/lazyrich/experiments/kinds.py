@@ -7,6 +7,8 @@ A kind is a module of this folder: `rhm`, `grokking`, `kernel`, `filters`. It ho
     Settings                one cell: every axis and setting, with the published values as defaults
     variables(settings)     what is recorded
     train(cells, at, tick)  trains the cells of a block, those of the same shapes together
+    end_of(settings)        the step at which the schedule of rates ends, 0 where there is none
+    check_data(settings)    where there are images: says what is missing, before anything is made
     report(data)            what a store says about the effect that the paper shows
 """
 

@@ -96,6 +96,7 @@ class Laziness:
     delta_drift: Mapping[str, float]  # mean change of δ, relative to the mean of ‖outgoing‖² + ‖incoming‖² at the start
     scaling: Scaling | None
     linear: bool  # a network known to have no activation functions
+    normalisations: tuple[str, ...]  # layers that undo the scale of what they follow
     samples: int  # that were used
     of: int  # that there were
     seed: int  # with which they were drawn
@@ -116,12 +117,13 @@ class Laziness:
         """One sentence: the regime, and what it stands on."""
         if self.regime == "unknown":
             return "unknown: the tangent kernel is zero, or not finite."
-        evidence = [
-            f"the kernel turned by S = {np.nanmax(self.kernel_distance):.2g} (lazy up to {LAZY}, rich from {RICH})"
-        ]
+        most, aside = _farthest(self.kernel_distance, "S = {:.2g}", f"lazy up to {LAZY}, rich from {RICH}")
+        evidence = [f"the kernel turned by {most}{aside}"]
         if self.hidden:
-            evidence.append(f"{self.hamming_distance.max():.1%} of the activations changed sides")
-        evidence.append(f"the parameters moved by {self.relative_parameter_distance.max():.1%} of their norm")
+            most, aside = _farthest(self.hamming_distance, "{:.1%}")
+            evidence.append(f"{most} of the activations changed sides{aside}")
+        most, aside = _farthest(self.relative_parameter_distance, "{:.1%}")
+        evidence.append(f"the parameters moved by {most} of their norm{aside}")
         words = f"{self.regime}: {', '.join(evidence)}"
         if self.function_distance.max() < LAZY:
             words += f"; but hardly anything was learned, the outputs changing by {self.function_distance.max():.1%}"
@@ -130,7 +132,7 @@ class Laziness:
     @property
     def suggestion(self) -> str:
         """Which layers to multiply before training for another regime, and how far to trust that."""
-        return suggestion(self.scaling, self.linear)
+        return suggestion(self.scaling, self.linear, self.normalisations)
 
     def __str__(self) -> str:
         return _table(self)
@@ -179,7 +181,7 @@ class _Measurement:
         self.layers = tuple(dict.fromkeys(map(layer_of, self.start)))
         self.hidden = tuple(self.first_hidden)
         self.size = sum(leaf.size for leaf in self.start.values())
-        self.notes: list[str] = []
+        self.notes = list(run.notes)
 
     def result(self, of: int, seed: int) -> Laziness:
         rows = [self.compared(t) for t in range(self.run.count)]
@@ -206,6 +208,7 @@ class _Measurement:
                 **self.balance(),
                 scaling=self.scaling(),
                 linear=self.linear,
+                normalisations=self.run.normalisations,
                 samples=self.samples,
                 of=of,
                 seed=seed,
@@ -268,14 +271,14 @@ class _Measurement:
         end = self.run.leaves(self.run.count - 1)
         delta, drift = {}, {}
         for one, other in neighbours(self.run.course):
-            incoming, outgoing = unit_squares(self.start, one, other)
+            incoming, outgoing = unit_squares(self.start, one, other, follows=True)
             homogeneous = self.change_by({one: _TRIAL, other: 1 / _TRIAL}) < SAME
             if len(incoming) != len(outgoing) or not (homogeneous or self.run.sequential):
                 self.notes.append(f"δ of {one} is left out: its units cannot be traced into {other}.")
                 continue
             if not homogeneous:
                 self.notes.append(f"δ of {one} need not be conserved: what follows is not positively homogeneous.")
-            first, last = outgoing - incoming, np.subtract(*unit_squares(end, one, other)[::-1])
+            first, last = outgoing - incoming, np.subtract(*unit_squares(end, one, other, follows=True)[::-1])
             size = float(np.mean(incoming + outgoing))
             delta[one] = np.stack([first, last])
             drift[one] = float(np.mean(np.abs(last - first))) / size if size else float("nan")
@@ -288,9 +291,9 @@ class _Measurement:
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
         if len(order) < 2 or kinds[0] != "layer" or kinds[-1] != "layer":
             return None
-        incoming, outgoing = unit_squares(self.start, order[0], order[-1])
+        incoming, outgoing = unit_squares(self.start, order[0], order[-1], follows=len(kinds) == 2)
         change = self.change_by({order[0]: 1 / _TRIAL, order[-1]: _TRIAL})
-        return Scaling(order[0], order[-1], len(order), float(incoming.mean()), float(outgoing.mean()), change)
+        return Scaling(tuple(order), float(incoming.mean()), float(outgoing.mean()), change)
 
     def change_by(self, factors: Mapping[str, float]) -> float:
         """What multiplying layers at the start makes of the outputs, relative to them."""
@@ -307,13 +310,25 @@ def _relative_change(now: Array, before: Array) -> float:
 # words -------------------------------------------------------------------------------------------------------
 
 
+def _farthest(values: Array, form: str, *asides: str) -> tuple[str, str]:
+    """The largest over checkpoints, and in brackets, where the last has less, which it is and what the last has."""
+    t = int(np.nanargmax(values))
+    most, last = form.format(values[t]), form.format(values[-1])
+    if most != last:
+        most, asides = f"at most {most}", (f"at checkpoint {t}; {last} at the end", *asides)
+    return most, f" ({'; '.join(asides)})" if asides else ""
+
+
 def _table(found: Laziness) -> str:
     """Checkpoints, layers, the verdict, the suggestion, and what was left out."""
     count = len(found.kernel_distance)
     drawn = f"{found.samples:,} of {found.of:,} samples (seed {found.seed})"
     lines = [f"{count} checkpoints, {drawn}, {found.outputs:,} outputs, {found.parameters:,} parameters", ""]
     lines.append(_row("checkpoint", "kernel", "parameters", "Hamming", "outputs"))
-    for t in np.unique(np.linspace(0, count - 1, min(count, _SHOWN)).astype(int)):
+    shown = set(np.linspace(0, count - 1, min(count, _SHOWN)).astype(int))
+    if found.regime != "unknown":
+        shown.add(np.nanargmax(found.kernel_distance))  # the regime is told by it
+    for t in sorted(shown):
         moved, flipped = found.relative_parameter_distance[t], found.hamming_distance[t]
         lines.append(_row(t, found.kernel_distance[t], moved, flipped, found.function_distance[t]))
     lines += [

@@ -39,7 +39,7 @@ from lazyrich.tasks.random_hierarchy import RandomHierarchy, random_hierarchy
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["ABOUT", "UNIT", "Settings", "report", "train", "variables"]
+__all__ = ["ABOUT", "UNIT", "Settings", "end_of", "report", "train", "variables"]
 
 ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream starts."
 UNIT = "epoch"
@@ -111,6 +111,11 @@ def variables(settings: Settings) -> dict[str, Variable]:
         "train_loss": Variable((), (), "cross-entropy on the training samples", "nat"),
         "test_accuracy": Variable((), (), "share of the held-out samples classified correctly", "1"),
     }
+
+
+def end_of(settings: Settings) -> int:
+    """The epoch from which the rate is zero."""
+    return int(_FALLS_FOR * settings.epochs)
 
 
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
@@ -212,9 +217,7 @@ def report(data: xarray.Dataset) -> Report:
     rows: list[dict[str, Any]] = []
     for alpha, row, need in zip(alphas, means, needed, strict=True):
         seen = {f"{n:,} points": float(value) for n, value in zip(points, row, strict=True)}
-        rows.append(
-            {"alpha": alpha, **seen, f"points to {TARGET:.0%}": str(need) if need.most < np.inf else "not reached"}
-        )
+        rows.append({"alpha": alpha, **seen, f"points to {TARGET:.0%}": need.in_a_table})
     numbers = {f"complexity_alpha_{alpha:g}": need.exact for alpha, need in zip(alphas, needed, strict=True)}
     sentence, ratios = _compared(alphas, needed)
     if missing := there.size - int(there.sum()):
@@ -245,6 +248,10 @@ class Needed(NamedTuple):
     def exact(self) -> float:
         return self.least if self.least == self.most else np.nan
 
+    @property
+    def in_a_table(self) -> str:
+        return str(self) if self.most < np.inf else "not reached" if self.least else "unknown"
+
     def __str__(self) -> str:
         if self.most == np.inf:
             return f"more than {self.least:,.0f}" if self.least else "an unknown number of"
@@ -261,16 +268,21 @@ def _compared(alphas: list[float], needed: list[Needed]) -> tuple[str, dict[str,
     known = least == most
     ratios = {"ratio": least} if known else {"ratio_at_least": least, "ratio_at_most": most}
     if least > 1:
-        verdict = f"the upstream start needs fewer, by a factor of {'' if known else 'at least '}{least:.2f}"
+        verdict = f"the larger α needs fewer, by a factor of {'' if known else 'at least '}{least:.2f}"
     elif most <= 1:
-        verdict = "the upstream start does not need fewer"
+        verdict = "the larger α does not need fewer"
     else:
         verdict = "which of them needs fewer cannot be told from this"
     sentence = (
-        f"To {TARGET:.0%} test accuracy the upstream start (α = {alphas[-1]:g}) takes {upstream} points, the downstream"
-        f" start (α = {alphas[0]:g}) {downstream}: {verdict}."
+        f"To {TARGET:.0%} test accuracy {_start(alphas[-1])} takes {upstream} points, {_start(alphas[0])} {downstream}:"
+        f" {verdict}."
     )
     return sentence, ratios
+
+
+def _start(alpha: float) -> str:
+    kind = "an upstream" if alpha > 1 else "a downstream" if alpha < 1 else "the plain"
+    return f"{kind} start (α = {alpha:g})"
 
 
 def _hierarchy(settings: Settings) -> RandomHierarchy:

@@ -6,13 +6,15 @@ neighbours this gives every hidden unit its δ = ‖outgoing weights‖² − �
 conserves (theory: sections 5 and 8, with equal rates). For the first layer and the last it is how Kunin et al. (2024,
 Fig. 5) tilt a start: first ÷ α, last × α. Large α is upstream (δ > 0), where nonlinear networks are rich by changing
 which units are active; small α is downstream (δ < 0), lazy at first; and any start of large scale is lazy. In linear
-networks both tilts are lazy and balance is rich (theory: section 2; Kunin, Theorem 6).
+networks both tilts are lazy and balance is rich (theory: section 2; Kunin, Theorem 6). Where a factor does not pass, a
+tilt is another function, and may be the opposite: a small first layer makes tanh or GELU linear, hence lazy upstream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,12 +35,18 @@ _NEAR = 1.2  # factors nearer to 1 than this are not worth suggesting
 class Scaling:
     """The first layer and the last at the start, and what first ÷ α, last × α would make of them."""
 
-    first: str
-    last: str
-    depth: int  # layers from the first to the last
+    layers: tuple[str, ...]  # from the first to the last, as they act
     incoming: float  # mean squared norm of the weights, with bias, into a unit of the first layer
     outgoing: float  # mean squared norm of the weights of the last layer out of a unit
     change: float  # of the outputs, relative, by doing it with α = 4; rounding where the function stays
+
+    @property
+    def first(self) -> str:
+        return self.layers[0]
+
+    @property
+    def last(self) -> str:
+        return self.layers[-1]
 
     @property
     def delta(self) -> float:
@@ -53,7 +61,7 @@ class Scaling:
     def alpha(self, delta: float) -> float:
         """The α that reaches a mean δ: α²·outgoing − incoming/α² = δ; nan where a layer is zero.
 
-        >>> scaling = Scaling("first", "last", 2, incoming=2.0, outgoing=0.125, change=0.0)
+        >>> scaling = Scaling(("first", "last"), incoming=2.0, outgoing=0.125, change=0.0)
         >>> scaling.balancing, round(scaling.alpha(1.0), 3), scaling.alpha(scaling.delta)
         (2.0, 3.108, 1.0)
         """
@@ -68,25 +76,34 @@ class Scaling:
         return self.outgoing * alpha**2 - self.incoming / alpha**2
 
 
-def suggestion(scaling: Scaling | None, linear: bool) -> str:
+def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[str] = ()) -> str:
     """Which layers to multiply before training for another regime, and how far to trust that."""
+    if normalisations:
+        return (
+            f"No factors are suggested: this network normalises ({normalisations[0]}"
+            f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it, so that "
+            "neither their δ nor their size says how rich a start is."
+        )
     if scaling is None or not np.isfinite(scaling.balancing):
         return (
             "Which layers come first and last is not known here; in general, smaller weights are richer and larger "
             "ones lazier, those of the first layer (or embedding) above all."
         )
+    if scaling.change >= SAME:
+        return (
+            "Richer, as a rule: all weights ÷ 2; lazier: × 2. First layer ÷ α and last × α is not suggested, since it "
+            f"does not keep the function (α = 4 changes the outputs by {scaling.change:.2g}): positively homogeneous "
+            "activations keep it, such as ReLU, where nothing skips them. A small first layer makes smooth "
+            "activations such as tanh or GELU linear, which is lazy."
+        )
+    depth = len(scaling.layers)
     words = _for_linear(scaling) if linear else _for_nonlinear(scaling)
     words.append(
-        f"All weights ÷ 2 is richer too, and × 2 lazier (which, biases aside, changes outputs {2**scaling.depth}-fold)."
+        f"All weights ÷ 2 is richer too, and × 2 lazier (which, biases aside, changes outputs {2**depth}-fold)."
     )
-    if scaling.change >= SAME:
-        words.append(
-            "Here, first ÷ α and last × α does not keep the function (α = 4 changes the outputs by "
-            f"{scaling.change:.2g}): positively homogeneous activations do, such as ReLU, with nothing between that "
-            "normalises or skips."
-        )
-    if scaling.depth > 2:
-        words.append(f"The theory is one of two layers; for the {scaling.depth} here this is a rule of thumb.")
+    words.append("These are directions: how far one has to go depends on the task.")
+    if depth > 2:
+        words.append(f"The theory is one of two layers; for the {depth} here this is a rule of thumb, and can fail.")
     return " ".join(words)
 
 
@@ -109,7 +126,8 @@ def _for_linear(scaling: Scaling) -> list[str]:
     words = [f"Mean δ at the start is {scaling.delta:.2g}; linear networks are rich at δ = 0 and lazy far from it."]
     if max(alpha, 1 / alpha) > _NEAR:
         words.append(f"Richer: {_tilting(scaling, alpha)} (balanced).")
-    words.append(f"Lazier: {_tilting(scaling, alpha * _TILT if alpha >= 1 / _TILT else alpha / _TILT)}.")
+    farther = alpha * _TILT if alpha >= 1 / _TILT else alpha / _TILT
+    words.append(f"Less rich: {_tilting(scaling, farther)}; the farther from 0, the lazier.")
     return words
 
 
@@ -126,18 +144,19 @@ def _tilting(scaling: Scaling, alpha: float) -> str:
 
 
 def unit_squares(
-    leaves: Mapping[str, Array], one: str, other: str
+    leaves: Mapping[str, Array], one: str, other: str, *, follows: bool
 ) -> tuple[Float[Array, " units"], Float[Array, " later"]]:
     """Squared norms of what comes into each unit (or channel) of a layer, and of what leaves each one before another.
 
-    Where the other is dense and follows a convolution, it takes the channels one after the other, as flattening leaves
-    them, and its columns are summed by channel; where the numbers do not fit at all, they stay columns.
+    Where the other is dense and `follows` a convolution, it takes the channels one after the other, as flattening
+    leaves them, and its columns are summed by channel; elsewhere each column is a unit.
     """
     W, V = (np.asarray(leaves[f"{layer}.weight"], np.float64) for layer in (one, other))
     incoming = np.sum(W.reshape(len(W), -1) ** 2, axis=1)
     if f"{one}.bias" in leaves:
         incoming += np.asarray(leaves[f"{one}.bias"], np.float64).ravel() ** 2
-    groups = len(W) if V.shape[1] % len(W) == 0 else V.shape[1]
+    flattened = follows and W.ndim > 2 and V.ndim == 2 and V.shape[1] % len(W) == 0
+    groups = len(W) if flattened else V.shape[1]
     return incoming, np.sum(V.reshape(len(V), groups, -1) ** 2, axis=(0, 2))
 
 
@@ -156,10 +175,12 @@ def scaled(leaves: Mapping[str, Any], factors: Mapping[str, float], order: Itera
     return changed
 
 
-def rescaled(model: Any, factors: Any) -> Any:
+def rescaled(model: Any, factors: Any, *, order: Sequence[str] | None = None) -> Any:
     """The network with its layers multiplied: by a number α, first layer ÷ α and last × α; or by {layer: factor}.
 
-    `model` is an equinox module or a `state_dict` of PyTorch, whose layers stand in the order in which they act. Biases
+    `model` is an equinox module or a `state_dict` of PyTorch, which know in which order their layers were declared, not
+    in which they act: `order` names them as they act, and `laziness(…).scaling.layers` has these names. Without it, the
+    order of declaration is taken, and refused where a layer does not fit what the one before it gives. Biases
     are multiplied along, by the product of the factors up to their layer: with ReLU or leaky ReLU the function is then
     multiplied by the product of all factors, and α leaves it as it is.
 
@@ -173,30 +194,49 @@ def rescaled(model: Any, factors: Any) -> Any:
             "model.load_state_dict(rescaled(model.state_dict(), …)) would do."
         )
     if isinstance(model, Mapping):
-        order = _layers(model)
-        return scaled(model, _as_factors(factors, order), order)
+        layers = _ordered(model, order)
+        return scaled(model, _as_factors(factors, layers), layers)
     from lazyrich.experiments.jax_models import named_parameters, with_parameters
 
     leaves = named_parameters(model)
-    order = _layers(leaves)
-    return with_parameters(model, scaled(leaves, _as_factors(factors, order), order))
+    layers = _ordered(leaves, order)
+    return with_parameters(model, scaled(leaves, _as_factors(factors, layers), layers))
 
 
-def _layers(leaves: Mapping[str, Any]) -> list[str]:
-    """The layers in order; they must be weights, with or without biases, and nothing else."""
-    layers: list[str] = []
+def _ordered(leaves: Mapping[str, Any], order: Sequence[str] | None) -> list[str]:
+    """The layers as they act: as told, or as declared where each fits the one before it."""
+    weights = _weights(leaves)
+    if order is not None:
+        if isinstance(order, str) or sorted(order) != sorted(weights):
+            names = ", ".join(map(repr, weights))
+            raise InvalidInput(f"order must name every layer once ({names}), and it is {_check.shown(order)}.")
+        return list(order)
+    for (one, W), (other, V) in pairwise(weights.items()):
+        flattened = len(W.shape) > 2 and len(V.shape) == 2 and V.shape[1] % len(W) == 0
+        if V.shape[1] != len(W) and not flattened:
+            raise InvalidInput(
+                f"order must be given where layers are not declared as they act, and {other} (shape {tuple(V.shape)}) "
+                f"does not take what {one} (shape {tuple(W.shape)}) gives: laziness(…).scaling.layers would do."
+            )
+    return list(weights)
+
+
+def _weights(leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """The weight of each layer, as declared; there must be weights, with or without biases, and nothing else."""
+    weights: dict[str, Any] = {}
     for name, leaf in leaves.items():
         layer, is_bias = layer_of(str(name)), str(name).endswith(".bias")
-        is_weight = not is_bias and getattr(leaf, "ndim", 0) >= 2 and layer not in layers
-        if not is_weight and not (is_bias and layer in layers):
+        is_weight = not is_bias and getattr(leaf, "ndim", 0) >= 2 and layer not in weights
+        if not is_weight and not (is_bias and layer in weights):
             raise InvalidInput(
                 "model must consist of layers with one weight each and perhaps a bias, for factors to pass through, "
                 f"and {name} (shape {tuple(getattr(leaf, 'shape', ()))}) is neither: multiply its layers by hand."
             )
-        layers += [layer] if is_weight else []
-    if len(layers) < 2:
-        raise InvalidInput(f"model must have two layers at least, and it has {len(layers)}.")
-    return layers
+        if is_weight:
+            weights[layer] = leaf
+    if len(weights) < 2:
+        raise InvalidInput(f"model must have two layers at least, and it has {len(weights)}.")
+    return weights
 
 
 def _as_factors(factors: Any, order: list[str]) -> dict[str, float]:

@@ -19,7 +19,7 @@ import numpy as np
 from lazyrich import _check, _files
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line
+from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line, layer_of, normalises
 
 __all__ = ["TorchRun"]
 
@@ -43,6 +43,8 @@ class TorchRun:
         self._inputs = self._as_tensor(inputs)
         self._names = {part: name for name, part in module.named_modules()}
         self._given = self._checked_names(hidden)
+        self.normalisations = tuple(name for part, name in self._names.items() if normalises(part))
+        self.notes = self._untried()
         self.sequential = self._is_sequential()
         self.course, readable = self._first_course()
         # functions such as torch.relu leave no trace, so that without any activation a network need not be linear
@@ -182,6 +184,17 @@ class TorchRun:
         return type(self._module) is nn.Sequential and all(
             plain(part) and (type(part) is nn.Sequential or not list(part.children())) for part in parts
         )
+
+    def _untried(self) -> tuple[str, ...]:
+        """Batch normalisation starts from running statistics 0 and 1, which training, by the batch, never uses."""
+        for key, count in self._states[0].items():
+            if key.endswith(".num_batches_tracked") and count == 0 < max(state[key] for state in self._states):
+                return (
+                    f"{layer_of(key)}, a batch normalisation, has seen no batch at checkpoint 0: the kernel there is "
+                    "that of statistics 0 and 1, which training never used, and distances are partly theirs. Take the "
+                    "first checkpoint after some forward passes in training mode, before the first step.",
+                )
+        return ()
 
     # checks ----------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ from lazyrich.sweeps.grid import STATUS, Block, Grid, Result, Variable
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Store", "failures", "open_store", "summary"]
+__all__ = ["Store", "configuration_in", "failures", "load_store", "open_store", "summary"]
 
 _OLD = 3600.0  # seconds after which a file in the making belongs to a process that died
 _MANY = 6  # names of files shown in a message
@@ -149,6 +149,18 @@ def open_store(out: str | Path) -> xarray.Dataset:
     # in plain text, attributes go into NetCDF too
     data.attrs = {key: value if isinstance(value, str) else json.dumps(value) for key, value in data.attrs.items()}
     return data
+
+
+def load_store(out: str | Path) -> xarray.Dataset:
+    """All results in memory; a damaged file is one sentence."""
+    data = open_store(out)
+    with _damage_of(_check.as_path("out", out)):
+        return data.load()
+
+
+def configuration_in(out: str | Path) -> dict[str, Any]:
+    """What a folder holds the results of, as `configuration` made it."""
+    return dict(_record(_check.as_path("out", out))["configuration"])
 
 
 def failures(out: str | Path) -> list[dict[str, Any]]:
@@ -291,7 +303,10 @@ def _record(out: Path) -> dict[str, Any]:
     path = out / "data.zarr" / "zarr.json"
     with _faults_of(out):
         if not path.exists():
-            raise InvalidInput(f"{out} holds no sweep, and one that `lazyrich sweep … --out` has made would do.")
+            raise InvalidInput(
+                f"{out} holds no sweep and no experiment: one that `lazyrich sweep … --out` has made would do, or "
+                "`lazyrich experiment`."
+            )
     try:
         record = _read_json(path)["attributes"]
         entries(record["configuration"])

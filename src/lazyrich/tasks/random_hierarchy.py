@@ -118,7 +118,7 @@ class RandomHierarchy:
 
     def sample(self, rng: Rng, n: int) -> Array:
         """The numbers of n different inputs, each set of n as likely as any other, in random order."""
-        n = _check.count("n", n, least=0, most=self.total)
+        n = _check.count("n", n, least=0, most=min(self.total, 10**9))
         return _distinct(_check.as_rng(rng), self.total, n, self._any)
 
     def parse(self, tokens: Any) -> tuple[Array, Array]:

@@ -6,6 +6,6 @@ files as their authors publish them, which `download` fetches on a machine with 
 
 from lazyrich.experiments.data.download import download
 from lazyrich.experiments.data.files import folder_of
-from lazyrich.experiments.data.images import Images, images
+from lazyrich.experiments.data.images import Images, enough_images, images
 
-__all__ = ["Images", "download", "folder_of", "images"]
+__all__ = ["Images", "download", "enough_images", "folder_of", "images"]

@@ -150,5 +150,8 @@ def _member(header: bytes, path: Path) -> tuple[str, int, bool]:
     checksum = sum(header[:148]) + 8 * ord(" ") + sum(header[156:])  # its own place counts as spaces
     if int(header[148:156].strip(b" \0") or b"0", 8) != checksum:
         raise InvalidInput(f"{path} is damaged, or no archive: the checksum of a member is not that of its header.")
+    size = int(header[124:136].strip(b" \0") or b"0", 8)
+    if size < 0:
+        raise InvalidInput(f"{path} is damaged, or no archive: a member has a size of {size}.")
     full_name = header[:100].split(b"\0", 1)[0].decode("latin-1")
-    return full_name.rpartition("/")[2], int(header[124:136].strip(b" \0") or b"0", 8), header[156:157] in (b"0", b"\0")
+    return full_name.rpartition("/")[2], size, header[156:157] in (b"0", b"\0")

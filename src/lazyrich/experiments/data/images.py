@@ -17,7 +17,7 @@ from lazyrich.experiments.data.embedded import read_digits, read_photographs
 from lazyrich.experiments.data.files import FOLDER_VARIABLE, Missing, folder_of
 from lazyrich.experiments.data.idx import read_idx_images
 
-__all__ = ["Images", "images"]
+__all__ = ["Images", "enough_images", "images"]
 
 _EMBEDDED: dict[str, tuple[Callable[[], Any], int]] = {
     "digits": (read_digits, 16),
@@ -55,6 +55,16 @@ def images(name: str) -> Images:
     """
     name = _check.choice("name", name, (*_EMBEDDED, *_STORED))
     return _embedded(name) if name in _EMBEDDED else _stored(name, folder_of(name))
+
+
+def enough_images(name: str, samples: int) -> Images:
+    """The images, if there are so many to train on."""
+    found = images(name)
+    if len(found.train_y) < samples:
+        raise InvalidInput(
+            f"samples must be at most {len(found.train_y):,}, as {name} has them, and it is {samples:,}."
+        )
+    return found
 
 
 @lru_cache

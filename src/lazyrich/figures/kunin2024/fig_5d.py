@@ -45,7 +45,9 @@ CHECKS = {
     "gap": Check(
         "training minus validation accuracy, medians over seeds, mean over (τ, α), at its largest", at_least=0.3
     ),
-    "sooner": Check("steps to grok or to the end, smallest α over largest, geometric mean over τ", at_least=1.0),
+    "sooner": Check(
+        "steps to grok or to the end, smallest α over largest, geometric mean over τ; 1 where none groks", at_least=1.0
+    ),
     "missing": Check("part of the networks without a result", at_most=0.0),
 }
 QUICK = {"preset": "quick"}
