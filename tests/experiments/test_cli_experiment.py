@@ -60,11 +60,8 @@ def test_other_values_and_the_folder_of_the_file(capsys: Any, folder: Path) -> N
     status, out, _ = answer(capsys, "tiny.toml --workers 1 --set alpha=1 --set points=16,32,48 --set seed=3,4 --json")
     assert status == 0 and json.loads(out)["cells"]["complete"] == 6
     found = open_store("lazyrich-out/tiny")
-    assert (
-        dict(found.sizes) == {"points": 3, "alpha": 1, "seed": 2, "epoch": 3}
-       
+    assert dict(found.sizes) == {"points": 3, "alpha": 1, "seed": 2, "epoch": 3}
     assert np.isfinite(found["train_loss"].values).all()
-    )
 
 
 def test_shards_share_a_folder(capsys: Any, folder: Path) -> None:
