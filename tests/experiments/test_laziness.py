@@ -541,3 +541,24 @@ def test_the_example_for_equinox_runs(capsys):
         "between lazy and rich",
         "rich",
     ]
+
+
+def test_a_start_at_zero_has_no_share_of_its_norm(rng):
+    start, end = (lr.Network([c * np.eye(2), c * np.eye(2)]) for c in (0.0, 1.0))
+    assert "nan" not in laziness([start, end], rng.normal(size=(3, 2))).verdict
+    bias = lambda parameters, x: parameters["b"] + parameters["w"] * x
+    states = [{"b": np.full(2, c), "w": np.full(2, c)} for c in (0.0, 1.0)]
+    found = laziness(bias, rng.normal(size=(3, 2)), states)
+    assert "of their norm" not in found.verdict and "nan" not in found.verdict
+
+
+def test_many_outputs_are_held_in_blocks(rng, monkeypatch):
+    """200 samples of 64 outputs: kernel blocks are bounded too, not the Jacobian alone."""
+    monkeypatch.setattr(module, "_HELD", 2**14)
+    asked = []
+    monkeypatch.setattr(
+        module, "kernel_distances", lambda j, states, samples, *, rows: asked.append(rows) or np.zeros(2)
+    )
+    f = lambda parameters, x: np.tanh(1.0) * parameters["a"] * x
+    laziness(f, rng.normal(size=(50, 64)), [{"a": np.full(1, c)} for c in (1.0, 2.0)])
+    assert asked == [2]  # 2² · 64² = 2¹⁴

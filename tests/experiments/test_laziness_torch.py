@@ -464,3 +464,47 @@ def test_the_example_for_pytorch_runs(capsys, tmp_path, monkeypatch):
     session = {}
     ran = [exec(compile(block, "laziness.md", "exec"), session) for block in blocks if "torch" in block]
     assert len(ran) == 3 and capsys.readouterr().out.count("rich: the kernel turned by S = 0.0") == 2
+
+
+def test_a_forward_that_writes_into_inputs_or_buffers_is_measured_as_one_that_does_not(rng):
+    torch.manual_seed(0)
+    writes, plain = (
+        nn.Sequential(nn.LeakyReLU(0.5, inplace=i), nn.Linear(5, 8), nn.ReLU(inplace=i), nn.Linear(8, 2))
+        for i in (True, False)
+    )
+    states = [
+        {name: leaf + 0.1 * t * torch.randn_like(leaf) for name, leaf in plain.state_dict().items()} for t in (0, 1)
+    ]
+    x = rng.normal(size=(7, 5))
+    one, other = (laziness(model, x, states) for model in (writes, plain))
+    for name in ("kernel_distance", "function_distance", "hamming_distance"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_a_buffer_that_counts_calls_is_left_alone(rng):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.layer(x)
+
+    model = Counting()
+    states = [copy.deepcopy(model.state_dict()) for _ in range(2)]
+    states[1]["layer.weight"] += 0.1
+    laziness(model, rng.normal(size=(4, 3)), states)
+    assert model.calls == 0 and all(state["calls"] == 0 for state in states)
+
+
+@pytest.mark.parametrize("part", [nn.MaxPool1d(2), nn.Softmax(dim=1)])
+def test_what_is_not_affine_is_not_called_linear(rng, part):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), part, nn.Linear(3 if isinstance(part, nn.MaxPool1d) else 6, 2))
+    plain = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 2))
+    for net, linear in ((model, False), (plain, True)):
+        states = [copy.deepcopy(net.state_dict()) for _ in range(2)]
+        states[1]["0.weight"] += 0.1
+        assert laziness(net, rng.normal(size=(6, 4)), states).linear is linear

@@ -7,14 +7,29 @@ names them: "layers.0.weight" belongs to the layer "layers.0".
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
 from lazyrich._typing import Array
 
-__all__ = ["Run", "Stage", "hidden_stages", "in_one_line", "is_torch_module", "layer_of", "neighbours", "normalises"]
+__all__ = [
+    "Run",
+    "Stage",
+    "hidden_stages",
+    "in_one_line",
+    "is_affine",
+    "is_torch_module",
+    "layer_of",
+    "neighbours",
+    "normalises",
+]
+
+
+_AFFINE = 1e-4  # relative to the outputs, where they are in single precision
 
 
 class Stage(NamedTuple):
@@ -43,11 +58,20 @@ class Run(Protocol):
     def outputs(self, t: int, leaves: dict[str, Array] | None = None) -> Array:
         """(samples, outputs); with other parameters where they are given."""
 
+    def affine(self) -> bool:
+        """Whether the outputs of the first checkpoint are an affine map of the samples, as far as these can tell."""
+
     def hidden(self, t: int) -> dict[str, Array]:
         """Hidden activity, (samples, units), by layer; empty where it is not known."""
 
     def jacobian(self, t: int, some: slice) -> Any:
         """Slopes of all outputs at some samples, (samples × outputs, parameters)."""
+
+
+def is_affine(f: Callable[[Any], Array], x: Any, other: Any) -> bool:
+    """Whether half way between two samples is half way between their outputs."""
+    middle, ends = f((x + other) / 2), (f(x) + f(other)) / 2
+    return bool(np.abs(middle - ends).max() <= _AFFINE * np.abs(ends).max())
 
 
 def layer_of(name: str) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from lazyrich import _engines
 from lazyrich._check import InvalidInput, shown
 from lazyrich._typing import Array
-from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line, normalises
+from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line, is_affine, normalises
 from lazyrich.experiments.tangent import jax_jacobian
 from lazyrich.networks import Network
 
@@ -65,6 +65,11 @@ class JaxRun:
             own = named_parameters(state)
             state = with_parameters(state, {name: leaf.astype(own[name].dtype) for name, leaf in leaves.items()})
         return np.asarray(self._apply(state, self._inputs))
+
+    def affine(self) -> bool:
+        if self._inputs.dtype.kind != "f":
+            return False
+        return is_affine(lambda x: np.asarray(self._apply(self._states[0], x)), self._inputs, self._inputs[::-1])
 
     def hidden(self, t: int) -> dict[str, Array]:
         parts = map(np.asarray, self._read(self._states[t], self._inputs)) if self._hidden else ()

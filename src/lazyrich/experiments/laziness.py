@@ -10,6 +10,7 @@ for deeper ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
@@ -62,11 +63,17 @@ def laziness(
     (array([0.   , 0.002]), array([0., 0.]))
     """
     samples, seed = _check.count("samples", samples, least=2), _check.count("seed", seed, least=0)
-    inputs = _as_inputs(inputs)
+    inputs = _check.from_any_library("inputs", inputs)
+    if inputs.dtype.kind not in "fiub":
+        _check.as_array("inputs", inputs)  # says why not
+    if inputs.ndim == 0 or len(inputs) < 2:
+        raise InvalidInput(
+            f"inputs must hold two samples at least, along the first axis, and it has shape {inputs.shape}."
+        )
     chosen = np.arange(len(inputs))
     if len(inputs) > samples:
         chosen = np.sort(np.random.default_rng(seed).choice(len(inputs), samples, replace=False))
-    run = _as_run(model, inputs[chosen], checkpoints, hidden)
+    run = _as_run(model, _as_inputs(inputs[chosen]), checkpoints, hidden)
     with run.precision():
         return _Measurement(run, len(chosen)).result(of=len(inputs), seed=seed)
 
@@ -122,8 +129,9 @@ class Laziness:
         if self.hidden:
             most, aside = _farthest(self.hamming_distance, "{:.1%}")
             evidence.append(f"{most} of the activations changed sides{aside}")
-        most, aside = _farthest(self.relative_parameter_distance, "{:.1%}")
-        evidence.append(f"the parameters moved by {most} of their norm{aside}")
+        if np.isfinite(self.relative_parameter_distance).any():  # not from a start at zero
+            most, aside = _farthest(self.relative_parameter_distance, "{:.1%}")
+            evidence.append(f"the parameters moved by {most} of their norm{aside}")
         words = f"{self.regime}: {', '.join(evidence)}"
         if self.function_distance.max() < LAZY:
             words += f"; but hardly anything was learned, the outputs changing by {self.function_distance.max():.1%}"
@@ -219,7 +227,8 @@ class _Measurement:
 
     @property
     def linear(self) -> bool:
-        return self.run.sequential and not any(stage.kind == "bend" for stage in self.run.course)
+        bends = any(stage.kind == "bend" for stage in self.run.course)
+        return self.run.sequential and not bends and self.run.affine()
 
     def kernel(self) -> Float[Array, " T"]:
         """In blocks: as many samples at a time as their Jacobian fits into what is held."""
@@ -229,7 +238,8 @@ class _Measurement:
                 f"model must have at most {_LARGEST:,} slopes (outputs × parameters) for its tangent kernel, and it "
                 f"has {row:,}: a model that gives fewer of its outputs would do."
             )
-        rows = min(self.samples, max(1, _HELD // row))
+        most = min(_HELD // row, math.isqrt(_HELD) // self.first_outputs.shape[1])  # J of a block, and K of two
+        rows = min(self.samples, max(1, most))
         blocks = -(-self.samples // rows)
         with _progress.progress(self.run.count * blocks**2, "tangent kernels") as tick:
 
@@ -354,15 +364,10 @@ def _row(name: Any, *cells: Any) -> str:
 # what came in ------------------------------------------------------------------------------------------------
 
 
-def _as_inputs(value: Any) -> Array:
-    """Samples along the first axis; whole numbers (tokens) stay what they are."""
-    array = _check.from_any_library("inputs", value)
-    checked = _check.as_array("inputs", array)
-    if checked.ndim == 0 or len(checked) < 2:
-        raise InvalidInput(
-            f"inputs must hold two samples at least, along the first axis, and it has shape {checked.shape}."
-        )
-    return array if array.dtype.kind in "iub" else checked
+def _as_inputs(value: Array) -> Array:
+    """Finite numbers; whole ones (tokens) stay what they are."""
+    checked = _check.as_array("inputs", value)
+    return value if value.dtype.kind in "iub" else checked
 
 
 def _as_run(model: Any, inputs: Array, checkpoints: Any, hidden: Any) -> Run:

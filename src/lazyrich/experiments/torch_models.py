@@ -19,7 +19,7 @@ import numpy as np
 from lazyrich import _check, _files
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line, layer_of, normalises
+from lazyrich.experiments.checkpoints import Stage, hidden_stages, in_one_line, is_affine, layer_of, normalises
 
 __all__ = ["TorchRun"]
 
@@ -62,6 +62,13 @@ class TorchRun:
         with self._evaluating(), self._torch.no_grad():
             found = self._call(state, self._inputs)
         return _check.from_any_library("outputs", found.reshape(len(self._inputs), -1))
+
+    def affine(self) -> bool:
+        if not self._inputs.is_floating_point():
+            return False
+        with self._evaluating(), self._torch.no_grad():
+            call = lambda x: np.asarray(_check.from_any_library("outputs", self._call(self._states[0], x)))  # noqa: E731
+            return is_affine(call, self._inputs, self._inputs.flip(0))
 
     def hidden(self, t: int) -> dict[str, Array]:
         calls: list[tuple[str, Any]] = []
@@ -113,7 +120,9 @@ class TorchRun:
     # the module ------------------------------------------------------------------------------------------------
 
     def _call(self, state: Mapping[str, Any], inputs: Any) -> Any:
-        return self._torch.func.functional_call(self._module, dict(state), (inputs,))
+        """Copies of what a forward may write into: its inputs, and buffers that count."""
+        own = {name: leaf if name in self._learned else leaf.clone() for name, leaf in state.items()}
+        return self._torch.func.functional_call(self._module, own, (inputs.clone(),))
 
     @contextmanager
     def _evaluating(self, hooks: Mapping[Any, Any] | None = None) -> Iterator[None]:
