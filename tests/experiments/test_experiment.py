@@ -198,6 +198,23 @@ def test_every_kind_gives_the_same_bytes_in_two_parts(name: str, tmp_path: Path)
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("before", [None, "--xla_cpu_enable_fast_math=false"])
+def test_a_gpu_is_asked_for_the_same_sums_every_time(before: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+    experiment = Experiment.from_dict(TINY)
+    monkeypatch.setattr(experiment.kind, "train", lambda *_: seen.append(os.environ.get("XLA_FLAGS")) or [])
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    if before is not None:
+        monkeypatch.setenv("XLA_FLAGS", before)
+    for there in (False, True):
+        monkeypatch.setattr("lazyrich.experiments.experiment.accelerated", lambda there=there: there)
+        with pytest.raises(ValueError, match="zip"):  # nothing was trained
+            experiment.compute(experiment.block_at(0))
+        assert os.environ.get("XLA_FLAGS") == before
+    flags = "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
+    assert seen == [before, f"{before} {flags}" if before else flags]
+
+
 def test_axes_that_change_the_size_of_results_are_refused() -> None:
     with pytest.raises(InvalidInput, match="axes must leave filters the size of the first network, 4 × 3 × 15 × 15,"):
         preset("filters", "quick").changed(kernel=[15, 7])

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +36,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.experiments.kinds import KINDS, Report, kind
 from lazyrich.sweeps.grid import STATUS, Block, Grid, Place, Result, Variable
+from lazyrich.sweeps.local import accelerated
 from lazyrich.sweeps.store import configuration_in
 
 __all__ = ["PRESETS", "Experiment", "path_of", "preset", "stored"]
@@ -41,6 +44,7 @@ __all__ = ["PRESETS", "Experiment", "path_of", "preset", "stored"]
 PRESETS = ("paper", "laptop", "quick")
 LARGEST = 10_000  # networks
 _SHOWN = ("seed", "alpha", "tau", "points")  # axes that tables have rows and columns for, or say that they average
+_SAME_SUMS = ("--xla_gpu_deterministic_ops=true", "--xla_gpu_autotune_level=0")
 _FOLDER = Path(__file__).parent / "presets"
 
 
@@ -110,7 +114,8 @@ class Experiment(Grid):
             for name, variable in self.variables().items()
         }
         result = Result(values, np.zeros(shape, np.int8), {})
-        outcomes = self.kind.train([self.cell(place) for place in places], self.at, tick)
+        with _repeatable():
+            outcomes = self.kind.train([self.cell(place) for place in places], self.at, tick)
         for place, outcome in zip(places, outcomes, strict=True):
             here = tuple(i - s.start for i, s in zip(place, block.region, strict=True))
             for name, kept in values.items():
@@ -154,6 +159,25 @@ class Experiment(Grid):
         if end > self.at[-1]:
             notes.append(f" The last record is at {self.unit} {self.at[-1]:,}, before training ends at {end:,}.")
         return report._replace(sentence=report.sentence + "".join(notes))
+
+
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    """On a GPU the same sums in the same order in every process, if JAX starts inside: it reads the flags then.
+
+    By itself XLA times several ways to do a product and takes the fastest, which is another one the next time. Training
+    magnifies the last bits: the accuracies of two such runs of a network were up to 0.2 apart.
+    """
+    before = os.environ.get("XLA_FLAGS")
+    if accelerated():
+        os.environ["XLA_FLAGS"] = " ".join([*([before] if before else []), *_SAME_SUMS])
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["XLA_FLAGS"] = before
+        else:
+            os.environ.pop("XLA_FLAGS", None)
 
 
 def stored(out: str | Path) -> Experiment:
