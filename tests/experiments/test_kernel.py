@@ -185,6 +185,7 @@ def test_a_step_is_the_mean_gradient_of_the_cross_entropy(one_step):
     assert sum(ticks) == pytest.approx(2)
 
 
+@pytest.mark.slow
 def test_networks_that_train_together_go_the_same_way(one_step, monkeypatch):
     """As on a GPU, where many small products at once are fast."""
     cells, alone, _ = one_step

@@ -311,6 +311,7 @@ def convolutional(key=0):
     )
 
 
+@pytest.mark.slow
 def test_convolutions_pooling_dropout_and_nested_parts(rng):
     X = rng.normal(size=(5, 1, 4, 4)).astype(np.float32)
     models = [convolutional(0), convolutional(1)]
