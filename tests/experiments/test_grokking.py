@@ -251,6 +251,7 @@ def test_steps_are_the_first_with_99_percent(block):
     assert np.isfinite(outcomes[1].values["steps_to_validation"][-1])
 
 
+@pytest.mark.slow
 def test_between_records_every_third_step_is_looked_at(block):
     (sparse,) = train(block[0][:1], (0, 120), lambda done: None)
     for part in PARTS:
@@ -258,6 +259,7 @@ def test_between_records_every_third_step_is_looked_at(block):
         assert sparse.values[f"steps_to_{part}"][-1] == next(step for step in range(3, 121, 3) if right[step])
 
 
+@pytest.mark.slow
 def test_cells_of_several_shapes_share_a_block(block):
     """Each comes back in its place, with the numbers that it gives alone."""
     cells, outcomes, done = block

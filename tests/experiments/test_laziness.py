@@ -164,7 +164,11 @@ def test_blocks_give_the_same_kernel_distance(rng, monkeypatch):
 
 @pytest.mark.parametrize(
     "activation, sizes",
-    [("relu", (5, 8, 2)), (0.2, (5, 8, 2)), ("linear", (5, 6, 4, 2))],
+    [
+        ("relu", (5, 8, 2)),
+        pytest.param(0.2, (5, 8, 2), marks=pytest.mark.slow),
+        pytest.param("linear", (5, 6, 4, 2), marks=pytest.mark.slow),
+    ],
     ids=["relu", "leaky", "deep"],
 )
 def test_trajectories_agree_with_their_observables(activation, sizes):

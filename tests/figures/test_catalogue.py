@@ -13,7 +13,10 @@ from lazyrich.cli import main
 from lazyrich.figures.catalogue import Check, entry, names
 
 
-@pytest.mark.parametrize("name", names())
+_LONG = ("kunin2024/5b", "kunin2024/5d")  # most of it compilation; their networks are trained in tests/experiments too
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in _LONG)) for n in names()])
 def test_quick_version_is_true_and_drawn_from_its_data(name):
     known = entry(name)
     data = known.compute(quick=True)
