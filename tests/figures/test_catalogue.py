@@ -12,7 +12,6 @@ import lazyrich as lr
 from lazyrich.cli import main
 from lazyrich.figures.catalogue import Check, entry, names
 
-
 _LONG = ("kunin2024/5b", "kunin2024/5d")  # most of it compilation; their networks are trained in tests/experiments too
 
 
