@@ -45,7 +45,7 @@ explore: $(VENV)/.explore ## drag λ from lazy to rich: the explorer, in your br
 	@$(BIN)/lazyrich explore
 
 test: lint browser ## style, types, layers and the tests
-	@$(BIN)/python -m pytest -q -n 2
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-slow: $(VENV)/.test ## the long checks that `make test` leaves out
 	@$(BIN)/python -m pytest -q -n 2 -m slow
