@@ -458,7 +458,7 @@ class TestPresets:
         data = entry(FIGURES[kind]).compute(quick=True)
         ((experiment, workers),) = asked
         assert experiment == preset(kind, "quick") and workers == experiment.blocks
-        assert data.attrs["made_of"].startswith(f"{kind}-quick: ") and data.attrs["published"] == 0
+        assert data.attrs["made_of"].startswith(f"{kind}-quick") and data.attrs["published"] == 0
         assert entry(FIGURES[kind]).settings == {"store": "", "preset": "laptop"}
 
     def test_a_block_that_cannot_be_trained_is_no_figure(self, monkeypatch):

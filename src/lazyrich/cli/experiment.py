@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.cli._output import json_document, table
-from lazyrich.cli.sweep import shard_of
+from lazyrich.cli.sweep import add_where, shard_of
 
 if TYPE_CHECKING:
     from lazyrich.experiments import Experiment
@@ -41,12 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("experiment", nargs="?", metavar="NAME|FILE.toml", help="kernel, filters, rhm or grokking; or a file of yours")
     add("--preset", choices=("paper", "laptop", "quick"), help="the size (default: laptop)")
     add("--out", metavar="DIR", help=f"folder of the results (default: {_OUT}/NAME-PRESET)")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--workers", metavar="N", type=int, help="processes on this machine (default: its cores, or 1 GPU)"
-    )
-    where.add_argument("--scheduler", metavar="tcp://…", help="address of a Dask scheduler whose workers compute")
-    add("--shard", metavar="I/N", help="every N-th block from the I-th on: for job arrays that share one folder")
+    add_where(parser, default=None, words="its cores, or 1 for a GPU")
     add(
         "--set",
         action="append",

@@ -24,7 +24,7 @@ from lazyrich.cli._output import json_document, table
 if TYPE_CHECKING:
     from lazyrich.sweeps import Sweep
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run", "shard_of"]
+__all__ = ["EXAMPLE", "HELP", "add_arguments", "add_where", "run", "shard_of"]
 
 HELP = "grids of problems, from one laptop to a cluster; resumes where it was stopped"
 EXAMPLE = "lazyrich sweep kunin2024-1b --dry-run"
@@ -43,10 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("sweep", nargs="?", metavar="NAME|FILE.toml", help="a published sweep, or a file that describes one")
     add("--out", metavar="DIR", help=f"folder of the results (default: {_OUT}/NAME)")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", metavar="N", type=int, default=1, help="processes on this machine (default: 1)")
-    where.add_argument("--scheduler", metavar="tcp://…", help="address of a Dask scheduler whose workers compute")
-    add("--shard", metavar="I/N", help="every N-th block from the I-th on: for job arrays that share one folder")
+    add_where(parser, default=1, words="1")
     add("--block", metavar="AXIS=N,…", help="cells of a block along axes (default: by the size of the problem)")
     instead = parser.add_mutually_exclusive_group()
     choose = lambda flag, help: instead.add_argument(flag, action="store_true", help=help)  # noqa: E731
@@ -55,6 +52,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choose("--show", "print the file of a sweep")
     choose("--list", "name the published sweeps, the problems and the observables")
     add("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def add_where(parser: argparse.ArgumentParser, default: int | None, words: str) -> None:
+    """Where the blocks of a sweep or an experiment are computed."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", metavar="N", type=int, default=default, help=f"processes on this machine (default: {words})"
+    )
+    where.add_argument("--scheduler", metavar="tcp://…", help="address of a Dask scheduler whose workers compute")
+    parser.add_argument(
+        "--shard", metavar="I/N", help="every N-th block from the I-th on: for job arrays that share one folder"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -20,7 +20,6 @@ It runs, is stored and resumed as a sweep is: see `lazyrich.sweeps`.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -75,7 +74,9 @@ class Experiment(Grid):
         self._settle()
         if self.cells > LARGEST:
             raise InvalidInput(f"axes must make at most {LARGEST:,} networks, and they make {self.cells:,}.")
-        _check_names(self)
+        fields = dataclasses.fields(self.kind.Settings)
+        needed = [part.name for part in fields if part.default is dataclasses.MISSING]
+        self._check_names(self.experiment, [part.name for part in fields], needed)
         for place in np.ndindex(*self.shape):  # all of them: a wrong one is said before the first is trained
             _check_shapes(self.variables(), dict(self.kind.variables(self.cell(place))))
 
@@ -85,11 +86,11 @@ class Experiment(Grid):
         return kind(self.experiment)
 
     @property
-    def unit(self) -> str:  # type: ignore[override]
+    def unit(self) -> str:
         return str(self.kind.UNIT)
 
     @property
-    def observables(self) -> tuple[str, ...]:  # type: ignore[override]
+    def observables(self) -> tuple[str, ...]:
         return tuple(self.variables())
 
     def cell(self, place: Place) -> Any:
@@ -152,6 +153,9 @@ class Experiment(Grid):
 
     def report(self, data: Any) -> Report:
         """What the results in a store (`lr.experiments.open`) say about the effect that the paper shows."""
+        if not set(self.observables) <= set(getattr(data, "data_vars", ())):
+            wanted = f"what lr.experiments.open(folder) gives for {self.experiment}"
+            raise InvalidInput(f"data must be {wanted}, and it is {_check.shown(data)}.")
         report: Report = self.kind.report(data)
         others = [axis for axis in self.axes if axis not in _SHOWN and len(self.axes[axis]) > 1]
         notes = [f" Means are over {' and '.join(others)} too."] if others else []
@@ -242,16 +246,3 @@ def _check_shapes(first: Mapping[str, Variable], other: Mapping[str, Variable]) 
             raise InvalidInput(
                 f"axes must leave {name} the size of the first network, {sizes[0]}, and one makes it {sizes[1]}."
             )
-
-
-def _check_names(experiment: Experiment) -> None:
-    """Every axis and setting must be one that the kind has, and those it cannot do without must be there."""
-    fields = {part.name: part for part in dataclasses.fields(experiment.kind.Settings)}
-    for name in (*experiment.axes, *experiment.settings):
-        if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise InvalidInput(f"{experiment.experiment} takes {', '.join(fields)}, and not {name!r}{hint}.")
-    for name, part in fields.items():
-        if part.default is dataclasses.MISSING and name not in experiment.axes and name not in experiment.settings:
-            raise InvalidInput(f"{experiment.experiment} needs {name}, as an axis or a setting, and it is neither.")

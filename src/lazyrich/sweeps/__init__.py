@@ -1,8 +1,8 @@
 """Grids of problems, from one laptop to a cluster: declared, computed in blocks, stored, resumed.
 
-`grid` says what a sweep is, `problems` which problems it can name, `compute` makes the numbers of one block (with
-`measure`), `estimate` says what all of them will take, `store` keeps them, `run` goes through the blocks, here
-(`local`) or elsewhere (`cluster`).
+`grid` says what cells and blocks are, `sweep` what a sweep is, `problems` which problems it can name, `compute` makes
+the numbers of one block (with `measure`), `estimate` says what all of them will take, `store` keeps them (with its
+`configuration`), `run` goes through the blocks, here (`local`) or elsewhere (`cluster`).
 """
 
 from lazyrich.sweeps.grid import Block

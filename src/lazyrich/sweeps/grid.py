@@ -7,12 +7,13 @@ numbers or words; a grid comes from Python or from a small file, and nothing in 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import itertools
 import math
 import tomllib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -62,7 +63,7 @@ class Result(NamedTuple):
 
 
 class Grid(ABC):
-    """What to compute: a frozen dataclass with at least these fields, and the three functions at the end.
+    """What to compute: a frozen dataclass with at least these fields, and what is abstract here.
 
     `block` is the number of cells per block along axes (the others in full); {} leaves it to `with_blocks`.
     """
@@ -77,10 +78,21 @@ class Grid(ABC):
     block: Mapping[str, int]
     about: str
     precision: str
-    observables: Any  # names of what is recorded
 
-    unit: str  # what the steps count: the name of their dimension
-    uses_jax: bool
+    @property
+    @abstractmethod
+    def observables(self) -> Any:
+        """Names of what is recorded."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> str:
+        """What the steps count: the name of their dimension."""
+
+    @property
+    @abstractmethod
+    def uses_jax(self) -> bool:
+        """Whether a block is computed by JAX."""
 
     @abstractmethod
     def variables(self) -> dict[str, Variable]:
@@ -115,6 +127,18 @@ class Grid(ABC):
             _check.choice("an axis of block", axis, tuple(self.axes))
             refuse_flags(f"block.{axis}", "a whole number", n)
         put("block", {axis: _check.count(f"block.{axis}", n) for axis, n in self.block.items()})
+
+    def _check_names(self, label: str, known: Iterable[str], needed: Iterable[str], *, others: bool = False) -> None:
+        """Axes and settings are those that `label` knows (unless it takes `others`), with all it needs."""
+        known = list(known)
+        for name in (*self.axes, *self.settings):
+            if name not in known and not others:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f" (did you mean {near[0]!r}?)" if near else ""
+                raise InvalidInput(f"{label} takes {', '.join(known)}, and not {name!r}{hint}.")
+        for name in needed:
+            if name not in self.axes and name not in self.settings:
+                raise InvalidInput(f"{label} needs {name}, as an axis or a setting, and it is neither.")
 
     @classmethod
     def from_toml(cls: type[G], path: str | Path) -> G:

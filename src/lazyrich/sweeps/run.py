@@ -82,7 +82,7 @@ def run(
     shard: tuple[int, int] | None = None,
     retries: int = 2,
 ) -> Summary:
-    """Computes what is missing of a sweep into the folder `out`: in this process, in several, or on a Dask cluster.
+    """Computes what is missing of a sweep or an experiment into a folder: here, in processes, or on a Dask cluster.
 
     `workers` is the number of processes, each of which computes on one thread, so that all runners give the same
     bits; 1 means this process. JAX on the CPU then keeps to that thread as long as the process lives; where it has
@@ -100,8 +100,8 @@ def run(
     """
     if not isinstance(sweep, Grid):
         raise InvalidInput(
-            f"sweep must be a Sweep, and it is {_check.shown(sweep)}: lr.sweeps.published(name) or "
-            "lr.sweeps.Sweep.from_toml(path) would do."
+            f"sweep must be a Sweep or an Experiment, and it is {_check.shown(sweep)}: lr.sweeps.published(name) or "
+            "lr.experiments.preset(name) would do, or from_toml(path) of either."
         )
     out = _check.as_path("out", out).absolute()
     workers, retries = _check.count("workers", workers), _check.count("retries", retries, least=0)

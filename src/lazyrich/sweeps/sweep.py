@@ -20,7 +20,6 @@ Nothing in the file is executed; `grid` says what blocks are.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +81,27 @@ class Sweep(Grid):
         put("rate", _check.positive("rate", self.rate))
         put("rtol", as_rtol(self.rtol))
         put("observables", _names(self.observables))
-        _check_arguments(factory, self.axes, self.settings)
+        self._check_arguments(factory)
+
+    def _check_arguments(self, factory: Callable[..., Any]) -> None:
+        """Every axis and setting must be an argument of the factory, and those it cannot do without must be there."""
+        import inspect
+
+        try:
+            parameters = inspect.signature(factory).parameters
+            _ = factory.__module__, factory.__qualname__
+        except (ValueError, AttributeError):
+            came = _check.shown(factory)
+            raise InvalidInput(f"problem must be a named function with named arguments, and it is {came}.") from None
+        label = next(
+            (name for name, made in PROBLEMS.items() if made is factory), getattr(factory, "__name__", "problem")
+        )
+        more = [p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters.values()]
+        needed = [
+            p.name for p, any_ in zip(parameters.values(), more, strict=True) if p.default is p.empty and not any_
+        ]
+        others = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        self._check_names(label, parameters, needed, others=others)
 
     def as_dict(self) -> dict[str, Any]:
         content = super().as_dict()
@@ -91,7 +110,7 @@ class Sweep(Grid):
         return content
 
     @property
-    def uses_jax(self) -> bool:  # type: ignore[override]
+    def uses_jax(self) -> bool:
         return self.method != "solve"
 
     def variables(self) -> dict[str, Variable]:
@@ -139,26 +158,3 @@ def _names(observables: Any) -> tuple[str, ...]:
     if not chosen:
         raise InvalidInput("observables is empty, and at least one is needed, such as ['loss'].")
     return chosen
-
-
-def _check_arguments(factory: Callable[..., Any], axes: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Every axis and setting must be an argument of the factory, and those it cannot do without must be there."""
-    import inspect
-
-    try:
-        parameters = inspect.signature(factory).parameters
-        _ = factory.__module__, factory.__qualname__
-    except (ValueError, AttributeError):
-        came = _check.shown(factory)
-        raise InvalidInput(f"problem must be a named function with named arguments, and it is {came}.") from None
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    label = next((name for name, made in PROBLEMS.items() if made is factory), getattr(factory, "__name__", "problem"))
-    for name in (*axes, *settings):
-        if name not in parameters and not takes_all:
-            near = difflib.get_close_matches(name, parameters, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise InvalidInput(f"{label} takes {', '.join(parameters)}, and not {name!r}{hint}.")
-    for name, p in parameters.items():
-        needed = p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-        if needed and name not in axes and name not in settings:
-            raise InvalidInput(f"{label} needs {name}, as an axis or a setting, and it is neither.")

@@ -75,7 +75,7 @@ def _stored(folder: Path, kind: str, axes: Sequence[str]) -> xarray.Dataset:
     if not complete.any():
         raise InvalidInput(f"store must hold trained networks, and none of the {complete.size:,} of {folder} is.")
     about = {
-        "made_of": _in_words(configuration["name"], data, complete, axes),
+        "made_of": _in_words(configuration, data, complete, axes),
         "says": module_of(kind).report(data).sentence,
         "missing": float((~complete).mean()),
     }
@@ -100,13 +100,17 @@ def _along(data: xarray.Dataset, configuration: dict[str, Any], kind: str, axes:
     return data.sortby(list(axes)).transpose(*axes, ...)
 
 
-def _in_words(name: str, data: xarray.Dataset, complete: xarray.DataArray, axes: Sequence[str]) -> str:
-    """What the experiment is: its name, the size of its grid, and how much of it is there."""
+def _in_words(
+    configuration: dict[str, Any], data: xarray.Dataset, complete: xarray.DataArray, axes: Sequence[str]
+) -> str:
+    """What the experiment is: its name, its images, the size of its grid, and how much of it is there."""
     sizes = [
         f"{data.sizes[axis]} {word}" for axis, word in _NAMES.items() if axis in axes and data.sizes.get(axis, 1) > 1
     ]
     seeds, there = data.sizes.get("seed", 1), int(complete.sum())
     part = "" if there == complete.size else f"; {there:,} of {complete.size:,} networks are there"
+    images = configuration["settings"].get("images")
+    name = configuration["name"] + (f" on {images}" if images else "")
     return f"{name}: {' × '.join(sizes) or 'one α'}, {seeds} {'seed' if seeds == 1 else 'seeds each'}{part}"
 
 
