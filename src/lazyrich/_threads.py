@@ -1,4 +1,4 @@
-"""One BLAS thread for loops over small matrices, where several cost more than they bring.
+"""How many cores there are, and one BLAS thread for loops over small matrices, where several cost more than they bring.
 
 Measured on 2 cores at 256 columns: two threads gain 7 % on an idle machine, and lose a factor of 10 on a busy one,
 where each call waits for a thread that is not running. The limit holds inside the `with` block alone; blocks that
@@ -7,13 +7,14 @@ overlap in several Python threads share it, and the last to leave restores what 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["SMALL", "one_blas_thread"]
+__all__ = ["SMALL", "cores", "one_blas_thread"]
 
 SMALL = 128  # columns up to which one BLAS thread is about as fast as several
 
@@ -36,6 +37,11 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
             if len(_inside) == 1:
                 _inside[0].restore_original_limits()
             _inside.pop()
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -23,7 +23,7 @@ from lazyrich.solve import NoExactSolution
 
 __all__ = ["main"]
 
-_COMMANDS = ("demo", "predict", "figure", "sweep", "experiment", "explore")
+_COMMANDS = ("demo", "predict", "figure", "claims", "sweep", "experiment", "explore")
 #: What arithmetic raises when numbers are beyond it. `ArithmeticError`: overflow, division by zero and the like.
 _BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141

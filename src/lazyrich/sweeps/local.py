@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyrich._check import InvalidInput
-from lazyrich._threads import one_blas_thread
+from lazyrich._threads import cores, one_blas_thread
 from lazyrich.sweeps.grid import STATUS, Grid
 from lazyrich.sweeps.store import Store
 
@@ -164,8 +164,7 @@ def accelerated() -> bool:
 
 def hands(grid: Grid) -> int:
     """How many processes suit this machine: one for each core, and one alone for a GPU; no more than blocks."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 1 if accelerated() else min(cores, grid.with_blocks().blocks)
+    return 1 if accelerated() else min(cores(), grid.with_blocks().blocks)
 
 
 def threads_are_right(grid: Grid) -> bool:

@@ -1,0 +1,217 @@
+"""What a claim is, and the list of all of them.
+
+An entry is a function: it draws a problem within the conditions of the statement, evaluates the statement as it is
+printed, and returns how far it is from the truth, which an oracle finds by another way. Where that is more than the
+tolerance the statement fails. What a source got wrong stays in the ledger as printed, with what holds instead and the
+smallest counterexample:
+
+    @claim("notes/loss", place="Section 1.1", statement="…", formula=r"…", conditions="…", tolerance=1e-12)
+    def loss(rng):
+        …
+        return relative_error(as_printed, truth)
+
+    @loss.corrected("…", formula=r"…")
+    def loss_with_its_constant(rng):
+        …
+
+    @loss.counterexample("One sample, x = y = 1, W = 0")
+    def _():
+        return as_printed, truth
+
+The verdict on record follows from that: an entry alone holds; `corrected` makes it wrong as printed; `stronger` says
+that the printed formula holds under a stronger condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+
+__all__ = ["SOURCES", "Check", "Claim", "NotChecked", "Verdict", "chosen", "claim", "ledger", "not_checked"]
+
+SOURCES = {
+    "braun2022": "Braun, Dominé, Fitzgerald, Saxe 2022: Exact learning dynamics of deep linear networks with prior "
+    "knowledge",
+    "post": "a post of 2023 on Saxe et al. 2014: Exact solutions to the learning dynamics of a deep neural network",
+    "kunin2024": "Kunin et al. 2024: Get rich quick: exact solutions reveal how unbalanced initializations promote "
+    "rapid feature learning",
+    "notes": "lecture notes: Deep Linear Networks: A Solvable Model of Learning Dynamics",
+    "saxe2014": "Saxe, McClelland, Ganguli 2014: Exact solutions to the nonlinear dynamics of learning in deep linear "
+    "neural networks (two equations that the others rest on)",
+}
+
+Check = Callable[[np.random.Generator], float]
+Decorator = Callable[[Check], Check]
+
+
+class Verdict(StrEnum):
+    """What is known of a statement."""
+
+    HOLDS = "holds"
+    STRONGER = "holds under a stronger condition"
+    WRONG = "wrong as printed"
+    FAILS = "fails"  # never on record: a claim, or what should hold instead of it, was found not to hold
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """What holds instead of a statement, and the check of that."""
+
+    verdict: Verdict
+    statement: str
+    formula: str
+    check: Check
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A problem, as small as possible, on which a statement is wrong: what it gives there, and the truth."""
+
+    words: str
+    values: Callable[[], tuple[Any, Any]]
+
+
+@dataclass(eq=False)
+class Claim:
+    """One statement of a source, in our own words, with the check of it.
+
+    >>> claim = lr.claims.ledger()["notes/loss-identity"]
+    >>> print(claim.verdict, "|", claim.source, "|", claim.tolerance)
+    wrong as printed | notes | 1e-12
+    """
+
+    identifier: str
+    place: str
+    statement: str
+    formula: str
+    conditions: str
+    tolerance: float
+    check: Check
+    amendment: Amendment | None = None
+    refutation: Counterexample | None = None
+
+    @property
+    def source(self) -> str:
+        return self.identifier.partition("/")[0]
+
+    @property
+    def verdict(self) -> Verdict:
+        """On record."""
+        return self.amendment.verdict if self.amendment else Verdict.HOLDS
+
+    def corrected(self, statement: str, *, formula: str) -> Decorator:
+        """Enters what is true where the printed statement is not."""
+        return self._amend(Verdict.WRONG, statement, formula)
+
+    def stronger(self, conditions: str) -> Decorator:
+        """Enters the condition under which the printed statement does hold."""
+        return self._amend(Verdict.STRONGER, conditions, self.formula)
+
+    def counterexample(self, words: str) -> Callable[[Callable[[], tuple[Any, Any]]], Callable[[], tuple[Any, Any]]]:
+        """Enters the smallest problem that refutes the printed statement."""
+
+        def enter(values: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
+            assert self.refutation is None, f"{self.identifier} has a counterexample"
+            self.refutation = Counterexample(words, values)
+            return values
+
+        return enter
+
+    def _amend(self, verdict: Verdict, statement: str, formula: str) -> Decorator:
+        def enter(check: Check) -> Check:
+            assert self.amendment is None, f"{self.identifier} has been amended"
+            self.amendment = Amendment(verdict, statement, formula, check)
+            return check
+
+        return enter
+
+
+@dataclass(frozen=True)
+class NotChecked:
+    """A statement that no program can settle, and why.
+
+    >>> lr.claims.not_checked("notes")[0].source
+    'notes'
+    """
+
+    source: str
+    place: str
+    statement: str
+    why: str
+
+
+_LEDGER: dict[str, Claim] = {}
+
+
+def claim(
+    identifier: str, *, place: str, statement: str, formula: str, conditions: str, tolerance: float
+) -> Callable[[Check], Claim]:
+    """Enters a statement whose check is the decorated function.
+
+    `formula` is LaTeX, without dollar signs; the other texts are Markdown with the letters of the theory. `tolerance`
+    is the largest error that passes, relative to the size of what is compared unless the check says otherwise.
+    """
+
+    def enter(check: Check) -> Claim:
+        assert re.fullmatch(rf"({'|'.join(SOURCES)})/[a-z0-9.-]+", identifier), identifier
+        assert identifier not in _LEDGER, f"{identifier} is entered twice"
+        _LEDGER[identifier] = Claim(identifier, place, statement, formula, conditions, tolerance, check)
+        return _LEDGER[identifier]
+
+    return enter
+
+
+def ledger(source: str | None = None) -> dict[str, Claim]:
+    """Every claim by its identifier, or those of one source.
+
+    >>> len(lr.claims.ledger()) >= 75
+    True
+    >>> sorted({claim.source for claim in lr.claims.ledger("post").values()})
+    ['post']
+    """
+    wanted = _sources(source)
+    _load()
+    ordered = sorted(_LEDGER.values(), key=lambda claim: list(SOURCES).index(claim.source))  # stable: else as entered
+    return {claim.identifier: claim for claim in ordered if claim.source in wanted}
+
+
+def not_checked(source: str | None = None) -> list[NotChecked]:
+    """What was judged not checkable, and why, of all sources or of one.
+
+    >>> all(entry.why for entry in lr.claims.not_checked())
+    True
+    """
+    return [entry for name in _sources(source) for entry in import_module(f"lazyrich.claims.{name}").NOT_CHECKED]
+
+
+def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
+    """The claims with these identifiers, or all of a source, or all."""
+    entries = ledger(source)
+    if names is None:
+        return list(entries.values())
+    for name in names:
+        if name not in entries:
+            near = [known for known in entries if name.rpartition("/")[2] in known]
+            hint = f"perhaps {', '.join(near[:3])}" if near else "lazyrich claims --list shows them"
+            raise InvalidInput(f"there is no claim {_check.shown(name)}: {hint}.")
+    return [entries[name] for name in names]
+
+
+def _sources(source: str | None) -> tuple[str, ...]:
+    return tuple(SOURCES) if source is None else (_check.choice("source", source, tuple(SOURCES)),)
+
+
+@cache
+def _load() -> None:
+    for name in SOURCES:
+        import_module(f"lazyrich.claims.{name}")

@@ -1,0 +1,12 @@
+"""The post on Saxe et al. 2014, in its order.
+
+regression   one layer: the gradient, its equation, its solution
+network      one hidden layer: gradients, modes, fixed points, the logistic curve
+"""
+
+from lazyrich.claims.ledger import NotChecked
+from lazyrich.claims.post import network
+
+NOT_CHECKED: tuple[NotChecked, ...] = ()
+
+__all__ = ["NOT_CHECKED", "network"]

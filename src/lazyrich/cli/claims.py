@@ -1,0 +1,142 @@
+"""The ledger: what the sources state, tried on random problems."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+import time
+from collections import Counter
+from typing import Any
+
+from lazyrich._threads import cores
+from lazyrich.claims import Claim, Finding, not_checked
+from lazyrich.claims import run as try_claims
+from lazyrich.claims.ledger import SOURCES, chosen
+from lazyrich.cli._output import json_document, table
+
+__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
+
+HELP = "what the papers state, each statement tried on random problems"
+EXAMPLE = "lazyrich claims --source braun2022 --seeds 20"
+
+_DESCRIPTION = """\
+Tries every statement of the ledger on random problems within its conditions, against the
+truth found by brute force, and prints how far it is off. What is wrong as printed is
+tried in its corrected form too. The exit status is 1 if a verdict differs from the one on
+record. Claims that are named are shown in full."""
+
+_WIDTH = 100
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    add = parser.add_argument
+    add("names", nargs="*", metavar="CLAIM", help="such as braun2022/theorem-3.1 (default: all)")
+    add("--source", choices=tuple(SOURCES), help="the claims of one source")
+    add("--seeds", type=int, default=5, metavar="N", help="random problems for each claim (default: %(default)s)")
+    add("--workers", type=int, metavar="N", help="processes that share the work (default: one for each core)")
+    add("--list", action="store_true", help="state them, and try nothing")
+    add("--json", action="store_true", help="print one JSON document instead of a table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """1 where a verdict is not the one on record."""
+    claims = chosen(arguments.names or None, arguments.source)
+    if arguments.list:
+        return _list(claims, arguments)
+    start = time.perf_counter()
+    workers = arguments.workers if arguments.workers is not None else cores()
+    findings = try_claims([claim.identifier for claim in claims], seeds=arguments.seeds, workers=workers)
+    seconds, changed = time.perf_counter() - start, any(finding.changed for finding in findings)
+    if arguments.json:
+        entries = [_entry(finding) for finding in findings]
+        print(json_document({"seeds": arguments.seeds, "seconds": seconds, "changed": changed, "claims": entries}))
+    else:
+        print(table([_row(finding) for finding in findings]))
+        if arguments.names:
+            print("", *(_in_full(finding) for finding in findings), sep="\n")
+        print("", *_summary(findings, arguments.seeds, seconds), sep="\n")
+    return int(changed)
+
+
+def _list(claims: list[Claim], arguments: argparse.Namespace) -> int:
+    passed_over = [] if arguments.names else not_checked(arguments.source)
+    if arguments.json:
+        stated, not_stated = [_stated(claim) for claim in claims], [vars(entry) for entry in passed_over]
+        print(json_document({"claims": stated, "not_checked": not_stated}))
+        return 0
+    rows = [{"claim": claim.identifier, "on record": str(claim.verdict), "place": claim.place} for claim in claims]
+    print(table(rows))
+    for entry in passed_over:
+        print(f"\nnot checked: {entry.source}, {entry.place}", _wrapped(entry.statement), _wrapped(entry.why), sep="\n")
+    return 0
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    amended = finding.worst_amended
+    return {
+        "claim": finding.claim.identifier,
+        "verdict": str(finding.measured) + f" (on record: {finding.claim.verdict})" * finding.changed,
+        "error": f"{finding.worst:.1e}",
+        "fails": f"{finding.failing}/{len(finding.printed)}",
+        "instead": "" if amended is None else f"{amended:.1e}",
+        "tolerance": f"{finding.claim.tolerance:.0e}",
+        "cpu s": f"{finding.seconds:.1f}",
+    }
+
+
+def _summary(findings: list[Finding], seeds: int, seconds: float) -> list[str]:
+    counts = Counter(finding.measured for finding in findings)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    lines = [f"{len(findings)} claims on {seeds} problems each in {seconds:.0f} s: {told}"]
+    for finding in findings:
+        lines += [f"{finding.claim.identifier} could not be tried: {fault}" for fault in finding.faults]
+    changed = [finding.claim.identifier for finding in findings if finding.changed]
+    return [*lines, f"VERDICTS CHANGED: {', '.join(changed)}" if changed else "no verdict has changed"]
+
+
+def _in_full(finding: Finding) -> str:
+    claim, amendment, refutation = finding.claim, finding.claim.amendment, finding.claim.refutation
+    lines = [f"{claim.identifier}: {SOURCES[claim.source]}, {claim.place}", _wrapped(claim.statement)]
+    lines += [_wrapped(claim.formula), _wrapped(f"Conditions: {claim.conditions}")]
+    if amendment:
+        verdict = str(amendment.verdict).capitalize()
+        lines += [_wrapped(f"{verdict}: {amendment.statement}"), _wrapped(amendment.formula)]
+    if refutation and finding.refutation:
+        printed, truth = finding.refutation
+        lines.append(_wrapped(f"Counterexample: {refutation.words}. Printed {printed}, truth {truth}."))
+    return "\n".join(lines)
+
+
+def _entry(finding: Finding) -> dict[str, Any]:
+    printed, truth = finding.refutation or (None, None)
+    return _stated(finding.claim) | {
+        "measured": str(finding.measured),
+        "changed": finding.changed,
+        "errors": finding.printed,
+        "errors_of_amendment": finding.amended,
+        "margin": finding.margin,
+        "counterexample_printed": printed,
+        "counterexample_truth": truth,
+        "faults": finding.faults,
+        "cpu_seconds": finding.seconds,
+    }
+
+
+def _stated(claim: Claim) -> dict[str, Any]:
+    amendment, refutation = claim.amendment, claim.refutation
+    return {
+        "claim": claim.identifier,
+        "place": claim.place,
+        "statement": claim.statement,
+        "formula": claim.formula,
+        "conditions": claim.conditions,
+        "tolerance": claim.tolerance,
+        "on_record": str(claim.verdict),
+        "amendment": amendment and {"statement": amendment.statement, "formula": amendment.formula},
+        "counterexample": refutation and refutation.words,
+    }
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
