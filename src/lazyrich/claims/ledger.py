@@ -28,7 +28,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -180,9 +179,9 @@ def ledger(source: str | None = None) -> dict[str, Claim]:
     ['post']
     """
     wanted = _sources(source)
-    _load()
-    ordered = sorted(_LEDGER.values(), key=lambda claim: list(SOURCES).index(claim.source))  # stable: else as entered
-    return {claim.identifier: claim for claim in ordered if claim.source in wanted}
+    for name in wanted:
+        import_module(f"lazyrich.claims.{name}")  # which enters its claims
+    return {claim.identifier: claim for name in wanted for claim in _LEDGER.values() if claim.source == name}
 
 
 def not_checked(source: str | None = None) -> list[NotChecked]:
@@ -209,9 +208,3 @@ def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
 
 def _sources(source: str | None) -> tuple[str, ...]:
     return tuple(SOURCES) if source is None else (_check.choice("source", source, tuple(SOURCES)),)
-
-
-@cache
-def _load() -> None:
-    for name in SOURCES:
-        import_module(f"lazyrich.claims.{name}")

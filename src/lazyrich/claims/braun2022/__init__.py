@@ -1,5 +1,15 @@
-"""To be filled."""
+"""Braun et al. 2022, in its order.
 
+setting         2: correlations, Fukumizu's solution, what QQᵀ holds, similarity and kernel
+solution        3, 4: Theorems 3.1 and 3.2, rich and lazy ends
+decoupling      5: Theorem 5.1, two modes, the peak of the coupling, sigmoids and exponentials
+applications    6: continual learning, reversal, revising structured knowledge
+"""
+
+from lazyrich.claims.braun2022 import applications, decoupling, setting, solution
 from lazyrich.claims.ledger import NotChecked
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
+_TOPICS = (setting, solution, decoupling, applications)
+NOT_CHECKED: tuple[NotChecked, ...] = tuple(entry for topic in _TOPICS for entry in topic.NOT_CHECKED)
+
+__all__ = ["NOT_CHECKED"]

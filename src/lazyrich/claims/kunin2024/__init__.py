@@ -1,5 +1,17 @@
-"""To be filled."""
+"""Kunin et al. 2024, "Get rich quick", main text and appendix, in their order.
 
+neuron          one hidden neuron: what is conserved, μ and φ, exact solutions, basins, limits
+neuron_bias     its function space, its kernel, and which interpolation it ends in
+wide            many neurons: M and its limits, lazy and rich, isotropic starts
+spectrum        singular values: their flow and their mirror flow
+deep            more layers
+piecewise       piecewise linear networks, and the teacher-student set-up of the experiments
+"""
+
+from lazyrich.claims.kunin2024 import deep, neuron, neuron_bias, piecewise, spectrum, wide
 from lazyrich.claims.ledger import NotChecked
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
+_TOPICS = (neuron, neuron_bias, wide, spectrum, deep, piecewise)
+NOT_CHECKED: tuple[NotChecked, ...] = tuple(entry for topic in _TOPICS for entry in topic.NOT_CHECKED)
+
+__all__ = ["NOT_CHECKED"]

@@ -1,18 +1,19 @@
 """The lecture notes on deep linear networks, in their order.
 
-setting      loss and notation
+setting         1: the loss and what the data enter it through
+landscape       2: minima, saddles and their index
+flow            3: gradients, the flow of layers and of their product
+balance         4: the conserved quantity, where it comes from, balanced starts
+modes           5: aligned starts, the logistic curve and its times
+staircase       6, 7: one mode after the other, widths of transitions, saddle to saddle
+factorisation   8: implicit regularisation
+lazy_rich       9: the λ family, lazy and rich limits
 """
 
 from lazyrich.claims.ledger import NotChecked
-from lazyrich.claims.notes import setting
+from lazyrich.claims.notes import balance, factorisation, flow, landscape, lazy_rich, modes, setting, staircase
 
-NOT_CHECKED: tuple[NotChecked, ...] = (
-    NotChecked(
-        "notes",
-        "References",
-        "Gidel et al. 2019 is arXiv 1905.13118, and Even et al. 2023 is arXiv 2302.00522.",
-        "A matter of looking up, not of computing: they are 1904.13262 and 2302.08982.",
-    ),
-)
+_TOPICS = (setting, landscape, flow, balance, modes, staircase, factorisation, lazy_rich)
+NOT_CHECKED: tuple[NotChecked, ...] = tuple(entry for topic in _TOPICS for entry in topic.NOT_CHECKED)
 
-__all__ = ["NOT_CHECKED", "setting"]
+__all__ = ["NOT_CHECKED"]

@@ -5,8 +5,8 @@ network      one hidden layer: gradients, modes, fixed points, the logistic curv
 """
 
 from lazyrich.claims.ledger import NotChecked
-from lazyrich.claims.post import network
+from lazyrich.claims.post import network, regression
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
+NOT_CHECKED: tuple[NotChecked, ...] = (*regression.NOT_CHECKED, *network.NOT_CHECKED)
 
-__all__ = ["NOT_CHECKED", "network"]
+__all__ = ["NOT_CHECKED"]
