@@ -178,10 +178,10 @@ def ledger(source: str | None = None) -> dict[str, Claim]:
     >>> sorted({claim.source for claim in lr.claims.ledger("post").values()})
     ['post']
     """
-    wanted = _sources(source)
-    for name in wanted:
-        import_module(f"lazyrich.claims.{name}")  # which enters its claims
-    return {claim.identifier: claim for name in wanted for claim in _LEDGER.values() if claim.source == name}
+    order = [topic.__name__ for name in _sources(source) for topic in _topics(name)]  # whose import enters the claims
+    wanted = [claim for claim in _LEDGER.values() if claim.check.__module__ in order]
+    ordered = sorted(wanted, key=lambda claim: order.index(claim.check.__module__))
+    return {claim.identifier: claim for claim in ordered}
 
 
 def not_checked(source: str | None = None) -> list[NotChecked]:
@@ -190,7 +190,7 @@ def not_checked(source: str | None = None) -> list[NotChecked]:
     >>> all(entry.why for entry in lr.claims.not_checked())
     True
     """
-    return [entry for name in _sources(source) for entry in import_module(f"lazyrich.claims.{name}").NOT_CHECKED]
+    return [entry for name in _sources(source) for topic in _topics(name) for entry in topic.NOT_CHECKED]
 
 
 def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
@@ -204,6 +204,11 @@ def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
             hint = f"perhaps {', '.join(near[:3])}" if near else "lazyrich claims --list shows them"
             raise InvalidInput(f"there is no claim {_check.shown(name)}: {hint}.")
     return [entries[name] for name in names]
+
+
+def _topics(source: str) -> tuple[Any, ...]:
+    """The modules of a source, in its order."""
+    return import_module(f"lazyrich.claims.{source}").TOPICS
 
 
 def _sources(source: str | None) -> tuple[str, ...]:

@@ -7,9 +7,7 @@ applications    6: continual learning, reversal, revising structured knowledge
 """
 
 from lazyrich.claims.braun2022 import applications, decoupling, setting, solution
-from lazyrich.claims.ledger import NotChecked
 
-_TOPICS = (setting, solution, decoupling, applications)
-NOT_CHECKED: tuple[NotChecked, ...] = tuple(entry for topic in _TOPICS for entry in topic.NOT_CHECKED)
+TOPICS = ()
 
-__all__ = ["NOT_CHECKED"]
+__all__ = ["TOPICS"]

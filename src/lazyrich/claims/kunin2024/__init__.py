@@ -9,9 +9,7 @@ piecewise       piecewise linear networks, and the teacher-student set-up of the
 """
 
 from lazyrich.claims.kunin2024 import deep, neuron, neuron_bias, piecewise, spectrum, wide
-from lazyrich.claims.ledger import NotChecked
 
-_TOPICS = (neuron, neuron_bias, wide, spectrum, deep, piecewise)
-NOT_CHECKED: tuple[NotChecked, ...] = tuple(entry for topic in _TOPICS for entry in topic.NOT_CHECKED)
+TOPICS = ()
 
-__all__ = ["NOT_CHECKED"]
+__all__ = ["TOPICS"]

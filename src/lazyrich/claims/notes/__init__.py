@@ -10,10 +10,8 @@ factorisation   8: implicit regularisation
 lazy_rich       9: the λ family, lazy and rich limits
 """
 
-from lazyrich.claims.ledger import NotChecked
 from lazyrich.claims.notes import balance, factorisation, flow, landscape, lazy_rich, modes, setting, staircase
 
-_TOPICS = (setting, landscape, flow, balance, modes, staircase, factorisation, lazy_rich)
-NOT_CHECKED: tuple[NotChecked, ...] = tuple(entry for topic in _TOPICS for entry in topic.NOT_CHECKED)
+TOPICS = ()
 
-__all__ = ["NOT_CHECKED"]
+__all__ = ["TOPICS"]
