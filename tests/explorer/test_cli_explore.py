@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import socket
@@ -67,6 +68,20 @@ def test_no_browser(capsys, served):
     before = threading.active_count()
     assert answer(capsys, "--port", "0", "--no-browser")[0] == 0
     assert threading.active_count() == before and not served["opened"].is_set()
+
+
+def test_handlers_of_other_libraries_stay_open(capsys, served):
+    """absl's closes the stream it writes to: once that was standard error of all the tests."""
+    closed = []
+
+    class Theirs(logging.Handler):
+        def close(self):
+            closed.append(True)
+            super().close()
+
+    handler = Theirs()
+    assert answer(capsys, "--port", "0", "--no-browser")[0] == 0
+    assert not closed and handler.close() is None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "lab.example", ""])

@@ -119,6 +119,7 @@ def server_for(app: Starlette) -> uvicorn.Server:
             server_header=False,
             access_log=False,
             log_level="critical",  # faults are ours to tell
+            log_config=None,  # its own would close what handlers of other libraries write to
         )
     )
 
