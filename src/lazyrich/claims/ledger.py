@@ -24,6 +24,7 @@ that the printed formula holds under a stronger condition.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +55,11 @@ Decorator = Callable[[Check], Check]
 
 
 class Verdict(StrEnum):
-    """What is known of a statement."""
+    """What is known of a statement.
+
+    >>> [str(verdict) for verdict in lr.claims.Verdict]
+    ['holds', 'holds under a stronger condition', 'wrong as printed', 'fails']
+    """
 
     HOLDS = "holds"
     STRONGER = "holds under a stronger condition"
@@ -200,8 +205,8 @@ def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
         return list(entries.values())
     for name in names:
         if name not in entries:
-            near = [known for known in entries if name.rpartition("/")[2] in known]
-            hint = f"perhaps {', '.join(near[:3])}" if near else "lazyrich claims --list shows them"
+            near = difflib.get_close_matches(str(name), entries, n=3)
+            hint = f"perhaps {' or '.join(near)}" if near else "lazyrich claims --list shows them"
             raise InvalidInput(f"there is no claim {_check.shown(name)}: {hint}.")
     return [entries[name] for name in names]
 

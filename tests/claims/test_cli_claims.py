@@ -1,0 +1,91 @@
+"""`lazyrich claims`: the table, one claim in full, JSON, what it refuses, and its exit status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lazyrich.claims import Finding, Verdict, ledger
+from lazyrich.cli import main
+
+FEW = ["post/equation-9", "notes/loss-identity"]
+
+
+def answer(capsys, *arguments):
+    status = main(["claims", *arguments])
+    return status, *capsys.readouterr()
+
+
+def test_help_ends_with_an_example(capsys):
+    status, out, err = answer(capsys, "--help")
+    assert (status, err) == (0, "") and out.rstrip().endswith("lazyrich claims --source braun2022 --seeds 20")
+
+
+def test_the_table_has_the_measured_errors(capsys):
+    status, out, err = answer(capsys, *FEW, "--seeds", "2", "--workers", "1")
+    lines = out.splitlines()
+    assert (status, err) == (0, "") and lines[0].split()[:5] == ["claim", "verdict", "error", "fails", "instead"]
+    assert lines[1].startswith("post/equation-9      holds") and " 0/2 " in lines[1]
+    assert lines[2].startswith("notes/loss-identity  wrong as printed") and " 2/2 " in lines[2]
+    assert lines[-2].startswith("2 claims on 2 problems each in ") and lines[-1] == "no verdict has changed"
+
+
+def test_claims_that_are_named_are_shown_in_full(capsys):
+    _, out, _ = answer(capsys, "notes/loss-identity", "--seeds", "1", "--workers", "1")
+    claim = ledger()["notes/loss-identity"]
+    flat = " ".join(out.split())
+    assert claim.statement in flat and claim.conditions in flat and claim.amendment.statement in flat
+    assert "Counterexample: One input and one output" in flat and "Printed 0.0, truth 0.5." in flat
+
+
+def test_json(capsys):
+    status, out, err = answer(capsys, *FEW, "--seeds", "2", "--workers", "1", "--json")
+    document = json.loads(out)
+    assert (status, err, document["changed"], document["seeds"]) == (0, "", False, 2)
+    first, second = document["claims"]
+    assert first["measured"] == first["on_record"] == "holds" and len(first["errors"]) == 2
+    assert first["amendment"] is None and first["margin"] > 1
+    assert (second["counterexample_printed"], second["counterexample_truth"]) == (0.0, 0.5)
+    assert second["amendment"]["formula"] == ledger()["notes/loss-identity"].amendment.formula
+
+
+def test_a_source(capsys):
+    status, out, _ = answer(capsys, "--source", "saxe2014", "--seeds", "1", "--workers", "1")
+    assert status == 0 and len(out.split("\n\n")[0].splitlines()) == 1 + len(ledger("saxe2014"))
+
+
+def test_the_list_tries_nothing(capsys, monkeypatch):
+    monkeypatch.setattr("lazyrich.cli.claims.try_claims", None)
+    status, out, _ = answer(capsys, "--list")
+    assert status == 0 and all(name in out for name in ledger()) and "not checked: notes, References" in out
+    document = json.loads(answer(capsys, "--list", "--source", "notes", "--json")[1])
+    assert [entry["claim"] for entry in document["claims"]] == list(ledger("notes")) and document["not_checked"]
+
+
+@pytest.mark.parametrize("fault", [(), ("ValueError: no",)])
+def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
+    claim = ledger()["post/equation-9"]
+    found = Finding(claim, (0.5,), (), None, faults=fault)
+    monkeypatch.setattr("lazyrich.cli.claims.try_claims", lambda *_, **__: [found])
+    status, out, _ = answer(capsys, "post/equation-9")
+    assert status == 1 and found.measured is Verdict.FAILS
+    assert "fails (on record: holds)" in out and out.endswith("VERDICTS CHANGED: post/equation-9\n")
+    assert ("could not be tried: ValueError: no" in out) == bool(fault)
+    assert answer(capsys, "post/equation-9", "--json")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["post/equation-8x"], "there is no claim 'post/equation-8x': perhaps post/equation-"),
+        (["--source", "braun"], "invalid choice: 'braun'"),
+        (["--seeds", "0"], "seeds must be"),
+        (["--seeds", "many"], "invalid int value: 'many'"),
+        (["--workers", "0"], "workers must be"),
+        (["post/equation-9", "--source", "notes"], "there is no claim 'post/equation-9'"),
+    ],
+)
+def test_bad_input_is_one_sentence(capsys, arguments, words):
+    status, out, err = answer(capsys, *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1) and words in err
