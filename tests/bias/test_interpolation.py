@@ -146,6 +146,13 @@ def test_deep_isotropic_starts_of_square_width(rng, hidden_layers):
                 assert relative(end.predicted.beta, task.target[0]) <= 1e-9  # least norm
 
 
+@pytest.mark.parametrize("rtol", [1e-9, 1e-6])
+def test_a_flow_of_fewer_digits_arrives_too(rtol):
+    task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
+    end = compare_with_flow(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0)), rtol=rtol)
+    assert end.time < 100 and end.distance <= 100 * rtol
+
+
 def test_rates_only_rescale(rng):
     for delta in (-2.0, 1.5):
         task, rates = rank_deficient(rng, samples=2, d=4), (0.5, 3.0)
