@@ -28,11 +28,23 @@ extras = {"starlette", "jax", "diffrax", "equinox", "optax", "torch", "matplotli
 assert not extras, f"a bare solve imported {extras}"
 print(f"Python {platform.python_version()}: lazyrich {lr.__version__} installs alone and solves ({traj.method})")
 endef
-export SMOKE PROBE_VERSION PROBE_BESIDE
+
+# What `make claims` says of its findings.
+define VERDICTS
+import collections, json, sys
+document = json.load(open(sys.argv[1], encoding="utf-8"))
+counts = collections.Counter(entry["measured"] for entry in document["claims"])
+print(f"{len(document['claims'])} claims on {document['seeds']} problems each in {document['seconds']:.0f} s:",
+      ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
+for entry in document["claims"]:
+    if entry["changed"]:
+        print(f"VERDICT CHANGED: {entry['claim']} was '{entry['on_record']}', is '{entry['measured']}'", *entry["faults"])
+endef
+export SMOKE VERDICTS PROBE_VERSION PROBE_BESIDE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo explore test test-slow lint wheel gallery browser clean
+.PHONY: help demo explore test test-slow lint claims docs wheel gallery browser clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do \
@@ -55,6 +67,19 @@ lint: $(VENV)/.test ## style, types and layers alone
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+claims: $(VENV)/.demo ## every statement of the ledger on three random problems; fails if a verdict changes
+	@mkdir -p build
+	@$(BIN)/lazyrich claims --seeds 3 --json >build/claims.part; status=$$?; \
+	$(BIN)/python -c "$$VERDICTS" build/claims.part && [ $$status = 0 ] && mv build/claims.part build/claims.json
+
+docs: $(VENV)/.docs build/claims.json ## the documentation, built strictly, notebooks executed, links checked
+	@$(BIN)/python -m sphinx -W --keep-going -n -q -d build/doctrees docs build/docs
+	@$(BIN)/python docs/check_links.py build/docs
+	@echo "Open build/docs/index.html."
+
+build/claims.json: $(shell find src/lazyrich -name '*.py')
+	@$(MAKE) --no-print-directory claims
 
 wheel: $(VENV)/.wheel ## build the wheel and try it, without extras, on every Python 3.11+ found here
 	@rm -rf dist
@@ -87,7 +112,7 @@ gallery: $(VENV)/.test ## every figure of the papers with its published settings
 	@$(BIN)/python -m lazyrich.figures.gallery build/figures docs/gallery
 
 clean: ## remove all that make and the tests have made, .venv included
-	rm -rf $(VENV) build dist figures lazyrich-out lazyrich-demo.png lazyrich-predict.png
+	rm -rf $(VENV) build dist figures docs/ledger.md docs/reference lazyrich-out lazyrich-demo.png lazyrich-predict.png
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -115,10 +140,14 @@ $(VENV)/.explore: $(VENV)/.made pyproject.toml
 	@$(PIP) --editable '.[explorer,figures]'
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	@$(PIP) --editable '.[all,docs]'
+	@touch $(VENV)/.demo $(VENV)/.explore $@
+
 # All that the others need is in here too.
 $(VENV)/.test: $(VENV)/.made pyproject.toml
-	@$(PIP) --editable '.[engines,figures,files,bias,sweeps,explorer,experiments,dev]'
-	@touch $(VENV)/.demo $(VENV)/.explore $(VENV)/.wheel $@
+	@$(PIP) --editable '.[all,docs,dev]'
+	@touch $(VENV)/.demo $(VENV)/.explore $(VENV)/.docs $(VENV)/.wheel $@
 
 $(VENV)/.wheel: $(VENV)/.made
 	@$(PIP) build

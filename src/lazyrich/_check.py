@@ -41,7 +41,13 @@ _SHOWN = 200  # letters of what came
 
 
 class InvalidInput(ValueError):
-    """An argument that cannot be used; the message says which, what came and what would do."""
+    """An argument that cannot be used; the message says which, what came and what would do.
+
+    >>> lr.Task.from_data([[1.0, 2.0]], [[1.0], [2.0]])
+    Traceback (most recent call last):
+        ...
+    lazyrich._check.InvalidInput: targets must have one row per row of inputs (1), and it has 2; rows are samples.
+    """
 
 
 def from_any_library(name: str, value: Any) -> Array:

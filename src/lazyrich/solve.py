@@ -21,7 +21,15 @@ __all__ = ["NoExactSolution", "solve"]
 
 class NoExactSolution(ValueError):
     """No closed form applies; the message names the conditions that fail, by how much, and the call that
-    would work."""
+    would work.
+
+    >>> task, network = lr.Task.from_correlations([[1.0]]), lr.Network([[[1.0]], [[0.5]]], "tanh")
+    >>> lr.solve(lr.Problem(task, network), [1.0])
+    Traceback (most recent call last):
+        ...
+    lazyrich.solve.NoExactSolution: no exact solution applies, ...: lr.descend(problem, rate=…, steps=…) trains this
+    network step by step.
+    """
 
 
 def solve(

@@ -31,7 +31,14 @@ __all__ = ["Comparison", "RankGrowth", "Result", "compare_depths", "rank_growth"
 
 
 class RankGrowth(NamedTuple):
-    """When each singular value that is learned rises: an entry per value, the largest first."""
+    """When each singular value that is learned rises: an entry per value, the largest first.
+
+    >>> known = lr.bias.completion(np.diag([3.0, 1.0]), np.ones((2, 2)))
+    >>> run = lr.bias.factorise(known, lr.bias.small_start((2, 2), depth=2, epsilon=1e-4))
+    >>> growth = lr.bias.rank_growth(run)
+    >>> growth.half.round(1), growth.plateau.round(1)
+    (array([1.7, 4.6]), array([0.6, 0.3]))
+    """
 
     begun: Float[Array, " r"]  # passes a tenth of its end
     half: Float[Array, " r"]

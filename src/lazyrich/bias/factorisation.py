@@ -56,7 +56,14 @@ def small_start(shape: Any, *, depth: int, epsilon: float, rng: Rng | None = Non
 
 @dataclass(frozen=True, eq=False)
 class Factorisation:
-    """The flow of a factorisation: times, W at each of them, the layers at the end, and how it ended."""
+    """The flow of a factorisation: times, W at each of them, the layers at the end, and how it ended.
+
+    >>> known = lr.bias.completion([[1.0, 2.0], [2.0, 0.0]], [[1, 1], [1, 0]])  # one entry is hidden
+    >>> run = lr.bias.factorise(known, lr.bias.small_start((2, 2), depth=3, epsilon=1e-3))
+    >>> run.status, run.W[-1].round(2)
+    ('converged', array([[1., 2.],
+           [2., 4.]]))
+    """
 
     measurements: Measurements
     times: Float[Array, " T"]

@@ -50,7 +50,15 @@ _THROUGH_ZERO = 1e-6  # how near to zero, relative, β passes where it passes th
 
 
 class Preconditioner(NamedTuple):
-    """M of two layers, kept as its two factors: it is never needed as a matrix to apply it."""
+    """M of two layers, kept as its two factors: it is never needed as a matrix to apply it.
+
+    >>> M = lr.bias.isotropic_preconditioner([[2.0, 0.0]], delta=3.0)
+    >>> M.outputs, M.inputs
+    (array([[4.]]), array([[1., 0.],
+           [0., 0.]]))
+    >>> M.apply(np.array([[1.0, 1.0]]))
+    array([[5., 4.]])
+    """
 
     outputs: Float[Array, "out out"]  # η_1 W2W2ᵀ
     inputs: Float[Array, "in in"]  # η_2 W1ᵀW1

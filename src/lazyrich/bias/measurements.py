@@ -51,6 +51,10 @@ class Measurements:
 
     A is the mask of observed entries, 0 or 1, and y holds them in their places; or A has shape (M, d_out, d_in),
     one matrix per measurement, and y one value each. `truth` is the matrix that was measured, where it is known.
+
+    >>> known = lr.bias.completion([[1.0, 2.0], [2.0, 4.0]], [[1, 1], [1, 0]])
+    >>> known.shape, float(known.loss(np.array([[1.0, 2.0], [0.0, 4.0]])))
+    ((2, 2), 2.0)
     """
 
     A: Array

@@ -49,7 +49,12 @@ class Profile(NamedTuple):
 
 @dataclass(frozen=True)
 class RadialPotential:
-    """Ψ(β) = q(‖β‖); `profile` gives q, q′ and q″ at a number not below zero."""
+    """Ψ(β) = q(‖β‖); `profile` gives q, q′ and q″ at a number not below zero.
+
+    >>> potential = lr.bias.single_neuron_potential(delta=1.0)
+    >>> potential.gradient([0.0, 0.5]).round(6), round(potential.value([0.0, 0.5]), 6)
+    (array([0.      , 0.643594]), 0.168011)
+    """
 
     profile: Callable[[float], Profile]
 

@@ -13,6 +13,12 @@ constant,
 and is inverted by Newton's method. Modes with s = 0 decay by a power law. The frames between the layers do
 not turn, so the weights follow. Conditions: linear, three layers or more, all layers zero-balanced, start
 and inputs aligned with the task, no weight decay. Source: Saxe et al. 2014.
+
+>>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
+>>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=(2, 2, 2), strengths=0.01))
+>>> traj = lr.solve(problem, [0.0, 30.0])
+>>> traj.method, lr.observables.mode_strengths(traj).round(4)[1]
+('deep_modes', array([2., 1.]))
 """
 
 from __future__ import annotations

@@ -17,6 +17,12 @@ logistic curve towards s − γ.
 The weights follow: p ± q change by the factors (z/z0)^{±½}. Conditions: two linear layers, start and inputs
 aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et al. 2024 and Dominé et al.
 2025 (l ≠ 0); the stable form is ours.
+
+>>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
+>>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=0.01, lam=[0.0, 3.0]))
+>>> traj = lr.solve(problem, [0.0, 0.5, 10.0])
+>>> traj.method, lr.observables.mode_strengths(traj).round(4)[1]
+('modes', array([0.0716, 0.799 ]))
 """
 
 from __future__ import annotations

@@ -6,6 +6,11 @@ Conditions: two linear layers, Σxx = c·I, W2ᵀW2 − W1W1ᵀ = λI (with laye
 decay where λ = 0 and the rates are equal. Any sizes, ranks and scales. It contains Saxe's logistic modes,
 Braun's Theorems 3.1 and 5.1, Kunin's single neuron and Dominé's λ family. Sources: Fukumizu 1998, Braun et
 al. 2022, Dominé et al. 2025; the graded evaluation is ours.
+
+>>> network = lr.inits.lambda_balanced(0, sizes=(5, 3, 4), lam=0.5, scale=0.1)
+>>> traj = lr.solve(lr.Problem(lr.Task.from_correlations(np.eye(4, 5)), network), [0.0, 1e6], method="riccati")
+>>> np.linalg.svd(traj.function[-1])[1].round(12)  # a bottleneck of three
+array([1., 1., 1., 0.])
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@
 Directions that the inputs never excite (null space of Σxx, without weight decay) keep their start for ever,
 which is what the formula says when T is the least-norm solution. Conditions: one layer, linear. Source:
 Saxe et al. 2019; theory: section 3.
+
+>>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 1.0]]), lr.Network([[[0.0, 0.0]]]))
+>>> lr.solve(problem, [np.log(2)], method="shallow").function.round(12)
+array([[[1. , 0.5]]])
 """
 
 from __future__ import annotations

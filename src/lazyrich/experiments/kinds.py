@@ -35,7 +35,16 @@ class Outcome(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A table, a sentence that says whether the effect is there, and the numbers that it stands on."""
+    """A table, a sentence that says whether the effect is there, and the numbers that it stands on.
+
+    >>> import tempfile
+    >>> experiment = lr.experiments.preset("rhm", "quick").changed(seed=[0], alpha=[1.0], points=[64])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = lr.experiments.run(experiment, folder)
+    ...     report = experiment.report(lr.experiments.open(folder))
+    >>> [*report.rows[0]]
+    ['alpha', '64 points', 'points to 70%']
+    """
 
     rows: list[dict[str, Any]]
     sentence: str

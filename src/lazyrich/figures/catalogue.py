@@ -38,7 +38,12 @@ STORE = "store"  # where the numbers of a sweep are; no setting of what they are
 
 @dataclass(frozen=True)
 class Check:
-    """What a number says, and the bound that it must keep, at the published size and at the quick one."""
+    """What a number says, and the bound that it must keep, at the published size and at the quick one.
+
+    >>> check = Check("largest error", at_most=1e-12)
+    >>> str(check), check.holds(1e-15), check.holds(float("nan"))
+    ('largest error (≤ 1e-12)', True, False)
+    """
 
     words: str
     at_most: float | None = None
@@ -55,7 +60,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure: its words, its settings, its two functions."""
+    """A figure: its words, its settings, its two functions.
+
+    >>> figure = entry("kunin2024/3")
+    >>> figure.calls, figure.parse("horizon", "40")
+    (('lr.inits.single_neuron', 'lr.solve', 'lr.descend', 'lr.observables.kernel_distance'), 40.0)
+    """
 
     name: str
     module: ModuleType
@@ -132,7 +142,11 @@ def _in_words(settings: Mapping[str, Any]) -> str:
 
 
 def names() -> list[str]:
-    """All figures, paper by paper."""
+    """All figures, paper by paper.
+
+    >>> [name for name in names() if name.startswith("saxe2014")]
+    ['saxe2014/3', 'saxe2014/delay', 'saxe2014/depth']
+    """
     files = Path(__file__).parent.glob(f"*/{_PREFIX}*.py")
     return sorted(f"{file.parent.name}/{file.stem.removeprefix(_PREFIX)}" for file in files)
 

@@ -54,7 +54,15 @@ _Push = tuple[float, Callable[[], list[Array]]]  # a rate, and what makes its di
 
 @dataclass(frozen=True, eq=False)
 class CriticalPoint:
-    """A family of weights with one function (or, among equal singular values, one kind of function)."""
+    """A family of weights with one function (or, among equal singular values, one kind of function).
+
+    >>> saddle = lr.landscape.critical_points(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), hidden=3)[1]
+    >>> saddle.modes, saddle.rank, saddle.loss, saddle.index, saddle.kind
+    ((0,), 1, 0.5, 2, 'strict saddle')
+    >>> saddle.function + 0.0
+    array([[2., 0.],
+           [0., 0.]])
+    """
 
     modes: tuple[int, ...]  # S, numbered from 0, strongest first
     loss: float
@@ -91,7 +99,13 @@ class CriticalPoint:
 
 
 class Escape(NamedTuple):
-    """A network on a critical point, and the ways away from it: directions of norm 1, and the rates along them."""
+    """A network on a critical point, and the ways away from it: directions of norm 1, and the rates along them.
+
+    >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
+    >>> origin = lr.landscape.critical_points(task, hidden=2, rank=0)[0]
+    >>> lr.landscape.escape(origin).rates.round(6)  # either hidden unit may take either mode
+    array([2., 2., 1., 1.])
+    """
 
     network: Network
     rates: Float[Array, " n"]  # fastest first; a push ε·direction grows as ε·e^{rate·t}

@@ -30,7 +30,13 @@ _ROUNDS = 8  # of looking again at the half times found so far; two or three are
 
 @dataclass(frozen=True)
 class Fate:
-    """Where a network ends and when; modes are numbered from 0, strongest first."""
+    """Where a network ends and when; modes are numbered from 0, strongest first.
+
+    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])  # mode 1 begins with the wrong sign
+    >>> found = lr.fate(lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network))
+    >>> found.kind, found.missed, found.loss_limit, found.half_times.round(3)
+    ('saddle', (1,), 0.5, array([1.326,   nan]))
+    """
 
     method: str
     strengths: Float[Array, " m"]  # s: singular values of the best linear map T

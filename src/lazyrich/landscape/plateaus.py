@@ -48,7 +48,13 @@ _THERE = 1e-9  # of the strongest mode: a start so near to its limit is learned 
 
 @dataclass(frozen=True)
 class Plateaus:
-    """When each mode will be half learned, strongest mode first; nan: never."""
+    """When each mode will be half learned, strongest mode first; nan: never.
+
+    >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
+    >>> found = lr.landscape.plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-4)))
+    >>> found.kind, found.times.round(3)
+    ('exact', array([2.476, 4.605]))
+    """
 
     kind: str  # "exact", "leading order" or "scaling only"
     U: Float[Array, "out m"]
@@ -77,7 +83,13 @@ class Plateaus:
 
 @dataclass(frozen=True)
 class PlateauComparison:
-    """Predicted and observed half times, one per mode; nan: it does not come."""
+    """Predicted and observed half times, one per mode; nan: it does not come.
+
+    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=1e-4))
+    >>> found = lr.landscape.compare_plateaus(lr.solve(problem, [0.0, 600.0]))
+    >>> found.prediction.kind, found.ratio.round(2)
+    ('leading order', array([1.  , 1.  , 1.  , 1.  , 1.12, 1.09, 0.94,  nan]))
+    """
 
     prediction: Plateaus
     observed: Float[Array, " m"]

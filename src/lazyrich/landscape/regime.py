@@ -34,7 +34,14 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of learning; `share` is what the loss falls in it, as a part of its whole fall; nan: it rises."""
+    """A stretch of learning; `share` is what the loss falls in it, as a part of its whole fall; nan: it rises.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([1.0, 0.1], delta=-20.0))
+    >>> for phase in lr.regime(lr.solve(problem, [200.0])).phases:
+    ...     print(f"{phase.name:4} until {phase.end:5.1f}: {phase.share:.0%} of the fall of the loss")
+    lazy until  10.5: 46% of the fall of the loss
+    rich until  62.7: 45% of the fall of the loss
+    """
 
     name: str  # "lazy" or "rich"
     start: float
@@ -44,7 +51,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Regime:
-    """A word, and the numbers behind it."""
+    """A word, and the numbers behind it.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([1.0, 0.1], delta=-20.0))
+    >>> found = lr.regime(lr.solve(problem, [200.0]))
+    >>> found.name, round(found.kernel_distance, 2), round(found.learned_by)
+    ('delayed rich', 0.99, 86)
+    """
 
     name: str  # "lazy", "rich" or "delayed rich"
     kernel_movement: float  # largest ‖K(t) − K(0)‖ until `learned_by`, relative to the larger of ‖K‖ then and at first

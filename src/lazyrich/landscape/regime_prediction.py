@@ -40,7 +40,13 @@ _STEPS = 8  # of the way to what is fitted first; the kernel is needed to a perc
 
 @dataclass(frozen=True)
 class RegimePrediction:
-    """A word, and the numbers behind it; all are known before training."""
+    """A word, and the numbers behind it; all are known before training.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([1.0, 0.1], delta=-20.0))
+    >>> found = lr.predict_regime(problem)
+    >>> found.name, round(found.missing, 2), round(found.delay)
+    ('delayed rich', 0.55, 202)
+    """
 
     name: str  # "lazy", "rich" or "delayed rich"
     early_movement: float  # of the kernel, relative, by what is fitted first

@@ -52,7 +52,14 @@ _STEP = 0.05  # between neighbouring looks no strength changes by more, relative
 
 @dataclass(frozen=True)
 class Visit:
-    """A saddle (or the minimum), and when the trajectory was there."""
+    """A saddle (or the minimum), and when the trajectory was there.
+
+    >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
+    >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-6))
+    >>> first, *_ = lr.landscape.saddle_path(lr.solve(problem, [0.0, 30.0])).visits
+    >>> first.modes, first.loss, round(first.departure, 2)
+    ((), 2.5, 3.08)
+    """
 
     modes: tuple[int, ...]  # those learned there; strongest is 0
     kind: str  # "saddle" or "minimum"
@@ -65,7 +72,14 @@ class Visit:
 
 @dataclass(frozen=True)
 class SaddlePath:
-    """The visits of a trajectory, in order of time; none for one that never rests."""
+    """The visits of a trajectory, in order of time; none for one that never rests.
+
+    >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
+    >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-6))
+    >>> path = lr.landscape.saddle_path(lr.solve(problem, [0.0, 30.0]))
+    >>> [(visit.modes, round(visit.arrival, 2)) for visit in path.visits]
+    [((), 0.0), ((0,), 4.18), ((0, 1), 8.01)]
+    """
 
     visits: tuple[Visit, ...]
     radius: float

@@ -48,7 +48,13 @@ class NeuronCoordinates(NamedTuple):
 
 @dataclass(frozen=True)
 class BalanceDistribution:
-    """How δ is spread over the hidden neurons; relative to η_w‖a‖² + η_a‖w‖² it lies between −1 and 1."""
+    """How δ is spread over the hidden neurons; relative to η_w‖a‖² + η_a‖w‖² it lies between −1 and 1.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1], [0.3]], [[0.5, 0.3]]]))
+    >>> found = lr.observables.neuron_balance_distribution(problem)
+    >>> found.neurons, found.upstream, found.balanced
+    (2, 0.5, 0.5)
+    """
 
     neurons: int
     quantiles: Float[Array, " 5"]  # of δ: least, lower quartile, median, upper quartile, largest

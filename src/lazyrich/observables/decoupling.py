@@ -39,6 +39,12 @@ class PeakTime(NamedTuple):
 
     `exact` is nan where it is largest at t = 0 or zero throughout, and infinite where it never fades. `small_start` is
     the formula that Braun et al. print, (1/4s) ln[s(s − a1 − a2)/(a1a2 − b²)]; nan where it does not apply.
+
+    >>> A = np.array([[0.02, 0.01], [0.0, 0.02]])
+    >>> problem = lr.Problem(lr.Task.from_correlations([[5.0, 0.0], [0.0, 5.0]]), lr.Network([A, A.T]))
+    >>> exact, small_start = lr.observables.peak_time(problem)
+    >>> round(exact, 6), round(small_start, 6)
+    (0.943339, 0.943339)
     """
 
     exact: float

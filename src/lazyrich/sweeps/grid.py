@@ -38,7 +38,13 @@ Place = tuple[int, ...]
 
 
 class Block(NamedTuple):
-    """A box of cells: its number, its place among the blocks, and the stretch of each axis that it covers."""
+    """A box of cells: its number, its place among the blocks, and the stretch of each axis that it covers.
+
+    >>> axes = {"seed": range(4), "tau": [0.1, 1.0]}
+    >>> sweep = lr.sweeps.Sweep("mine", "teacher_student", axes=axes, at=[0, 100], block={"seed": 2, "tau": 2})
+    >>> sweep.blocks, sweep.block_at(1).region
+    (2, (slice(2, 4, None), slice(0, 2, None)))
+    """
 
     number: int
     place: tuple[int, ...]  # also the index of its chunk

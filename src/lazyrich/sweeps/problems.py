@@ -24,7 +24,14 @@ __all__ = ["PROBLEMS", "Cell", "as_factory"]
 
 
 class Cell(NamedTuple):
-    """One problem of a sweep."""
+    """One problem of a sweep.
+
+    >>> taught = lr.tasks.piecewise_teacher(0, d=3, samples=20, test=50)
+    >>> network = lr.inits.gaussian(0, sizes=(3, 8, 1), scale=0.1)
+    >>> cell = lr.sweeps.Cell(lr.Problem(taught.train, network), test=taught.test)
+    >>> cell.test.inputs.shape, cell.clock
+    ((50, 3), 1.0)
+    """
 
     problem: Problem
     test: Task | None = None  # held-out samples

@@ -42,7 +42,15 @@ _CAUSES = 8  # kinds of failure that a summary shows
 
 @dataclass(frozen=True)
 class Summary:
-    """What a folder holds after a run, and what the run did. `print` shows it."""
+    """What a folder holds after a run, and what the run did. `print` shows it.
+
+    >>> import tempfile
+    >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = lr.sweeps.run(sweep, folder)
+    >>> done.cells, done.complete, done.failures
+    (2, 2, [])
+    """
 
     cells: int
     complete: int

@@ -137,6 +137,13 @@ def open_store(out: str | Path) -> xarray.Dataset:
     """The results as an xarray Dataset: lazy, at any time, nan and status 0 where nothing is there yet.
 
     Dimensions are the axes of the grid, then `step` (or `epoch`), then those of the observable itself.
+
+    >>> import tempfile
+    >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10, 20], method="solve")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = lr.sweeps.run(sweep, folder)
+    ...     dict(lr.sweeps.open(folder).loss.sizes)
+    {'seed': 2, 'step': 3}
     """
     out = _check.as_path("out", out)
     observables = _record(out)["configuration"]["observables"]
@@ -164,7 +171,15 @@ def configuration_in(out: str | Path) -> dict[str, Any]:
 
 
 def failures(out: str | Path) -> list[dict[str, Any]]:
-    """The cells that are not complete: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}."""
+    """The cells that are not complete: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}.
+
+    >>> import tempfile
+    >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = lr.sweeps.run(sweep, folder)
+    ...     lr.sweeps.failures(folder)
+    []
+    """
     out = _check.as_path("out", out)
     _record(out)
     reports = (path for path in (out / "failures").glob("*.json") if path.stem.isdigit())  # ours, no others

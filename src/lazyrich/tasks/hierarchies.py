@@ -44,12 +44,23 @@ def semantic_hierarchy(*, split: float = 0.1) -> Task:
 
 def revised_kingdom(*, split: float = 0.1) -> Task:
     """The living kingdom with its last feature reversed: two neighbours swap places, as in reversal
-    learning."""
+    learning.
+
+    >>> kingdom, revised = lr.tasks.semantic_hierarchy(), lr.tasks.revised_kingdom()
+    >>> np.argwhere(kingdom.sigma_yx != revised.sigma_yx)
+    array([[7, 6],
+           [7, 7]])
+    """
     return _one_hot(_KINGDOM * np.where(np.arange(8) == 7, -1, 1), split, "revised kingdom")
 
 
 def colour_hierarchy(*, split: float = 0.1) -> Task:
-    """The same eight items sorted by colour: the same tree over another order."""
+    """The same eight items sorted by colour: the same tree over another order.
+
+    >>> kingdom, colours = lr.tasks.semantic_hierarchy(), lr.tasks.colour_hierarchy()
+    >>> bool(np.allclose(kingdom.modes.s, colours.modes.s)), bool(np.allclose(kingdom.sigma_yx, colours.sigma_yx))
+    (True, False)
+    """
     return _one_hot(_COLOUR, split, "colour hierarchy")
 
 

@@ -25,7 +25,12 @@ __all__ = ["Modes", "Task"]
 
 
 class Modes(NamedTuple):
-    """Σyx = U diag(s) Vᵀ, strongest first, with s below the rank cut-off set to zero."""
+    """Σyx = U diag(s) Vᵀ, strongest first, with s below the rank cut-off set to zero.
+
+    >>> U, s, V = lr.Task.from_correlations([[0.0, 3.0], [1.0, 0.0]]).modes
+    >>> s, bool(np.allclose(U * s @ V.T, [[0.0, 3.0], [1.0, 0.0]]))
+    (array([3., 1.]), True)
+    """
 
     U: Float[Array, "out m"]
     s: Float[Array, " m"]

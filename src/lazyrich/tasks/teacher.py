@@ -19,7 +19,12 @@ __all__ = ["Taught", "piecewise_teacher", "unit_vectors"]
 
 
 class Taught(NamedTuple):
-    """What a teacher gives: samples to learn from, others to test on, and its own neurons."""
+    """What a teacher gives: samples to learn from, others to test on, and its own neurons.
+
+    >>> train, test, w, a = lr.tasks.piecewise_teacher(0, d=5, neurons=3, samples=20, test=100)
+    >>> train.inputs.shape, test.inputs.shape, w.shape, a.shape
+    ((20, 5), (100, 5), (3, 5), (3,))
+    """
 
     train: Task
     test: Task

@@ -1,15 +1,18 @@
 """Braun et al. 2022, in its order.
 
     setting         2: correlations, Fukumizu's solution, what QQᵀ holds, similarity and kernel
-    solution        3, 4: Theorems 3.1 and 3.2, rich and lazy ends
-    decoupling      5: Theorem 5.1, two modes, the peak of the coupling, sigmoids and exponentials
-    applications    6: continual learning, reversal, revising structured knowledge
+    solution        3: Theorems 3.1 and 3.2
+    rich_lazy       4: where small, large and zero-balanced starts end
+    decoupling      5: Theorem 5.1, two modes, the peak of the coupling
+    variance        5: small and large starts, sigmoids and exponentials
+    applications    6: continual learning, and what it forgets
+    reversal        6: reversal learning, revising structured knowledge
 
 A topic enters its claims when it is imported, and lists what was judged not checkable.
 """
 
-from lazyrich.claims.braun2022 import applications, decoupling, setting, solution
+from lazyrich.claims.braun2022 import applications, decoupling, reversal, rich_lazy, setting, solution, variance
 
-TOPICS = (setting, solution, decoupling, applications)
+TOPICS = (setting, solution, rich_lazy, decoupling, variance, applications, reversal)
 
 __all__ = ["TOPICS"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import BarycentricInterpolator
 
+from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
-from lazyrich.claims.oracles import correlations, relative_error
+from lazyrich.claims.oracles import correlations, product, relative_error
 
 NOT_CHECKED = (
     NotChecked(
@@ -71,3 +73,106 @@ def loss_identity_with_its_constant(rng: np.random.Generator) -> float:
 def _() -> tuple[float, float]:
     W, X, Y = np.zeros((1, 1)), np.ones((2, 1)), np.array([[1.0], [-1.0]])
     return distance_to_target(W, X, Y), mean_squared_loss(W, X, Y)
+
+
+@claim(
+    "notes/regression-target",
+    place="Section 1.1",
+    statement="T = Σyx Σxx⁻¹ is the best linear predictor of the targets.",
+    formula=r"T = \Sigma_{yx}\Sigma_{xx}^{-1} = \arg\min_W \sum_\mu \|y_\mu - W x_\mu\|^2",
+    conditions="Any data with Σxx of full rank.",
+    tolerance=1e-11,
+)
+def regression_target(rng: np.random.Generator) -> float:
+    """Against the least-squares fit to the samples."""
+    _, X, Y = drawn(rng)
+    sigma_yx, sigma_xx = correlations(X, Y)
+    return relative_error(sigma_yx @ np.linalg.inv(sigma_xx), np.linalg.lstsq(X, Y, rcond=None)[0].T)
+
+
+@claim(
+    "notes/whitened-loss",
+    place="Section 1.1, last sentence; again in sections 1.2 and 3.1",
+    statement="With white inputs T = Σyx, and the loss is half the squared distance of W from it.",
+    formula=r"\Sigma_{xx} = I: \qquad T = \Sigma_{yx}, \quad L(\theta) = \tfrac12 \|W - T\|_F^2",
+    conditions="White inputs, any targets.",
+    tolerance=1e-12,
+)
+def whitened_loss(rng: np.random.Generator) -> float:
+    W, X, Y = drawn_white(rng)
+    return relative_error(squared_distance(W, X, Y), mean_squared_loss(W, X, Y))
+
+
+@whitened_loss.corrected(
+    "The same constant is missing as without whitening. Flows and minima do not see it; values of the loss do.",
+    formula=r"L(\theta) = \tfrac12 \|W - \Sigma_{yx}\|_F^2 + "
+    r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
+)
+def whitened_loss_with_its_constant(rng: np.random.Generator) -> float:
+    W, X, Y = drawn_white(rng)
+    (sigma_yx, _), (sigma_yy, _) = correlations(X, Y), correlations(Y, Y)
+    constant = float(np.trace(sigma_yy - sigma_yx @ sigma_yx.T)) / 2
+    return relative_error(squared_distance(W, X, Y) + constant, mean_squared_loss(W, X, Y))
+
+
+@whitened_loss.counterexample(
+    "One input and one output, samples (1, 2) and (1, 0), W = 0: T is 1 and leaves a loss of ½"
+)
+def _() -> tuple[float, float]:
+    W, X, Y = np.zeros((1, 1)), np.ones((2, 1)), np.array([[2.0], [0.0]])
+    return squared_distance(W, X, Y), mean_squared_loss(W, X, Y)
+
+
+def drawn_white(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    X, Y = draws.white_data(rng, 9, 3, 2)
+    return rng.normal(size=(2, 3)), X, Y
+
+
+def squared_distance(W: Any, X: Any, Y: Any) -> float:
+    """½‖W − Σyx‖², as printed for white inputs."""
+    return float(np.sum((W - correlations(X, Y)[0]) ** 2)) / 2
+
+
+@claim(
+    "notes/one-layer-does",
+    place="Section 1.2",
+    statement="What a deep linear network computes, one layer computes as well: the product of its layers.",
+    formula=r"f(x;\theta) = W_L(\cdots(W_2(W_1 x))) = W_\text{eff}\,x",
+    conditions="Any depth, any widths.",
+    tolerance=1e-12,
+)
+def one_layer_does(rng: np.random.Generator) -> float:
+    sizes = [int(n) for n in rng.integers(1, 5, size=int(rng.integers(2, 7)))]
+    weights, x = draws.gaussian(rng, sizes, 1.0), rng.normal(size=sizes[0])
+    truth = x
+    for W in weights:
+        truth = W @ truth
+    return relative_error(product(weights) @ x, truth)
+
+
+@claim(
+    "notes/degree-of-loss",
+    place="Section 1.2",
+    statement="In the entries of all layers the loss is a polynomial of degree 2L.",
+    formula=r"\deg L(\theta) = 2L",
+    conditions="Any depth L; whitened loss.",
+    tolerance=1e-8,
+)
+def degree_of_loss(rng: np.random.Generator) -> float:
+    """Along a line through two random networks: 2L + 1 values give all others, and 2L values do not."""
+    L = int(rng.integers(1, 5))
+    sizes = [int(n) for n in rng.integers(1, 4, size=L + 1)]
+    T, start = rng.normal(size=(sizes[-1], sizes[0])), draws.gaussian(rng, sizes, 1.0)
+    move = [rng.uniform(0.5, 1.0, size=W.shape) for W in start]  # one sign, so that no product is small by chance
+
+    def values(places: Any) -> Any:
+        lines = ([A + c * B for A, B in zip(start, move, strict=True)] for c in places)
+        return np.array([np.sum((product(weights) - T) ** 2) / 2 for weights in lines])
+
+    elsewhere = np.linspace(-1.0, 1.0, 12)
+    truth, degree = values(elsewhere), 2 * L
+    guesses = []
+    for number in (degree + 1, degree):
+        nodes = np.cos(np.pi * (np.arange(number) + 0.5) / number)
+        guesses.append(BarycentricInterpolator(nodes, values(nodes))(elsewhere))
+    return max(relative_error(guesses[0], truth), float(relative_error(guesses[1], truth) < 1e-7))

@@ -1,13 +1,15 @@
 """The post on Saxe et al. 2014, in its order.
 
-    regression   one layer: the gradient, its equation, its solution
-    network      one hidden layer: gradients, modes, fixed points, the logistic curve
+    regression     one layer: the gradient, its equation, its solution
+    gradients      one hidden layer: gradients, the flow of weights and of modes
+    fixed_points   where it rests: minimum, saddles, the best approximation of a given rank
+    network        from a decoupled start: strengths of modes, the logistic curve
 
 A topic enters its claims when it is imported, and lists what was judged not checkable.
 """
 
-from lazyrich.claims.post import network, regression
+from lazyrich.claims.post import fixed_points, gradients, network, regression
 
-TOPICS = (regression, network)
+TOPICS = (regression, gradients, fixed_points, network)
 
 __all__ = ["TOPICS"]

@@ -43,7 +43,13 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class AlignmentMatrices(NamedTuple):
-    """B and C of assumption 3.1, and what they are made of; S and S̃ are vectors."""
+    """B and C of assumption 3.1, and what they are made of; S and S̃ are vectors.
+
+    >>> found = alignment_matrices([[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]], [[2.0, 0.0], [0.0, 1.0]])
+    >>> np.abs(found.B).round(6), found.S_tilde  # B is singular: det W2W1 < 0 < det Σ̃yx
+    (array([[2., 0.],
+           [0., 0.]]), array([2., 1.]))
+    """
 
     B: Float[Array, "m m"]
     C: Float[Array, "m m"]
@@ -58,7 +64,12 @@ class AlignmentMatrices(NamedTuple):
 
 
 class TwoModes(NamedTuple):
-    """AᵀA(t) = [[a1, b], [b, a2]] (eq. 14)."""
+    """AᵀA(t) = [[a1, b], [b, a2]] (eq. 14).
+
+    >>> modes = decoupling_2x2(a1=0.2, a2=0.1, b=0.05, s1=3.0, s2=1.0, times=[0.0, 10.0])
+    >>> modes.a1.round(6), modes.a2.round(6), modes.b.round(6)
+    (array([0.2, 3. ]), array([0.1, 1. ]), array([0.05, 0.  ]))
+    """
 
     a1: Float[Array, " T"]
     a2: Float[Array, " T"]
@@ -71,6 +82,11 @@ def alignment_matrices(W1: Any, W2: Any, sigma_yx: Any) -> AlignmentMatrices:
     W2W1 = USVᵀ and Σ̃yx = ŨS̃Ṽᵀ must have full rank N_m = min(N_i, N_o) (assumption 2.4). Ũ⊥ completes Ũ where
     N_o > N_i, and Ṽ⊥ completes Ṽ where N_i > N_o; otherwise they have no columns. The free choice in an SVD
     (signs; rotations among equal singular values) turns B and C together, and changes no result.
+
+    >>> network = lr.inits.zero_balanced(1, sizes=(3, 4, 2), scale=0.3)
+    >>> found = alignment_matrices(*network.weights, [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> found.B.shape, found.V_perp.shape, found.U_perp.shape
+    ((2, 2), (3, 1), (2, 0))
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     facts, m = _facts(W1, W2, sigma_yx), min(sigma_yx.shape)
@@ -98,6 +114,11 @@ def theorem_3_1(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T 
     exponentials occur: any time and any scale are safe. Digits are lost near the separatrix, with the square
     of the condition number of B: relative errors to 2e-7 among 1400 random starts. `lr.solve` loses none
     there, and has a value on it.
+
+    >>> task, network = lr.Task.from_correlations(np.eye(2, 3)), lr.inits.zero_balanced(1, sizes=(3, 4, 2), scale=0.3)
+    >>> gram = theorem_3_1(*network.weights, task.sigma_yx, [0.0, 1.0, 50.0])
+    >>> bool(np.allclose(gram, lr.solve(lr.Problem(task, network), [0.0, 1.0, 50.0]).gram, rtol=0, atol=1e-12))
+    True
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     t = _check.as_times(times)[:, None, None]
@@ -135,6 +156,17 @@ def fukumizu(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n
     start may have any rank, and lie on the separatrix. The bracket grows as e^{2Ft} while the answer does
     not: a start of order one has errors near 1e-9 at s̃_max·t = 12, 1e-4 at 17 and no digits at 25, smaller
     starts a little later; at 350 the exponentials overflow. `lr.solve` has no such limit.
+
+    >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
+    >>> network = lr.inits.zero_balanced(2, sizes=(2, 3, 2), scale=0.3)
+    >>> exact = lr.solve(lr.Problem(task, network), [1.0]).gram
+    >>> bool(np.allclose(fukumizu(*network.weights, task.sigma_yx, [1.0]), exact, rtol=0, atol=1e-12))
+    True
+    >>> fukumizu(*network.weights, task.sigma_yx, [1000.0])
+    Traceback (most recent call last):
+        ...
+    lazyrich._check.InvalidInput: times must end before 175, where eq. 5 overflows, and the last is 1000: lr.solve
+    goes on for ever.
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     t = _check.as_times(times)
@@ -174,6 +206,11 @@ def theorem_5_1(A0: Any, s: Any, times: Any) -> Float[Array, "T m m"]:
     values `s`, and A0 (N_h × N_i) with independent columns. Such a start is zero-balanced as it stands, and
     has UVᵀ = ŨṼᵀ, so that B is never singular. (A0ᵀA0)⁻¹ costs twice the digits of the condition number of
     A0.
+
+    >>> A0 = np.array([[0.3, 0.1], [0.0, 0.2]])
+    >>> theorem_5_1(A0, [3.0, 1.0], [20.0])[0].round(6) + 0.0
+    array([[3., 0.],
+           [0., 1.]])
     """
     s, t = _singular_values("s", s), _check.as_times(times)[:, None]
     A0 = _check.as_matrix("A0", A0, (None, len(s)))
@@ -196,6 +233,12 @@ def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: 
 
     Conditions as for Theorem 5.1, but A0ᵀA0 may be singular. All terms are positive: only Δ itself can lose
     digits.
+
+    >>> A0 = np.array([[0.3, 0.1], [0.0, 0.2]])
+    >>> (a1, b), (_, a2) = A0.T @ A0
+    >>> modes = decoupling_2x2(a1, a2, b, 3.0, 1.0, [0.5])
+    >>> bool(np.allclose([modes.a1, modes.b, modes.a2], theorem_5_1(A0, [3.0, 1.0], [0.5])[:, [0, 0, 1], [0, 1, 1]].T))
+    True
     """
     a1, a2, b, determinant = _gram_2x2(a1, a2, b)
     s1, s2, t = _check.positive("s1", s1), _check.positive("s2", s2), _check.as_times(times)
@@ -216,6 +259,11 @@ def t_peak(a1: float, a2: float, b: float, s: float, *, determinant: float | Non
 
     There is a peak after t = 0 if and only if s > a1 + a2, otherwise the answer is NaN. As Δ → 0 it moves to
     infinity.
+
+    >>> round(t_peak(0.2, 0.1, 0.05, s=3.0), 6)
+    0.511631
+    >>> t_peak(2.0, 1.5, 0.05, s=3.0)
+    nan
     """
     a1, a2, b, determinant = _gram_2x2(a1, a2, b, determinant)
     s = _check.positive("s", s)
@@ -225,7 +273,13 @@ def t_peak(a1: float, a2: float, b: float, s: float, *, determinant: float | Non
 
 
 def t_peak_as_printed(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
-    """Section 5: (1/4s) ln[s(s − a1 − a2)/Δ], which is `t_peak` for small starts and too early for others."""
+    """Section 5: (1/4s) ln[s(s − a1 − a2)/Δ], which is `t_peak` for small starts and too early for others.
+
+    >>> [round(t(0.2, 0.1, 0.05, s=3.0), 6) for t in (t_peak, t_peak_as_printed)]
+    [0.511631, 0.511452]
+    >>> [round(t(1.0, 0.8, 0.05, s=3.0), 6) for t in (t_peak, t_peak_as_printed)]
+    [0.142276, 0.125601]
+    """
     a1, a2, b, determinant = _gram_2x2(a1, a2, b, determinant)
     s = _check.positive("s", s)
     if s <= a1 + a2:
@@ -238,6 +292,11 @@ def equation_15(a1: float, a2: float, s: float, times: Any) -> Float[Array, " T"
 
     It drops the terms with Δ in a1(t), and they are what saturates the mode: the sigmoid ends at s·a1/(a1 +
     a2), the truth at s. Before that it is right to the order of the start. `decoupling_2x2` is exact.
+
+    >>> equation_15(2e-3, 1e-3, 3.0, [0.5, 10.0]).round(4)
+    array([0.0394, 2.    ])
+    >>> decoupling_2x2(2e-3, 1e-3, 0.0, 3.0, 3.0, [0.5, 10.0]).a1.round(4)
+    array([0.0397, 3.    ])
     """
     a1, a2, s = _check.positive("a1", a1), _check.positive("a2", a2), _check.positive("s", s)
     return s * a1 / (np.exp(-2 * s * _check.as_times(times)) * (s - a1 - a2) + a1 + a2)
@@ -253,6 +312,11 @@ def reversal(b: Any, c: Any, s: Any, s_tilde: Any, times: Any) -> Float[Array, "
     One that has to be reversed has (0, ±2), starts at −s and decays to 0: it lies on the separatrix, and
     Theorem 3.1 has no value. The factor q that both parts then share is cancelled here, so that any time is
     safe.
+
+    >>> reversal(b=[2.0, 0.0], c=[0.0, 2.0], s=[0.5, 0.5], s_tilde=[1.0, 1.0], times=[0.0, 1.0, 2.0]).round(3)
+    array([[ 0.5  , -0.5  ],
+           [ 0.881, -0.047],
+           [ 0.982, -0.006]])
     """
     given = {"b": b, "c": c, "s": s, "s_tilde": s_tilde}
     b, c, s, s_tilde = np.broadcast_arrays(

@@ -44,7 +44,12 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class SingleNeuron(NamedTuple):
-    """The trajectory in the paper's letters; ν = η_a wᵀβ*/a is infinite where a = 0, φ is NaN where w = 0."""
+    """The trajectory in the paper's letters; ν = η_a wᵀβ*/a is infinite where a = 0, φ is NaN where w = 0.
+
+    >>> path = single_neuron(0.1, [0.2, 0.0], [1.0, 1.0], [0.0, 50.0])
+    >>> path.phi.round(6), path.mu.round(6)
+    (array([0.707107, 1.      ]), array([0.02    , 1.414214]))
+    """
 
     a: Float[Array, " T"]
     w: Float[Array, "T d"]
@@ -94,6 +99,10 @@ def balanced(times: Any, mu0: float, c_phi: float, norm: float) -> tuple[Array, 
     The paper lacks ‖β*‖ in μ and c_μ, and is right for ‖β*‖ = 1. Both parts of the fraction are divided by
     2cosh²x here, so that any time is safe. c_μ cancels where μ0 ≫ ‖β*‖. For a0 < 0, change the signs of μ and
     φ. At φ0 = ±1, φ stays and μ is a logistic curve: `single_neuron` has it.
+
+    >>> mu, phi = balanced([0.0, 2.0, 20.0], mu0=0.1, c_phi=np.arctanh(-0.5), norm=2.0)
+    >>> mu.round(4), phi.round(4)
+    (array([0.1   , 1.7796, 2.    ]), array([-0.5  ,  0.998,  1.   ]))
     """
     x = c_phi + norm * _check.as_times(times)
     c_mu = 2 * norm * np.cosh(c_phi) ** 2 / mu0 - (2 * c_phi + np.sinh(2 * c_phi))
@@ -106,6 +115,9 @@ def nu(times: Any, nu0: float, delta: float, norm: float) -> Float[Array, " T"]:
         ν = [2Rν0 cosh Rt + (2‖β*‖² − δν0) sinh Rt] / [2R cosh Rt + (2ν0 + δ) sinh Rt]
 
     It is infinite where a crosses zero. Rounding drives it off the unstable fixed point 2ν0 + δ = −2R.
+
+    >>> nu([0.0, 1.0, 50.0], nu0=-1.0, delta=1.5, norm=1.0).round(4)  # in the end (√(δ² + 4‖β*‖²) − δ)/2
+    array([-1.    ,  0.2259,  0.5   ])
     """
     R = 0.5 * np.hypot(delta, 2 * norm)
     tanh = np.tanh(R * _check.as_times(times))
@@ -119,6 +131,9 @@ def upsilon(times: Any, upsilon0: float, delta: float, norm: float) -> Float[Arr
         υ = [2Rυ0 cosh Rt + (2 + δυ0) sinh Rt] / [2R cosh Rt + (2‖β*‖²υ0 − δ) sinh Rt]
 
     It is infinite where wᵀβ* crosses zero, which excludes that a does (the paper's Lemma 4).
+
+    >>> upsilon([0.0, 1.0, 50.0], upsilon0=0.25, delta=1.5, norm=1.0).round(4)
+    array([0.25  , 1.5981, 2.    ])
     """
     R = 0.5 * np.hypot(delta, 2 * norm)
     tanh = np.tanh(R * _check.as_times(times))
@@ -136,6 +151,11 @@ def a_as_printed(times: Any, a0: float, b0: float, delta: float, norm: float) ->
 
     Y is complex where |2b0/a0 + δ| > 2R, though a is not. There is no value where ν0 is a fixed point
     (β0 = β* is one), digits are lost near it, and from Rt ≈ 350 on it overflows; not so `single_neuron`.
+
+    >>> a0, w0, beta_star = 1.0, np.array([0.3, 0.2]), np.array([0.0, 1.0])
+    >>> printed = a_as_printed([0.5, 2.0], a0, w0 @ beta_star, conserved(a0, w0), norm=1.0)
+    >>> bool(np.allclose(printed, single_neuron(a0, w0, beta_star, [0.5, 2.0]).a))
+    True
     """
     delta, a0, t = _check.positive("delta", delta), _check.positive("a0", a0), _check.as_times(times)
     K = np.hypot(delta, 2 * norm)  # 2R
@@ -151,17 +171,31 @@ def basin(a0: float, w0: Any, beta_star: Any, eta_a: float = 1.0, eta_w: float =
 
     The sign of w0ᵀβ* + ½a0(δ + √(δ² + 4‖β*‖²)), where the rates are 1. For δ > 0 it is the sign of a0, as the
     paper has it. For δ = 0 it is that too, except on the line w0 = −a0β*/‖β*‖, which belongs to the saddle.
+
+    >>> basin(0.1, [1.0, 0.0], [1.0, 0.0]), basin(0.1, [-1.0, 0.0], [1.0, 0.0])  # downstream: w decides
+    (1, -1)
+    >>> basin(1.0, [-0.1, 0.0], [1.0, 0.0])  # upstream: a does
+    1
     """
     return int(np.sign(_start(a0, w0, beta_star, eta_a, eta_w)[0].reach))
 
 
 def conserved(a: Any, w: Any, eta_a: float = 1.0, eta_w: float = 1.0) -> float:
-    """δ = η_w a² − η_a‖w‖²."""
+    """δ = η_w a² − η_a‖w‖².
+
+    >>> path = single_neuron(1.0, [0.5, 0.0], [0.0, 2.0], [0.0, 1.0, 10.0])
+    >>> [round(conserved(a, w), 12) for a, w in zip(path.a, path.w)]
+    [0.75, 0.75, 0.75]
+    """
     return float(eta_w * _check.number("a", a) ** 2 - eta_a * np.sum(_check.as_array("w", w, ndim=1) ** 2))
 
 
 def kappa(beta: Any, delta: float) -> float:
-    """κ = √(δ² + 4‖β‖²), which is η_w a² + η_a‖w‖²."""
+    """κ = √(δ² + 4‖β‖²), which is η_w a² + η_a‖w‖².
+
+    >>> kappa([0.0, 2.0], delta=3.0)
+    5.0
+    """
     return float(np.hypot(delta, 2 * np.linalg.norm(_check.as_array("beta", beta, ndim=1))))
 
 
@@ -170,6 +204,13 @@ def preconditioner(beta: Any, delta: float) -> Float[Array, "d d"]:
 
     M stands for η_w a²I + η_a wwᵀ. δ ≫ 0: δI, lazy. δ = 0: ‖β‖(I + β̂β̂ᵀ), rich. δ ≪ 0: |δ|β̂β̂ᵀ, lazy until β
     turns. At β = 0 with δ < 0 the direction of w is not known, and M with it.
+
+    >>> preconditioner([0.0, 2.0], delta=3.0)
+    array([[4., 0.],
+           [0., 5.]])
+    >>> preconditioner([0.0, 2.0], delta=-3.0)
+    array([[1., 0.],
+           [0., 5.]])
     """
     beta, delta = _check.as_array("beta", beta, ndim=1), _check.number("delta", delta)
     size = float(np.linalg.norm(beta))
@@ -184,13 +225,24 @@ def preconditioner(beta: Any, delta: float) -> Float[Array, "d d"]:
 
 
 def ntk(X: Any, beta: Any, delta: float) -> Float[Array, "P P"]:
-    """K = XMXᵀ, the neural tangent kernel at β; rows of X are samples."""
+    """K = XMXᵀ, the neural tangent kernel at β; rows of X are samples.
+
+    >>> ntk([[1.0, 0.0], [1.0, 1.0]], [0.0, 2.0], delta=3.0)
+    array([[4., 4.],
+           [4., 9.]])
+    """
     X = _check.as_matrix("X", X, (None, len(_check.as_array("beta", beta, ndim=1))))
     return X @ preconditioner(beta, delta) @ X.T
 
 
 def upstream_limit(beta0: Any, beta_star: Any, delta: float, times: Any) -> Float[Array, "T d"]:
-    """δ → ∞: β(t) = β* + (β0 − β*)e^{−δt}, linear regression at rate δ. The error is of order 1/δ²."""
+    """δ → ∞: β(t) = β* + (β0 − β*)e^{−δt}, linear regression at rate δ. The error is of order 1/δ².
+
+    >>> upstream_limit([1.0, 0.0], [0.0, 1.0], 10.0, [0.0, 0.1, 10.0]).round(4)
+    array([[1.    , 0.    ],
+           [0.3679, 0.6321],
+           [0.    , 1.    ]])
+    """
     beta0, beta_star, _ = _pair("beta0", beta0, beta_star)
     decay = np.exp(-_check.positive("delta", delta) * _check.as_times(times))
     return beta_star + decay[:, None] * (beta0 - beta_star)
@@ -203,6 +255,11 @@ def downstream_limit(beta0: Any, beta_star: Any, delta: float, times: Any) -> Fl
 
     from φ̇ = rφ(1 − φ²) and μ̇ = |δ|(φ‖β*‖ − μ). The error is of order 1/δ² at all times, but large where
     φ0 is near 0, since the saddle is close. The sign of φ0 says whether a will change its own.
+
+    >>> downstream_limit([1.0, 0.5], [0.0, 1.0], -10.0, [0.0, 1.0, 50.0]).round(4)
+    array([[1.    , 0.5   ],
+           [0.4234, 0.2339],
+           [0.0135, 0.9998]])
     """
     beta0, beta_star, norm = _pair("beta0", beta0, beta_star)
     size, t = -_check.number("delta", delta), _check.as_times(times)

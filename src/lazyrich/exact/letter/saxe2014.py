@@ -51,6 +51,10 @@ def Phi(u: Any, s: Any, L: int) -> Any:
 
     Φ'(u) = 1/(u^{2−2/L}(s − u)), the inverse of u̇/L. For u > s its real part is meant, which has the same
     derivative; at u = s it is infinite. SciPy's complex ₂F₁ is used: the real one has no value beyond 1.
+
+    >>> slope = (Phi(0.5 + 1e-6, 2.0, L=3) - Phi(0.5 - 1e-6, 2.0, L=3)) / 2e-6
+    >>> round(float(slope * 0.5 ** (4 / 3) * (2.0 - 0.5)), 6)
+    1.0
     """
     L, u, s = _check.count("L", L), _above_zero("u", u), _above_zero("s", s)
     if L == 2:
@@ -64,6 +68,11 @@ def time_to_learn(u0: Any, uf: Any, s: Any, L: int = 2) -> Any:
 
     uf must lie between u0 and s, on either side of it. L = 1 is the shallow network. As a difference it keeps
     an absolute accuracy of about 1e-15 of the two Φ, which are large for a small start and L ≥ 3.
+
+    >>> round(float(time_to_learn(0.01, 1.9, 2.0)), 6)
+    2.059436
+    >>> round(float(logistic(0.01, 2.0, time_to_learn(0.01, 1.9, 2.0))), 12)
+    1.9
     """
     L, (u0, uf, s) = _check.count("L", L), _on_the_way(u0, uf, s)
     if L == 2:
@@ -75,18 +84,31 @@ def time_infinite_depth(u0: Any, uf: Any, s: Any) -> Any:
     """L·t for L → ∞: s⁻² ln[uf(u0 − s)/(u0(uf − s))] + 1/(s u0) − 1/(s uf), with uf between u0 and s.
 
     The time falls as 1/L; so does the largest stable learning rate, and the number of steps stays finite.
+
+    >>> [round(float(L * time_to_learn(0.1, 0.9, 1.0, L)), 3) for L in (10, 100, 1000)]
+    [10.247, 12.932, 13.248]
+    >>> round(float(time_infinite_depth(0.1, 0.9, 1.0)), 3)
+    13.283
     """
     u0, uf, s = _on_the_way(u0, uf, s)
     return np.log(uf * (u0 - s) / (u0 * (uf - s))) / s**2 + 1 / (s * u0) - 1 / (s * uf)
 
 
 def width(s: Any, L: int) -> Any:
-    """Time from 0.1s to 0.9s: c_L s^{−(2−2/L)}, c_L = (1/L)∫_{.1}^{.9} dx/(x^{2−2/L}(1−x)) = width(1, L)."""
+    """Time from 0.1s to 0.9s: c_L s^{−(2−2/L)}, c_L = (1/L)∫_{.1}^{.9} dx/(x^{2−2/L}(1−x)) = width(1, L).
+
+    >>> width([1.0, 2.0], L=2).round(6), width([1.0, 2.0], L=3).round(6)
+    (array([2.197225, 1.098612]), array([2.009402, 0.797432]))
+    """
     return time_to_learn(0.1, 0.9, 1.0, L) * _above_zero("s", s) ** (2 / L - 2)
 
 
 def half_time(u0: Any, s: Any, L: int = 2) -> Any:
-    """Time from u0 < s/2 to s/2; for two layers (1/2s) ln(s/u0 − 1)."""
+    """Time from u0 < s/2 to s/2; for two layers (1/2s) ln(s/u0 − 1).
+
+    >>> [round(float(half_time(1e-4, 1.0, L)), 3) for L in (2, 3, 4)]
+    [4.605, 20.693, 49.729]
+    """
     return time_to_learn(u0, _above_zero("s", s) / 2, s, L)
 
 
@@ -95,6 +117,9 @@ def half_time_small_start(u0: Any, s: Any, L: int = 2) -> Any:
 
     Two layers see the logarithm of the start, more layers a power of it. The relative error is
     below u0/s for L = 2, and of order (u0/s)^{1−2/L} for L ≥ 3.
+
+    >>> [round(float(half_time_small_start(1e-4, 1.0, L)), 3) for L in (2, 3, 4)]
+    [4.605, 21.544, 50.0]
     """
     L, u0, s = _check.count("L", L, least=2), _above_zero("u0", u0), _above_zero("s", s)
     return np.log(s / u0) / (2 * s) if L == 2 else u0 ** (2 / L - 1) / ((L - 2) * s)
@@ -109,6 +134,11 @@ def theta(theta0: Any, c0: Any, s: Any, times: Any) -> Any:
     solved for θ; c0 = a² − b² > 0 is conserved. The paper has s in place of 2s throughout, which does not
     follow from its equations for a and b. Digits are lost where c0 ≪ u, since X is then near 1: `lr.solve`
     loses none.
+
+    >>> c0, (a0, b0) = 0.75, (1.0, 0.5)
+    >>> u = c0 / 2 * np.sinh(theta(2 * np.arctanh(b0 / a0), c0, 2.0, [0.0, 10.0]))
+    >>> u.round(6)  # from a0·b0 to s
+    array([0.5, 2. ])
     """
     theta0, c0 = _check.as_array("theta0", theta0), _above_zero("c0", c0)
     s, t = _above_zero("s", s), _check.as_array("times", times)

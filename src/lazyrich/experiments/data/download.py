@@ -115,6 +115,11 @@ def download(name: str, folder: str | Path | None = None) -> Path:
 
     Without `folder` it is where `images` looks: $LAZYRICH_DATA/<name>, or ~/.cache/lazyrich/<name>. Files that are
     there and as published stay; others are replaced when what came in their place is whole.
+
+    >>> lr.experiments.download("imagenet")
+    Traceback (most recent call last):
+        ...
+    lazyrich._check.InvalidInput: name must be one of 'mnist', 'fashion-mnist', 'cifar10', and it is 'imagenet'.
     """
     sources = SOURCES[_check.choice("name", name, tuple(SOURCES))]
     where = folder_of(name) if folder is None else _check.as_path("folder", folder)

@@ -1,0 +1,191 @@
+"""The page of the ledger, written from lazyrich.claims and from what `make claims` has measured (build/claims.json).
+
+Source by source and topic by topic: a table, then every claim under an anchor, `claim-` and its identifier with
+hyphens for / and dots. A claim that has not been measured is shown without numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sphinx.application import Sphinx
+
+from lazyrich.claims import Claim, Verdict, ledger, not_checked
+from lazyrich.claims.ledger import SOURCES
+
+Measured = Mapping[str, Mapping[str, Any]]
+
+_BADGES = {Verdict.HOLDS: "success", Verdict.STRONGER: "warning", Verdict.WRONG: "danger", Verdict.FAILS: "dark"}
+
+_INTRODUCTION = """\
+---
+tocdepth: 3
+---
+
+# The ledger
+
+Theory papers contain mistakes. Here is what four documents on deep linear networks state, statement by statement in our
+own words, and what came out when each of them was tried: {counts}.
+
+**How a verdict is reached.** A check draws random problems within the conditions of the statement, evaluates the
+formula as it is printed, and compares it with the truth found by another way: derivatives of the loss itself,
+integration of the gradient flow, quadrature, enumeration; never with the formula under test. The error is relative to
+the size of what is compared, unless the claim says otherwise. A tolerance of zero belongs to a count, an order or a
+bound. A statement *holds* if its error stays within the tolerance on every draw.
+One that is *wrong as printed* stands here beside what is true instead, which has to pass the same check, and beside a
+smallest counterexample. One that *holds under a stronger condition* is right as a formula, and fails on some of the
+problems that its source allows.
+
+**Run it yourself.** {measured}
+
+```console
+$ make claims                                          # all of them, on three problems each
+$ lazyrich claims --seeds 20                           # on more
+$ lazyrich claims notes/loss-identity --seeds 5        # one, in full
+$ lazyrich claims --source braun2022 --json            # for programs
+```
+
+The exit status is 1 if a verdict is not the one on record. In Python, {{py:func}}`lazyrich.claims.run` does the same,
+and {{py:func}}`lazyrich.claims.ledger` has the entries. [Developing](developing.md) says how to add one.
+"""
+
+
+def page(measured: Measured, seeds: int | None = None) -> str:
+    """The whole page, as MyST Markdown; `measured` has the findings by identifier, as the command prints them."""
+    counts = Counter(claim.verdict for claim in ledger().values())
+    told = [f"{count} {'hold' if verdict is Verdict.HOLDS else verdict}" for verdict, count in counts.most_common()]
+    numbers = f"The numbers below are from {seeds} problems for each claim." if seeds else "Nothing is measured yet."
+    parts = [_INTRODUCTION.format(counts=", ".join(told).replace("holds under", "hold under"), measured=numbers)]
+    for source, title in SOURCES.items():
+        parts += [f"## {source}", title[0].upper() + title[1:] + "."]
+        for topic in import_module(f"lazyrich.claims.{source}").TOPICS:
+            parts += _topic(topic, ledger(source), measured)
+        parts += _passed_over(source)
+    return "\n\n".join(parts) + "\n"
+
+
+def anchor(identifier: str) -> str:
+    return "claim-" + identifier.replace("/", "-").replace(".", "-")
+
+
+def _topic(topic: ModuleType, claims: Mapping[str, Claim], measured: Measured) -> Iterator[str]:
+    mine = [claim for claim in claims.values() if claim.check.__module__ == topic.__name__]
+    if mine:
+        title = (topic.__doc__ or topic.__name__).strip().splitlines()[0].rstrip(".")
+        yield f"### {title}"
+        yield _table(mine, measured)
+        for claim in mine:
+            yield from _entry(claim, measured.get(claim.identifier, {}))
+
+
+def _table(claims: list[Claim], measured: Measured) -> str:
+    rows = ["| claim | place | verdict | error as printed | of what holds | tolerance |", "|---|---|---|---|---|---|"]
+    for claim in claims:
+        found = measured.get(claim.identifier, {})
+        printed, amended = _worst(found.get("errors")), _worst(found.get("errors_of_amendment"))
+        name = f"[`{claim.identifier}`](#{anchor(claim.identifier)})"
+        place, tolerance = claim.place.replace("|", "\\|"), f"{claim.tolerance:.0e}" if claim.tolerance else "0"
+        rows.append(f"| {' | '.join([name, place, _badge(claim.verdict), printed, amended, tolerance])} |")
+    return "\n".join(rows)
+
+
+def _entry(claim: Claim, found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"({anchor(claim.identifier)})=\n#### `{claim.identifier}`"
+    yield f"{_badge(claim.verdict)} {claim.place}"
+    yield claim.statement
+    yield f"$$\n{claim.formula}\n$$"
+    yield f"Conditions: {claim.conditions}"
+    if claim.amendment is None:
+        yield f"**Holds.** {_kept(found.get('errors'), claim.tolerance)}"
+        return
+    yield f"**{str(claim.verdict).capitalize()}.** {_missed(found.get('errors'), claim.tolerance)}"
+    if claim.refutation is not None:
+        yield _counterexample(claim.refutation.words, found)
+    words = "Instead" if claim.verdict is Verdict.WRONG else "The condition"
+    yield f"{words}: {claim.amendment.statement}"
+    if claim.amendment.formula != claim.formula:
+        yield f"$$\n{claim.amendment.formula}\n$$"
+    yield f"With that it holds. {_kept(found.get('errors_of_amendment'), claim.tolerance)}"
+
+
+def _counterexample(words: str, found: Mapping[str, Any]) -> str:
+    if "counterexample_truth" not in found:
+        return f"Counterexample: {words}."
+    printed, truth = found["counterexample_printed"], found["counterexample_truth"]
+    return f"Counterexample: {words}. As printed: {_number(printed)}. In truth: {_number(truth)}."
+
+
+def _passed_over(source: str) -> Iterator[str]:
+    entries = not_checked(source)
+    if entries:
+        yield f"### Not checked in {source}"
+        yield "\n".join(f"- {entry.place}: {entry.statement} *Why not:* {entry.why}" for entry in entries)
+
+
+def _badge(verdict: Verdict) -> str:
+    return f"{{bdg-{_BADGES[verdict]}}}`{verdict}`"
+
+
+def _kept(errors: list[float | None] | None, tolerance: float) -> str:
+    """How far within the tolerance."""
+    if not errors or None in errors:
+        return ""
+    worst, count = max(error for error in errors if error is not None), len(errors)
+    if tolerance == 0:
+        return f"The bound is kept on {count} problems, with {_number(-worst)} in hand where it is closest."
+    if worst <= 0:
+        return f"No error on {count} problems."
+    return f"The largest error on {count} problems is {worst:.1e}, {_factor(tolerance / worst)} below the tolerance."
+
+
+def _missed(errors: list[float | None] | None, tolerance: float) -> str:
+    if not errors:
+        return ""
+    failing = sum(error is None or error > tolerance for error in errors)
+    return f"It fails on {failing} of {len(errors)} problems, with an error of up to {_worst(errors)}."
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.2g} times" if ratio < 100 else f"10{_superscript(math.floor(math.log10(ratio)))} times"
+
+
+def _superscript(power: int) -> str:
+    return str(power).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _worst(errors: list[float | None] | None) -> str:
+    """The largest of the errors; JSON has null for what is not a finite number."""
+    if not errors:
+        return "–"
+    return "no value" if None in errors else f"{max(error for error in errors if error is not None):.1e}"
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "no value"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_number, value))}]"
+    if isinstance(value, bool | str):
+        return str(value).lower()
+    return f"{value:.6g}".replace("-", "−")
+
+
+def _write(app: Sphinx) -> None:
+    file = Path(app.srcdir).parent / "build" / "claims.json"
+    document = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"claims": [], "seeds": None}
+    text = page({entry["claim"]: entry for entry in document["claims"]}, document["seeds"])
+    target = Path(app.srcdir) / "ledger.md"
+    if not target.is_file() or target.read_text(encoding="utf-8") != text:  # an unchanged page is not built again
+        target.write_text(text, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,228 @@
+"""The reference, one page for each public namespace, written from the code: names in `__all__`, signatures as they
+stand in the source, docstrings, and of classes their fields (with the comment beside each), properties and methods.
+
+A name that several namespaces share is described in the first of them, and the others lead there.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+import tokenize
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sphinx.application import Sphinx
+
+NAMESPACES = {
+    "lazyrich": "problems, methods, trajectories",
+    "lazyrich.tasks": "what is to be learned",
+    "lazyrich.inits": "where learning starts",
+    "lazyrich.exact": "closed forms, one per file",
+    "lazyrich.exact.letter.braun2022": "the theorems of Braun et al. to the letter",
+    "lazyrich.exact.letter.kunin2024": "those of Kunin et al.",
+    "lazyrich.exact.letter.saxe2014": "those of Saxe et al.",
+    "lazyrich.observables": "functions of a trajectory",
+    "lazyrich.landscape": "where the flow ends, and why",
+    "lazyrich.bias": "function space, and which of many solutions is reached",
+    "lazyrich.batch": "many networks in one compiled program",
+    "lazyrich.sweeps": "grids of problems",
+    "lazyrich.experiments": "deep and nonlinear networks; laziness of any model",
+    "lazyrich.plot": "one-line plots",
+    "lazyrich.claims": "the ledger",
+    "lazyrich.figures.catalogue": "the figures of the papers",
+}
+
+_INDEX = """\
+# Reference
+
+Every public name, with an example that the tests run. In all of them `lr` is lazyrich and `np` is NumPy. Shapes are
+part of signatures: `Float[Array, "T out in"]` is an array of floats, and what its axes are.
+
+| namespace | what it holds |
+|---|---|
+{rows}
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+
+
+def pages() -> dict[str, str]:
+    """Every page as MyST Markdown, by its name."""
+    described: dict[int, str] = {}
+    written = {name: _page(import_module(name), described) for name in NAMESPACES}
+    rows = [f"| [`{name}`]({name}.md) | {words} |" for name, words in NAMESPACES.items()]
+    return {"index": _INDEX.format(rows="\n".join(rows), names=_titled())} | written
+
+
+def _titled() -> str:
+    """The entries of the sidebar, short."""
+    return "\n".join(f"{name.removeprefix('lazyrich.')} <{name}>" for name in NAMESPACES)
+
+
+def _page(namespace: ModuleType, described: dict[int, str]) -> str:
+    rows, parts = [], []
+    for name in namespace.__all__:
+        thing, full = getattr(namespace, name), f"{namespace.__name__}.{name}"
+        if inspect.ismodule(thing) and thing.__name__ in NAMESPACES:
+            rows.append(f"| [`{name}`]({thing.__name__}.md) | {NAMESPACES[thing.__name__]} |")
+        elif not (inspect.ismodule(thing) or inspect.isclass(thing) or inspect.isroutine(thing)):
+            rows.append(f"| `{name}` | {_value(thing)} |")
+        else:
+            if id(thing) not in described:
+                described[id(thing)] = full
+                parts.append(_described(thing, full))
+            rows.append(f"| {_link(thing, name, described[id(thing)])} | {_first_line(thing)} |")
+    head = f"# {namespace.__name__}\n\n```{{py:module}} {namespace.__name__}\n```"
+    table = "\n".join(["| name | what it is |", "|---|---|", *rows])
+    return "\n\n".join([head, markdown(inspect.getdoc(namespace)), table, *parts]) + "\n"
+
+
+def _described(thing: Any, full: str) -> str:
+    if inspect.ismodule(thing):
+        return f"```{{py:module}} {full}\n```\n\n## {full.rpartition('.')[2]}\n\n{markdown(inspect.getdoc(thing))}"
+    body, name = markdown(inspect.getdoc(thing)), full.rpartition(".")[2]
+    if not inspect.isclass(thing):
+        return _directive("function", _signature(thing, name), body, fence=4)
+    kind = "exception" if issubclass(thing, BaseException) else "class"
+    return _directive(kind, _signature(thing, name), "\n\n".join([body, *_members(thing)]), fence=5)
+
+
+def _members(owner: type) -> Iterator[str]:
+    """Fields, then what is computed from them; what other packages bring (Enum, Exception) is theirs to describe."""
+    ours = [base for base in owner.__mro__ if base.__module__.startswith("lazyrich")]
+    fields = {name: about for base in reversed(ours) for name, about in _fields(base).items()}
+    for name, (annotation, comment) in fields.items():
+        yield _directive("attribute", name, markdown(comment), fence=4, type=annotation)
+    seen = set(fields)
+    for name, thing in [item for base in ours for item in vars(base).items()]:
+        if name.startswith("_") or name in seen:
+            continue
+        seen.add(name)
+        body = markdown(inspect.getdoc(thing))
+        if isinstance(thing, property | cached_property):
+            getter = thing.fget if isinstance(thing, property) else thing.func
+            yield _directive(
+                "property", name, body, fence=4, type=_annotation(inspect.signature(getter).return_annotation)
+            )
+        elif isinstance(thing, classmethod | staticmethod):
+            flag = type(thing).__name__
+            yield _directive("method", _signature(getattr(owner, name), name), body, fence=4, **{flag: ""})
+        elif inspect.isfunction(thing):
+            yield _directive("method", _signature(thing, name, drop=1), body, fence=4)
+
+
+def _fields(owner: type) -> dict[str, tuple[str, str]]:
+    """Type and comment of what an instance holds: annotated in the class body, or assigned in `__init__`."""
+    source = textwrap.dedent(inspect.getsource(owner))
+    tokens = tokenize.generate_tokens(StringIO(source).readline)
+    comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    body = ast.parse(source).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, tuple[str, str]] = {}
+    for node in body.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            if not ast.unparse(node.annotation).startswith("ClassVar"):
+                found[node.target.id] = (ast.unparse(node.annotation), comments.get(node.end_lineno or 0, ""))
+        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            for line in node.body:
+                if isinstance(line, ast.Assign) and (target := ast.unparse(line.targets[0])).startswith("self."):
+                    found.setdefault(target.removeprefix("self."), ("", comments.get(line.end_lineno or 0, "")))
+    return {name: about for name, about in found.items() if not name.startswith("_")}
+
+
+def _signature(thing: Any, name: str, drop: int = 0) -> str:
+    """The call as the source has it: annotations are text there, and stay so."""
+    try:
+        signature = inspect.signature(thing)
+    except ValueError:
+        return name
+    parts, parameters = [], list(signature.parameters.values())[drop:]
+    for index, parameter in enumerate(parameters):
+        starred = any(p.kind in {p.VAR_POSITIONAL, p.KEYWORD_ONLY} for p in parameters[:index])
+        if parameter.kind == parameter.KEYWORD_ONLY and not starred:
+            parts.append("*")
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        annotation = _annotation(parameter.annotation)
+        text = f"{stars}{parameter.name}" + f": {annotation}" * bool(annotation)
+        if parameter.default is not parameter.empty:
+            text += f" = {_default(parameter.default)}" if annotation else f"={_default(parameter.default)}"
+        parts.append(text)
+    returns = "" if inspect.isclass(thing) else _annotation(signature.return_annotation)
+    return f"{name}({', '.join(parts)})" + f" -> {returns}" * bool(returns)
+
+
+def _annotation(annotation: Any) -> str:
+    if annotation is inspect.Signature.empty:
+        return ""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _default(value: Any) -> str:
+    return getattr(value, "__name__", None) or ("..." if " at 0x" in repr(value) else repr(value))
+
+
+def markdown(doc: str | None) -> str:
+    """A docstring as Markdown: examples and indented blocks stay as they are, in prose only `code` is marked."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", doc or ""):
+        lines = block.splitlines()
+        if lines and lines[0].startswith(">>>"):
+            blocks.append(f"```pycon\n{block}\n```")
+        elif lines and all(re.match(r"    |\S.* {3,}\S", line) for line in lines):
+            blocks.append(f"```text\n{textwrap.dedent(block)}\n```")
+        else:
+            blocks.append(_escaped(block))
+    return "\n\n".join(blocks)
+
+
+def _escaped(prose: str) -> str:
+    parts = re.split(r"(`[^`]+`)", prose)
+    return "".join(part if part.startswith("`") else re.sub(r"([\\*_<\[$])", r"\\\1", part) for part in parts)
+
+
+def _first_line(thing: Any) -> str:
+    """The first sentence, or what there is of it before the first blank line."""
+    paragraph = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    return _escaped(re.split(r"(?<=[.:])\s(?=[A-Z`])", paragraph)[0]).replace("|", "\\|")
+
+
+def _link(thing: Any, name: str, full: str) -> str:
+    role = "mod" if inspect.ismodule(thing) else "class" if inspect.isclass(thing) else "func"
+    role = "exc" if inspect.isclass(thing) and issubclass(thing, BaseException) else role
+    return f"{{py:{role}}}`{name} <{full}>`"
+
+
+def _value(thing: Any) -> str:
+    return ", ".join(f"`{key}`" for key in thing) if isinstance(thing, dict) else f"`{thing!r}`"
+
+
+def _directive(kind: str, argument: str, body: str, *, fence: int, **options: str) -> str:
+    ticks = "`" * fence
+    lines = [f":{name}: {value}".rstrip() for name, value in options.items() if value or name != "type"]
+    return "\n".join([f"{ticks}{{py:{kind}}} {argument}", *lines, "", body, ticks])
+
+
+def _write(app: Sphinx) -> None:
+    folder = Path(app.srcdir) / "reference"
+    folder.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        target = folder / f"{name}.md"
+        if not target.is_file() or target.read_text(encoding="utf-8") != text:  # an unchanged page is not built again
+            target.write_text(text, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

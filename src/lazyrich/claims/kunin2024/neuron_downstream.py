@@ -1,0 +1,315 @@
+"""One hidden neuron, white inputs, δ < 0 (downstream): changes of sign, and the basins of attraction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lazyrich.claims.kunin2024._one_neuron import Neuron, cosine, drawn, size
+from lazyrich.claims.ledger import NotChecked, claim
+from lazyrich.claims.oracles import gradient, hessian, integrate, relative_error
+from lazyrich.exact.letter import kunin2024
+
+NOT_CHECKED: tuple[NotChecked, ...] = ()
+
+
+def zeros_met(values: Any) -> int:
+    """How often a course meets zero: places where it is zero, and changes of sign between places."""
+    signs = np.sign(values)
+    return int(np.sum(signs == 0) + np.sum(signs[:-1] * signs[1:] < 0))
+
+
+@claim(
+    "kunin2024/lemma-4",
+    place='Appendix "Downstream δ < 0", Lemma 4',
+    statement="At most once is a or wᵀβ* zero, so that a changes sign, or wᵀβ* does, or neither.",
+    formula=r"\#\{t \ge 0 : a(t)\,w(t)^\top\beta_* = 0\} \le 1",
+    conditions="White inputs, a0 ≠ 0 or w0ᵀβ* ≠ 0; any δ.",
+    tolerance=0.0,  # a count
+)
+def lemma_4(rng: np.random.Generator) -> float:
+    n = drawn(rng, rates="any")
+    if rng.uniform() < 0.3 and n.delta < 0:
+        n = n.at(0.0, n.w)
+    times = np.concatenate([[0.0], np.geomspace(0.01, 20.0, 40)])
+    a, w = n.path(times)
+    return zeros_met(a * (w @ n.beta_star)) - 1
+
+
+def a_omega_velocity(n: Neuron, eta_a: float, eta_w: float) -> Any:
+    """ȧ and ω̇ of the two-dimensional system, as printed where the rates are 1."""
+    omega, norm = n.w @ n.beta_star, size(n.beta_star)
+    da = eta_a * omega - n.a * (eta_w * n.a**2 - n.delta)
+    return np.array([da, eta_w * (n.a * norm**2 - n.a**2 * omega)])
+
+
+def a_omega_truth(n: Neuron) -> Any:
+    beta_star = n.beta_star
+    return n.rate(lambda a, w: np.array([a, w @ beta_star]))
+
+
+@claim(
+    "kunin2024/a-omega-dynamics",
+    place='Appendix "Downstream δ < 0", proof of Lemma 4',
+    statement="The output weight a and ω = wᵀβ* obey two equations of their own.",
+    formula=r"\dot a = \omega - a(a^2 - \delta), \qquad \dot\omega = a\|\beta_*\|^2 - a^2\omega",
+    conditions="White inputs, η_aη_w = 1.",
+    tolerance=1e-12,
+)
+def a_omega_dynamics(rng: np.random.Generator) -> float:
+    n = drawn(rng)
+    return relative_error(a_omega_velocity(n, 1.0, 1.0), a_omega_truth(n))
+
+
+@a_omega_dynamics.corrected(
+    "Unless both rates are 1, each enters.",
+    formula=r"\dot a = \eta_a\omega - a(\eta_w a^2 - \delta), \qquad \dot\omega = \eta_w(a\|\beta_*\|^2 - a^2\omega)",
+)
+def a_omega_dynamics_with_rates(rng: np.random.Generator) -> float:
+    n = drawn(rng)
+    return relative_error(a_omega_velocity(n, n.eta_a, n.eta_w), a_omega_truth(n))
+
+
+@a_omega_dynamics.counterexample("η_a = 2, η_w = ½, a = w = 1, β* = 2: ω = 2, δ = −3/2")
+def _() -> tuple[Any, Any]:
+    n = Neuron(1.0, np.ones(1), np.eye(1), np.array([2.0]), 2.0, 0.5)
+    return a_omega_velocity(n, 1.0, 1.0), a_omega_truth(n)
+
+
+@claim(
+    "kunin2024/upsilon-dynamics",
+    place='Appendix "Downstream δ < 0", equation of υ',
+    statement="The ratio υ = a/wᵀβ*, which stays finite where a changes sign, obeys a Riccati equation too.",
+    formula=r"\upsilon = \frac{a}{w^\top\beta_*}, \qquad \dot\upsilon = 1 + \delta\upsilon - \|\beta_*\|^2\upsilon^2",
+    conditions="White inputs, η_aη_w = 1, wᵀβ* ≠ 0.",
+    tolerance=1e-10,
+)
+def upsilon_dynamics(rng: np.random.Generator) -> float:
+    n = drawn(rng)
+    return _upsilon_error(n, 1.0)
+
+
+@upsilon_dynamics.corrected(
+    "Unless both rates are 1, the equation is that of a/(η_a wᵀβ*).",
+    formula=r"\upsilon = \frac{a}{\eta_a w^\top\beta_*}, \qquad \dot\upsilon = 1 + \delta\upsilon - "
+    r"\|\beta_*\|^2\upsilon^2",
+)
+def upsilon_dynamics_with_rates(rng: np.random.Generator) -> float:
+    n = drawn(rng)
+    return _upsilon_error(n, n.eta_a)
+
+
+def _upsilon_error(n: Neuron, factor: float) -> float:
+    beta_star = n.beta_star
+    upsilon = n.a / (factor * n.w @ beta_star)
+    printed = 1 + n.delta * upsilon - beta_star @ beta_star * upsilon**2
+    truth = n.rate(lambda a, w: a / (factor * w @ beta_star))
+    return float(abs(printed - truth) / (1 + beta_star @ beta_star * upsilon**2))
+
+
+@upsilon_dynamics.counterexample("η_a = 2, η_w = ½, a = w = β* = 1: at the minimum nothing moves, and δ = −3/2")
+def _() -> tuple[float, float]:
+    n = Neuron(1.0, np.ones(1), np.eye(1), np.ones(1), 2.0, 0.5)
+    return float(1.0 + n.delta - 1.0), float(n.rate(lambda a, w: a / w[0]))
+
+
+def crossing(rng: np.random.Generator) -> tuple[Neuron, Any, Any, Any]:
+    """δ < 0, unit rates, and a start whose a changes sign on the way: the neuron, times, a and w."""
+    while True:
+        n = drawn(rng, sign=-1, rates="unit")
+        n = n.at(rng.uniform(0.1, 0.5) * n.a, -n.w * np.sign(n.a * n.w @ n.beta_star))
+        times = np.array([0.0, 0.2, 0.5, 1.0, 2.0, 6.0]) / size(n.beta_star)
+        a, w = n.path(times)
+        if a[0] * a[-1] < 0:
+            return n, times, a, w
+
+
+@claim(
+    "kunin2024/upsilon-solution",
+    place='Appendix "Downstream δ < 0", after the equation of υ',
+    statement="The equation of υ has a solution of the same kind as that of ν, which is left to the reader; it stays "
+    "finite where a changes sign.",
+    formula=r"\upsilon(t) = \frac{2R\upsilon_0\cosh Rt + (2 + \delta\upsilon_0)\sinh Rt}"
+    r"{2R\cosh Rt + (2\|\beta_*\|^2\upsilon_0 - \delta)\sinh Rt}, \qquad R = \tfrac12\sqrt{\delta^2 + 4\|\beta_*\|^2}",
+    conditions="White inputs, δ < 0, a changes sign, η_a = η_w = 1.",
+    tolerance=1e-9,
+)
+def upsilon_solution(rng: np.random.Generator) -> float:
+    n, times, a, w = crossing(rng)
+    upsilon = a / (w @ n.beta_star)
+    return relative_error(kunin2024.upsilon(times, upsilon[0], n.delta, float(size(n.beta_star))), upsilon)
+
+
+def omega_velocity(n: Neuron, squared: float, factor: float) -> float:
+    """factor · ω(υ·squared − υ²ω²) with υ = a/ω."""
+    omega = n.w @ n.beta_star
+    upsilon = n.a / omega
+    return float(factor * omega * (upsilon * squared - upsilon**2 * omega**2))
+
+
+def omega_truth(n: Neuron) -> float:
+    beta_star = n.beta_star
+    return float(n.rate(lambda a, w: w @ beta_star))
+
+
+@claim(
+    "kunin2024/omega-dynamics",
+    place='Appendix "Downstream δ < 0", equation of ω',
+    statement="Given υ, the overlap ω = wᵀβ* obeys a Bernoulli equation.",
+    formula=r"\dot\omega = \omega\left(\upsilon\|\beta\|^2 - \upsilon^2\omega^2\right)",
+    conditions="White inputs, η_aη_w = 1, ω ≠ 0.",
+    tolerance=1e-10,
+)
+def omega_dynamics(rng: np.random.Generator) -> float:
+    n = drawn(rng)
+    return abs(omega_velocity(n, n.beta @ n.beta, 1.0) - omega_truth(n)) / float(size(n.velocity()[1]))
+
+
+@omega_dynamics.corrected(
+    "The target β* was meant where β is printed; and unless both rates are 1, η_w stands in front.",
+    formula=r"\dot\omega = \eta_w\,\omega\left(\upsilon\|\beta_*\|^2 - \upsilon^2\omega^2\right)",
+)
+def omega_dynamics_of_the_target(rng: np.random.Generator) -> float:
+    n = drawn(rng)
+    return abs(omega_velocity(n, n.beta_star @ n.beta_star, n.eta_w) - omega_truth(n)) / float(size(n.velocity()[1]))
+
+
+@omega_dynamics.counterexample("Unit rates, a = w = 1, β* = 2: υ = ½, ω = 2")
+def _() -> tuple[float, float]:
+    n = Neuron(1.0, np.ones(1), np.eye(1), np.array([2.0]))
+    return omega_velocity(n, 1.0, 1.0), omega_truth(n)
+
+
+def side(a: Any, w: Any, beta_star: Any, delta: Any, eta_a: float = 1.0) -> Any:
+    """η_a wᵀβ* + ½a(δ + √(δ² + 4‖β*‖²)), whose sign is the basin; as printed where η_a = 1."""
+    return eta_a * w @ beta_star + a / 2 * (delta + np.sqrt(delta**2 + 4 * beta_star @ beta_star))
+
+
+def _surface_error(rng: np.random.Generator, eta_a_as: Callable[[Neuron], float]) -> float:
+    """How far a course into a saddle is off the surface, relative to the terms that cancel on it.
+
+    The course is found backwards in time, from a saddle a little off in its stable direction, which is an eigenvector
+    of a numerical Hessian. Backwards every other course comes to this one, so that a small error at its end fades.
+    """
+    n = drawn(rng, sign=rng.choice([-1, -1, 0]))
+    w = n.w - (n.w @ n.beta_star) / (n.beta_star @ n.beta_star) * n.beta_star
+    w = w * (np.sqrt(max(-n.delta, 0.0) / n.eta_a) / size(w))
+    rates = np.array([n.eta_a] + [n.eta_w] * len(w))
+    pace, directions = np.linalg.eig(rates[:, None] * hessian(n.loss, [0.0, w]))
+    fastest = int(np.argmax(pace.real))
+    nearby = np.array([0.0, *w]) + 1e-6 * directions[:, fastest].real
+
+    def backwards(x: Any) -> Any:
+        slope_a, slope_w = gradient(n.loss, [x[0], x[1:]])
+        return rates * np.array([float(slope_a), *slope_w])
+
+    times = np.log([1e3, 1e5, 4e5]) / pace[fastest].real
+    points = [n.at(x[0], x[1:]) for x in integrate(backwards, nearby, times)]
+    off = [side(p.a, p.w, p.beta_star, p.delta, eta_a_as(p)) / (p.w @ p.beta_star) for p in points]
+    return float(np.abs(off).max())
+
+
+@claim(
+    "kunin2024/separating-surface",
+    place='Appendix "Basins of attraction", and caption of "Two basins of attraction"',
+    statement="The starts that fall into a saddle, and so keep the basins apart, are those of a hyperplane on each "
+    "hyperboloid; the flow stays in it.",
+    formula=r"w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + 4\|\beta_*\|^2}\right) = 0",
+    conditions="White inputs, δ ≤ 0, η_aη_w = 1.",
+    tolerance=1e-8,
+)
+def separating_surface(rng: np.random.Generator) -> float:
+    return _surface_error(rng, lambda p: 1.0)
+
+
+@separating_surface.corrected(
+    "Unless both rates are 1, η_a stands in front of w0ᵀβ*.",
+    formula=r"\eta_a w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + 4\|\beta_*\|^2}\right) = 0",
+)
+def separating_surface_with_rates(rng: np.random.Generator) -> float:
+    return _surface_error(rng, lambda p: p.eta_a)
+
+
+@separating_surface.counterexample(
+    "One input, η_a = ¼, η_w = 4, β* = 1, a0 = ½, w0 = −2: δ = 0, the printed side is negative, and the flow ends on "
+    "neither side but in the saddle"
+)
+def _() -> tuple[float, float]:
+    n = Neuron(0.5, np.array([-2.0]), np.eye(1), np.ones(1), 0.25, 4.0)
+    return float(np.sign(side(n.a, n.w, n.beta_star, n.delta))), end_sign(n)
+
+
+@claim(
+    "kunin2024/separating-surface-upstream",
+    place='Appendix, caption of "Two basins of attraction"',
+    statement="With δ > 0 no start lies on the separating surface.",
+    formula=r"\delta > 0 \implies w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + "
+    r"4\|\beta_*\|^2}\right) \ne 0",
+    conditions="White inputs, η_a = η_w = 1.",
+    tolerance=0.0,  # an inequality: minus the least value over all directions of w0
+)
+def separating_surface_upstream(rng: np.random.Generator) -> float:
+    n = drawn(rng, sign=1, rates="unit", positive=True, d=2)
+    angles = np.linspace(-np.pi, np.pi, 721)
+    w = size(n.w) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return -float(np.min(side(n.a, w, n.beta_star, n.delta)))
+
+
+def near_the_surface(rng: np.random.Generator) -> Neuron:
+    """Starts of any δ; for δ ≤ 0 near where the basins meet, now and then exactly where they do for δ = 0."""
+    n = drawn(rng, sign=int(rng.choice([-1, -1, -1, 0, 1])))
+    toward = n.beta_star / size(n.beta_star)
+    if n.delta > 0:
+        return n
+    if n.delta == 0 or rng.uniform() < 0.2:
+        return n.at(n.a, -np.sqrt(n.eta_w / n.eta_a) * n.a * toward)  # straight against the target
+    aside = n.w - (n.w @ toward) * toward
+    share = -n.a * (n.delta + np.hypot(n.delta, 2 * size(n.beta_star))) / (2 * size(n.w) * size(n.beta_star))
+    along = np.clip(share * rng.choice([0.6, 0.9, 1.1, 1.5]) / rng.choice([1.0, n.eta_a]), -0.99, 0.99)
+    return n.at(n.a, size(n.w) * (along * toward + np.sqrt(1 - along**2) * aside / size(aside)))
+
+
+def end_sign(n: Neuron) -> float:
+    """Sign of a in the end, with that of φ; 0 where the flow is in the saddle, before rounding drives it out."""
+    balanced = abs(n.delta) < 1e-12
+    a, w = n.path([(12.0 if balanced else 50.0) / size(n.beta_star)])
+    if abs(a[0] * size(w[0])) < 1e-3 * size(n.beta_star):
+        return 0.0
+    sign = np.sign(a[0])
+    return float(sign) if sign * cosine(w[0], n.beta_star) > 0.99 else np.nan
+
+
+@claim(
+    "kunin2024/basins",
+    place='Section "A Minimal Model…", footnote 4; appendix "Basins of attraction"',
+    statement="The flow ends on the branch of minima with a > 0, w along β*, or on the one with a < 0, w against β*, "
+    "by the sign of a0 if δ ≥ 0, and by the side of the separating surface if δ < 0.",
+    formula=r"\operatorname{sgn} a(\infty) = \begin{cases} \operatorname{sgn} a_0 & \delta \ge 0 \\ \operatorname{sgn}"
+    r"\left(w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + 4\|\beta_*\|^2}\right)\right) & \delta < 0 "
+    r"\end{cases}",
+    conditions="White inputs, η_aη_w = 1, a start that is no saddle.",
+    tolerance=0.0,  # a sign
+)
+def basins(rng: np.random.Generator) -> float:
+    n = near_the_surface(rng)
+    printed = np.sign(n.a if n.delta >= -1e-12 else side(n.a, n.w, n.beta_star, n.delta))
+    return abs(printed - end_sign(n))
+
+
+@basins.corrected(
+    "One rule for every δ, with η_a in front of w0ᵀβ*. For δ = 0 it differs from the sign of a0 on the line straight "
+    "against the target, which ends in the saddle.",
+    formula=r"\operatorname{sgn} a(\infty) = \operatorname{sgn}\left(\eta_a w_0^\top\beta_* + "
+    r"\frac{a_0}{2}\left(\delta + "
+    r"\sqrt{\delta^2 + 4\|\beta_*\|^2}\right)\right)",
+)
+def basins_by_one_rule(rng: np.random.Generator) -> float:
+    n = near_the_surface(rng)
+    return abs(kunin2024.basin(n.a, n.w, n.beta_star, n.eta_a, n.eta_w) - end_sign(n))
+
+
+@basins.counterexample("Unit rates, a0 = 1, w0 = −1, β* = 1: δ = 0, and both weights shrink to the saddle")
+def _() -> tuple[float, float]:
+    return 1.0, end_sign(Neuron(1.0, -np.ones(1), np.eye(1), np.ones(1)))

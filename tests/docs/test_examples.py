@@ -1,0 +1,78 @@
+"""The Python of every page runs as it stands, block after block, in one session and an empty folder.
+
+Where a block of text follows, it is what the Python before it prints.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lazyrich as lr
+
+from . import DOCS
+
+README = DOCS.parent / "README.md"
+ELSEWHERE = {
+    "laziness.md",  # tests/experiments/test_laziness.py and test_laziness_torch.py, where there is PyTorch
+    "ledger.md",  # made by the site, and has none
+}
+PAGES = [
+    path for folder in (DOCS, DOCS / "theory") for path in sorted(folder.glob("*.md")) if path.name not in ELSEWHERE
+]
+AS_PRINTED = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def blocks(page: Path) -> list[tuple[int, str, str | None]]:
+    """Line, Python, and the output shown right after it."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```)?", text, flags=re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start(1)), match[1], match[2]) for match in found]
+
+
+def run(page: Path, session: dict[str, object], capsys: pytest.CaptureFixture[str]) -> int:
+    """How many blocks ran."""
+    found = blocks(page)
+    for line, code, shown in found:
+        exec(compile("\n" * line + code, str(page), "exec"), session)
+        printed = capsys.readouterr().out
+        if shown is not None:
+            assert doctest.OutputChecker().check_output(shown, printed, AS_PRINTED), f"{page}:{line} prints\n{printed}"
+    return len(found)
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_page(page, capsys):
+    run(page, {"lr": lr, "np": np}, capsys)
+
+
+def test_readme(rng, tmp_path, capsys):
+    W1, W2 = lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1).weights
+    session = {"inputs": rng.normal(size=(20, 4)), "targets": rng.normal(size=(20, 3)), "W1": W1, "W2": W2}
+    assert run(README, session, capsys) >= 3
+    for picture in re.findall(r'savefig\("(.*?)"\)', README.read_text(encoding="utf-8")):
+        assert (tmp_path / picture).stat().st_size > 1000
+
+
+def test_a_predicted_end_is_where_the_flow_ends():
+    task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
+    problem = lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0))
+    predicted, compared = lr.bias.predicted_end(problem), lr.bias.compare_with_flow(problem)
+    assert np.abs(predicted.beta - compared.reached).max() < 1e-11  # 1e-12, the README says
+
+
+def test_what_is_shown_is_compared(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 2\n```\n\nand\n\n```python\nprint(x + 1)\n```\n\n```text\n4\n```\n")
+    with pytest.raises(AssertionError, match=r"prints\s+3"):
+        run(page, {}, capsys)
