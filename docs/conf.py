@@ -5,7 +5,10 @@ _ext/ledger       ledger.md, written from lazyrich.claims and from what `make cl
 _ext/reference    reference/*.md, written from the public names and their docstrings
 """
 
+import logging
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import lazyrich
@@ -33,6 +36,13 @@ nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_execution_timeout = 120
 nb_merge_streams = True
+
+# Notebooks run as for a user without settings of IPython, and their kernels speak of errors alone.
+_ipython = tempfile.TemporaryDirectory()
+os.environ["IPYTHONDIR"] = _ipython.name
+(Path(_ipython.name) / "profile_default").mkdir()
+(Path(_ipython.name) / "profile_default" / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100

@@ -220,16 +220,16 @@ def piecewise_phase_one(rng: Rng) -> float:
     formula=r"\text{balanced: } |\dot\mu_k| \propto s,\ \|\dot{\hat\beta}_k\| \propto s^0; \qquad"
     r" \text{upstream: } |\dot\mu_k| \propto s^0,\ \|\dot{\hat\beta}_k\| \propto s^{-1}",
     conditions="s → 0; δ_k = 0, or δ_k > 0 fixed.",
-    tolerance=1e-7,
+    tolerance=1e-8,
 )
 def piecewise_speeds(rng: Rng) -> float:
-    """Exponents between s = 1e-5 and 2e-5, from starts that predict 0."""
+    """Exponents between s = 1e-6 and 2e-6, from starts that predict 0."""
     coordinates, X, y, gamma, eta = symmetric(rng)
     errors = []
     for delta, powers in ((0.0, (1, 0)), (1.0, (0, -1))):
         slow, fast = (
             true_spherical_velocity(coordinates * np.array([s, *[1.0] * X.shape[1]]), delta, X, y, gamma, eta)
-            for s in (1e-5, 2e-5)
+            for s in (1e-6, 2e-6)
         )
         parts = [(slice(0, 1), powers[0])] + [(slice(1, None), powers[1])] * (X.shape[1] > 1)  # one input cannot turn
         errors += [relative_error(2.0**power * slow[:, part], fast[:, part]) for part, power in parts]

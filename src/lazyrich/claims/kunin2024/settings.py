@@ -84,7 +84,7 @@ def scaled_balance(rng: Rng, delta: float, tau: float, power: int) -> float:
     formula=r"\delta^2 = \tau^2(\alpha^2 - \alpha^{-2}), \qquad w \mapsto \tfrac\tau\alpha w,\ a \mapsto \tau\alpha a"
     r" \;\Rightarrow\; a^2 - \|w\|^2 = \delta",
     conditions="τ > 0, −1 ≤ δ ≤ 1.",
-    tolerance=1e-12,
+    tolerance=1e-10,
 )
 def student_delta(rng: Rng) -> float:
     delta, tau = float(rng.uniform(-1, 1)), float(rng.uniform(0.1, 2.0))

@@ -248,9 +248,11 @@ def _error_of_mu_phi(parameters: list[Any], beta_star: Any, phi_scale: float) ->
 
 
 def one_output(rng: Rng) -> tuple[list[Any], Any]:
-    """[A, W] of d ≤ 4 inputs and one output, and β*."""
+    """[A, W] of d ≤ 4 inputs and one output, no w_k so short that it costs digits, and β*."""
     d, h = (int(n) for n in rng.integers(1, 5, size=2))
-    return gaussian(rng, d, h, 1), rng.normal(size=d) * 2.0 ** rng.uniform(-1, 1)
+    A, W = gaussian(rng, d, h, 1)
+    W = W / row_norms(W)[:, None] * rng.uniform(0.5, 2.0, size=(h, 1))
+    return [A, W], rng.normal(size=d) * 2.0 ** rng.uniform(-1, 1)
 
 
 @claim(
@@ -297,7 +299,7 @@ def _() -> tuple[float, float]:
     "equations are closed.",
     formula=r"Q = M\mu\mu^\top M - M^{1/2}\Delta M^{1/2}",
     conditions="One output, unit rates, all w_k ≠ 0; M as for the dynamics of μ and φ.",
-    tolerance=1e-8,  # small w_k cost digits
+    tolerance=1e-8,
 )
 def wide_q(rng: Rng) -> float:
     """At a time other than the one at which Δ was taken."""
