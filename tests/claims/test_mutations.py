@@ -19,8 +19,33 @@ def true_check(claim):
 
 # claim, function of its check, what stands in it, what is put in its place
 BY_HAND = {
-    "a sign": ("post/equation-9", "logistic", "(s / u0 - 1)", "(s / u0 + 1)"),
-    "a factor 2": ("saxe2014/equations-25-26", "equations_25_26_with_2s", "2.0", "4.0"),
+    "a sign in the logistic curve": ("post/equation-9", "logistic", "(s / u0 - 1)", "(s / u0 + 1)"),
+    "a sign in C": ("braun2022/theorem-3.1", "alignment_matrices", "U_tilde - V.T", "U_tilde + 3 * V.T"),
+    "a sign in the constant of μ": ("kunin2024/balanced-mu", "balanced", "/ mu0 - (2", "/ mu0 + (2"),
+    "a sign in the rate of λ": (
+        "notes/key-formula",
+        "rate_of_layers",
+        "c[1] ** 2 - c[0] ** 2",
+        "c[1] ** 2 + c[0] ** 2",
+    ),
+    "a factor 2 in θ": ("saxe2014/equations-25-26", "equations_25_26_with_2s", "2.0", "4.0"),
+    "a factor 2 in an exponent": ("braun2022/theorem-5.1", "theorem_5_1", "expm1(-2 * s * t)", "expm1(-s * t)"),
+    "a factor 2 in the time of the peak": ("braun2022/t-peak", "t_peak", "/ (4 * s) if", "/ (2 * s) if"),
+    "a factor 2 in the strength of layers": (
+        "kunin2024/theorem-3",
+        "layer_strengths",
+        "np.hypot(lam, 2 * a)",
+        "np.hypot(lam, a)",
+    ),
+    "an index of a power": ("kunin2024/deep-rich-inverse", "inverse_as_printed", "4 * L + 2", "4 * L + 1"),
+    "the order of a Kronecker product": (
+        "braun2022/equation-9",
+        "tangent_kernel",
+        "np.kron(gram_out, X.T @ X)",
+        "np.kron(X.T @ X, gram_out)",
+    ),
+    "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
+    "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
 }
 
 
