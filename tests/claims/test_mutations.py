@@ -62,9 +62,12 @@ def test_broken_by_hand(words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEDGER)
+@pytest.mark.parametrize("name", [name for name, claim in LEDGER.items() if claim.tolerance > 0])
 def test_some_broken_formula_is_noticed(name):
-    """Signs, factors and numbers are changed one at a time, until the error is a number above the tolerance."""
+    """Signs, factors and numbers are changed one at a time, until the error is a number above the tolerance.
+
+    Not of bounds and orders (tolerance zero): they may well keep what a small change leaves of their slack.
+    """
     claim = LEDGER[name]
     check, tried = true_check(claim), []
     for function in reversed(parts(check)):  # what it uses before itself: formulas before draws
