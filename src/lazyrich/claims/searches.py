@@ -17,7 +17,7 @@ __all__ = ["critical_point", "fitted"]
 
 
 def critical_point(loss: Callable[[list[Any]], Any], parameters: Sequence[Any]) -> list[Any]:
-    """A place where the gradient vanishes, of any kind, that Gauss and Newton find from the given start.
+    """A place where the gradient vanishes, of any kind, that Gauss and Newton find from this start or a smaller one.
 
     >>> from lazyrich.claims.searches import critical_point
     >>> critical_point(lambda p: ((p[0] ** 2 - 1) ** 2).sum(), [np.array([0.9])])[0].round(12).tolist()
@@ -33,8 +33,13 @@ def critical_point(loss: Callable[[list[Any]], Any], parameters: Sequence[Any]) 
         return np.concatenate([slope.ravel() for slope in gradient(loss, rebuilt(x))])
 
     start = np.concatenate([np.asarray(p, dtype=float).ravel() for p in parameters])
-    found = least_squares(slopes, start, lambda x: hessian(loss, rebuilt(x)), method="lm", xtol=1e-15, ftol=1e-15)
-    return rebuilt(found.x)
+    for shrunk in np.outer(0.8 ** np.arange(20), start):  # the slope may have a least size that is not zero
+        found = least_squares(
+            slopes, shrunk, lambda x: hessian(loss, rebuilt(x)), method="lm", xtol=1e-15, ftol=1e-15, max_nfev=100
+        )
+        if np.abs(found.fun).max() < 1e-10:
+            return rebuilt(found.x)
+    raise RuntimeError("no critical point was found")
 
 
 def fitted(weights: Sequence[Any], X: Any, Y: Any, sweeps: int = 200) -> list[Any]:

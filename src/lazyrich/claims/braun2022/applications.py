@@ -27,7 +27,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
         "braun2022",
         "Section 6",
         "The solutions provide a tool to study the mechanisms of catastrophic forgetting, and counter measures to it.",
-        "An outlook.",
+        "An outlook, which later work has to bear out.",
     ),
 )
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.setting import mean_squared_loss, unexplained
-from lazyrich.claims.oracles import gradient, hessian, product, relative_error
+from lazyrich.claims.oracles import gradient, product, relative_error
 from lazyrich.claims.searches import critical_point, fitted
 
 NOT_CHECKED = (
@@ -209,7 +207,7 @@ def _error_of_gradient(printed: list[Any], weights: list[Any], T: Any) -> float:
     formula=r"\nabla_\theta L = 0 \;\Rightarrow\; W_\text{eff} = T \ \text{ or }\ "
     r"\sigma_{\min}(W_{L:\ell+1}) = 0 \ \text{ or }\ \sigma_{\min}(W_{\ell-1:1}) = 0 \text{ for some } \ell",
     conditions="White inputs; any widths.",
-    tolerance=1e-6,  # a zero singular value is found to the root of the precision where it is a double root
+    tolerance=1e-8,
 )
 def degenerate_or_minimum(rng: np.random.Generator) -> float:
     """At critical points that a search finds, of two layers; the smaller of the two departures."""
@@ -250,7 +248,7 @@ def _departure(weights: list[Any], T: Any) -> float:
     formula=r"W_\text{eff} = \sum_{\alpha\in S} s_\alpha u_\alpha v_\alpha^\top, \qquad S \subseteq \{1,\dots,\min(n_0,"
     r"n_L)\}",
     conditions="White inputs, any T.",
-    tolerance=1e-6,  # as for degenerate points above
+    tolerance=1e-8,
 )
 def critical_subsets(rng: np.random.Generator) -> float:
     """By the nearest set of modes to the product at critical points that a search finds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,10 +120,14 @@ def _() -> tuple[Any, Any]:
     return W0, W / np.linalg.norm(W)
 
 
+def _entry_of_product(entry: tuple[int, int], weights: list[Any]) -> Any:
+    return product(weights)[entry]
+
+
 def tangent_kernel(W1: Any, W2: Any) -> Any:
     """Inner products of the gradients of all entries of W2W1, entry by entry."""
     entries = [(i, j) for i in range(len(W2)) for j in range(W1.shape[1])]
-    slopes = [gradient(lambda Ws, entry=entry: product(Ws)[entry], [W1, W2]) for entry in entries]
+    slopes = [gradient(partial(_entry_of_product, entry), [W1, W2]) for entry in entries]
     J = np.array([np.concatenate([slope.ravel() for slope in pair]) for pair in slopes])
     return J @ J.T
 

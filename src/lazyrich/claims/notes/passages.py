@@ -72,7 +72,7 @@ def passages(velocity: Velocity, start: Any, readings: Callable[[Any], Any], *, 
             return times
         then, state = run.t, run.y.reshape(start.shape)
         run.step()
-        for i in np.flatnonzero(np.isnan(times) & (read(run.y) >= 0)):
+        for i in np.flatnonzero(np.isnan(times) & (read(run.y) >= 0)).tolist():
 
             def reading(span: float, i: int = i, state: Any = state) -> float:
                 return float(np.atleast_1d(readings(follow(velocity, state, [span])[0]))[i])

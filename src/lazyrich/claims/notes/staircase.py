@@ -82,9 +82,11 @@ def rank_r_passages_inside(rng: np.random.Generator) -> float:
     return off_the_steps(rng, rng.uniform(0.4, 0.6))
 
 
-@rank_r_passages.counterexample("s_1 = 2, ε = 1e-30, at t_1*: the first strength of the truncation, and of the network")
+@rank_r_passages.counterexample(
+    "s = (2, 1), ε = 1e-30, at t_1*: the first strength of the truncation, and of the network"
+)
 def _() -> tuple[float, float]:
-    return 2.0, float(strength(1e-30, 2.0, 2, half_times(1e-30, 2.0, 2))[0])
+    return float(truncated(np.array([2.0, 1.0]), 1)[0]), float(strength(1e-30, 2.0, 2, half_times(1e-30, 2.0, 2))[0])
 
 
 @claim(
@@ -147,18 +149,22 @@ def decay_time(rng: np.random.Generator, s: Any) -> Any:
     return span / np.log(before / after)
 
 
+def shallow_times_as_printed(s: Any) -> Any:
+    """τ ∼ 1/s."""
+    return 1 / s
+
+
 @claim(
     "notes/depth-1-time",
     place="Section 6, table, row Timescale, depth 1",
     statement="With one layer the time scale of a mode is the inverse of its strength.",
-    formula=r"L = 1: \quad 	au_lpha \sim 1/s_lpha",
+    formula=r"L = 1: \quad \tau_\alpha \sim 1/s_\alpha",
     conditions="White inputs; any start. Times of two modes are compared, so that a common factor does not matter.",
     tolerance=1e-8,
 )
 def depth_1_time(rng: np.random.Generator) -> float:
     s = strengths(rng, 2)
-    first, second = decay_time(rng, s)
-    return relative_error(s[0] / s[1], second / first)
+    return relative_error(*(times[1] / times[0] for times in (shallow_times_as_printed(s), decay_time(rng, s))))
 
 
 @depth_1_time.corrected(
@@ -171,8 +177,20 @@ def depth_1_time_corrected(rng: np.random.Generator) -> float:
 
 @depth_1_time.counterexample("T = diag(2, 1): the time of the second mode over that of the first")
 def _() -> tuple[float, float]:
-    first, second = decay_time(np.random.default_rng(0), np.array([2.0, 1.0]))
-    return 2.0, second / first
+    s = np.array([2.0, 1.0])
+    printed, measured = shallow_times_as_printed(s), decay_time(np.random.default_rng(0), s)
+    return printed[1] / printed[0], measured[1] / measured[0]
+
+
+def two_small_modes(rng: np.random.Generator) -> tuple[Any, int, Any]:
+    """Strengths, a depth, and starts so small that what is left out is below 1e-8, and no time much above 1e9."""
+    L = int(rng.integers(2, 6))
+    return strengths(rng, 2), L, np.array([1e-9, 1e-8]) ** (3 if L == 2 else L / (L - 2))
+
+
+def deep_times_as_printed(epsilon: Any, s: Any) -> Any:
+    """t* ∼ (1/s) log(s/ε)."""
+    return np.log(s / epsilon) / s
 
 
 @claim(
@@ -185,9 +203,9 @@ def _() -> tuple[float, float]:
     tolerance=1e-7,
 )
 def deep_time(rng: np.random.Generator) -> float:
-    s, L, epsilon = strengths(rng, 2), int(rng.integers(2, 6)), np.array([1e-30, 1e-27])
-    first, second = half_times(epsilon, s, L)
-    return relative_error(np.log(s[1] / 1e-27) / s[1] / (np.log(s[0] / 1e-30) / s[0]), second / first)
+    s, L, epsilon = two_small_modes(rng)
+    printed, measured = deep_times_as_printed(epsilon, s), half_times(epsilon, s, L)
+    return relative_error(printed[1] / printed[0], measured[1] / measured[0])
 
 
 @deep_time.corrected(
@@ -196,14 +214,15 @@ def deep_time(rng: np.random.Generator) -> float:
     r"\frac{\epsilon^{-(1 - 2/L)}}{(L-2)\, s_\alpha} & L \ge 3 \end{cases}",
 )
 def deep_time_corrected(rng: np.random.Generator) -> float:
-    s, L, epsilon = strengths(rng, 2), int(rng.integers(2, 6)), np.array([1e-30, 1e-27])
+    s, L, epsilon = two_small_modes(rng)
     return relative_error(saxe2014.half_time_small_start(epsilon, s, L), half_times(epsilon, s, L))
 
 
 @deep_time.counterexample("L = 3, s = 1: by which factor the time grows as ε falls from 1e-3 to 1e-6")
 def _() -> tuple[float, float]:
-    late, early = half_times([1e-6, 1e-3], 1.0, 3)
-    return 2.0, late / early
+    epsilon = np.array([1e-6, 1e-3])
+    printed, measured = deep_times_as_printed(epsilon, 1.0), half_times(epsilon, 1.0, 3)
+    return printed[0] / printed[1], measured[0] / measured[1]
 
 
 @claim(

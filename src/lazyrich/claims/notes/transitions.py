@@ -71,6 +71,11 @@ def deeper_longer_plateaus(rng: np.random.Generator) -> float:
     return 1.0 - min(plateau, plateau / (1.0 + _widens(s, L)))
 
 
+def widths_as_printed(s: Any) -> Any:
+    """δt ∼ 1/s."""
+    return 1 / s
+
+
 @claim(
     "notes/transition-width",
     place="Section 6, problem, part 2",
@@ -81,8 +86,8 @@ def deeper_longer_plateaus(rng: np.random.Generator) -> float:
 )
 def transition_width(rng: np.random.Generator) -> float:
     s, L = rng.uniform(0.2, 5.0, size=2), int(rng.integers(2, 7))
-    first, second = widths(s, L)
-    return relative_error(s[1] / s[0], first / second)
+    printed, measured = widths_as_printed(s), widths(s, L)
+    return relative_error(printed[0] / printed[1], measured[0] / measured[1])
 
 
 @transition_width.corrected(
@@ -96,8 +101,9 @@ def transition_width_corrected(rng: np.random.Generator) -> float:
 
 @transition_width.counterexample("Three layers: the width at s = 1 over that at s = 8, which is 8^{4/3}")
 def _() -> tuple[float, float]:
-    first, second = widths([1.0, 8.0], 3)
-    return 8.0, first / second
+    s = np.array([1.0, 8.0])
+    printed, measured = widths_as_printed(s), widths(s, 3)
+    return printed[0] / printed[1], measured[0] / measured[1]
 
 
 @claim(
@@ -172,6 +178,11 @@ def width_estimate_claim(rng: np.random.Generator) -> float:
     return relative_error(first, second) if factors.min() > 2 and factors.max() < 3.5 else 1.0
 
 
+def limit_as_printed(s: float) -> float:
+    """L δt → 4/s²."""
+    return 4 / s**2
+
+
 DEPTHS = (32, 64, 128, 256)
 
 
@@ -186,7 +197,7 @@ DEPTHS = (32, 64, 128, 256)
 )
 def width_infinite_depth(rng: np.random.Generator) -> float:
     s = rng.uniform(0.7, 2.0)
-    return relative_error(4 / s**2, depth_times_width(s))
+    return relative_error(limit_as_printed(s), depth_times_width(s))
 
 
 @width_infinite_depth.corrected(
@@ -200,7 +211,7 @@ def width_infinite_depth_corrected(rng: np.random.Generator) -> float:
 
 @width_infinite_depth.counterexample("s = 1: the limit of L δt")
 def _() -> tuple[float, float]:
-    return 4.0, depth_times_width(1.0)
+    return limit_as_printed(1.0), depth_times_width(1.0)
 
 
 def depth_times_width(s: float) -> float:

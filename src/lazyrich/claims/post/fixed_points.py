@@ -50,7 +50,7 @@ def restlessness(loss: Any, weights: Any) -> float:
     formula=r"\dot a = \dot b = 0 \iff b^{\beta\top}a^\alpha = s_\alpha\delta_{\alpha\beta} \quad\text{for all pairs "
     r"}a^\alpha, b^\alpha\text{ that are not zero}",
     conditions="White inputs, N1 = N3, any C31.",
-    tolerance=1e-7,
+    tolerance=1e-8,
 )
 def fixed_points(rng: np.random.Generator) -> float:
     s = rng.uniform(0.8, 2.5) * np.array([1.0, 1.0 if rng.random() < 0.5 else rng.uniform(0.3, 0.8)])
