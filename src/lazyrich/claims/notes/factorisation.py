@@ -57,8 +57,8 @@ def nuclear_norm_theorem(rng: np.random.Generator) -> float:
 @nuclear_norm_theorem.corrected(
     "It says something where fewer measurements than entries are known, and then holds if their matrices commute "
     "(Gunasekar et al. 2017); in general it does not. With all entries known, W gets to T only if det T > 0.",
-    formula=r"\lim_{\epsilon\to 0}\lim_{t\to\infty} W = \operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} \|W\|_*, "
-    r"\qquad A_m A_n = A_n A_m",
+    formula=r"\lim_{\epsilon\to 0}\lim_{t\to\infty} W = "
+    r"\operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} \|W\|_*, \qquad A_m A_n = A_n A_m",
 )
 def least_nuclear_norm_of_commuting(rng: np.random.Generator) -> float:
     A, y = commuting_problem(rng)
@@ -130,8 +130,8 @@ def schatten(rng: np.random.Generator) -> float:
 
 @schatten.corrected(
     "On commuting measurements the end is the least nuclear norm at every depth.",
-    formula=r"\lim_{\epsilon\to0}\lim_{t\to\infty} W = \operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} "
-    r"\sum_\alpha a_\alpha",
+    formula=r"\lim_{\epsilon\to0}\lim_{t\to\infty} W = "
+    r"\operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} \sum_\alpha a_\alpha",
 )
 def schatten_corrected(rng: np.random.Generator) -> float:
     (A, y), L = commuting_problem(rng), int(rng.integers(3, 5))
