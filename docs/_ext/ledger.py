@@ -138,8 +138,8 @@ def _kept(errors: list[float | None] | None, tolerance: float) -> str:
     if not errors or None in errors:
         return ""
     worst, count = max(error for error in errors if error is not None), len(errors)
-    if tolerance == 0:
-        return f"The bound is kept on {count} problems, with {_number(-worst)} in hand where it is closest."
+    if tolerance == 0 and worst < 0:
+        return f"The bound is kept on {count} problems, with {-worst:.2g} in hand where it is closest."
     if worst <= 0:
         return f"No error on {count} problems."
     return f"The largest error on {count} problems is {worst:.1e}, {_factor(tolerance / worst)} below the tolerance."
@@ -149,7 +149,10 @@ def _missed(errors: list[float | None] | None, tolerance: float) -> str:
     if not errors:
         return ""
     failing = sum(error is None or error > tolerance for error in errors)
-    return f"It fails on {failing} of {len(errors)} problems, with an error of up to {_worst(errors)}."
+    if failing == 0:
+        return f"It passes on all of {len(errors)} problems drawn, and fails on the counterexample."
+    size = "and has no value on some" if None in errors else f"with an error of up to {_worst(errors)}"
+    return f"It fails on {failing} of {len(errors)} problems, {size}."
 
 
 def _factor(ratio: float) -> str:

@@ -215,9 +215,9 @@ def balanced_stays(rng: np.random.Generator) -> float:
 @claim(
     "notes/shared-singular-values",
     place="Section 4.3",
-    statement="In a perfectly balanced network all layers have the same singular values at all times (where widths "
-    "differ: the same ones that are not zero).",
-    formula=r"\sigma_\alpha(W_1(t)) = \cdots = \sigma_\alpha(W_L(t))",
+    statement="In a perfectly balanced network all layers have the same singular values at all times, the L-th roots "
+    "of those of their product (where widths differ: the same ones that are not zero).",
+    formula=r"\sigma_\alpha(W_1(t)) = \cdots = \sigma_\alpha(W_L(t)) = \sigma_\alpha(W_\text{eff}(t))^{1/L}",
     conditions="λ = 0, gradient flow, any depth and widths.",
     tolerance=1e-9,
 )
@@ -225,8 +225,9 @@ def shared_singular_values(rng: np.random.Generator) -> float:
     sizes = widths(rng, int(rng.integers(2, 5)), least=2)
     T, _, _, _ = draws.target(rng, sizes[-1], sizes[0])
     Ws = layers(draws.balanced(rng, sizes, 0.8), T, [0.0, 0.3, 1.0])
-    spectra = [np.pad(s, ((0, 0), (0, 3 - s.shape[1]))) for s in (np.linalg.svd(W, compute_uv=False) for W in Ws)]
-    return max(relative_error(s, spectra[0]) for s in spectra[1:])
+    L, r = len(sizes) - 1, min(sizes)
+    *spectra, whole = (np.linalg.svd(W, compute_uv=False)[:, :r] for W in (*Ws, product(Ws)))
+    return max(relative_error(values**L, whole) for values in spectra)
 
 
 @claim(

@@ -133,7 +133,7 @@ def baldi_hornik(rng: np.random.Generator) -> float:
     if rng.random() < 0.3:
         s[1] = s[0]
         T = U @ np.diag(s) @ V.T
-    sizes = [d_in, *(int(n) for n in rng.integers(1, 4, size=depth - 1)), d_out]
+    sizes = [d_in, *(int(n) for n in rng.choice([1, 1, 2, 3], size=depth - 1)), d_out]
     loss, X, most = whitened_loss(T), np.eye(d_in), min(*sizes[1:-1], len(s) - 1)
     beside = [W + 0.1 * rng.normal(size=W.shape) for W in at(rng, (U, s, V), tuple(range(len(s)))[-most:], sizes)]
     least = min(loss(fitted(draws.gaussian(rng, sizes, 1.0), X, X @ T.T)) for _ in range(2))

@@ -87,7 +87,7 @@ def regression_target(rng: np.random.Generator) -> float:
     """Against the least-squares fit to the samples."""
     _, X, Y = drawn(rng)
     sigma_yx, sigma_xx = correlations(X, Y)
-    return relative_error(sigma_yx @ np.linalg.inv(sigma_xx), np.linalg.lstsq(X, Y, rcond=None)[0].T)
+    return relative_error(sigma_yx @ np.linalg.matrix_power(sigma_xx, -1), np.linalg.lstsq(X, Y, rcond=None)[0].T)
 
 
 @claim(
@@ -136,18 +136,21 @@ def squared_distance(W: Any, X: Any, Y: Any) -> float:
 @claim(
     "notes/one-layer-does",
     place="Section 1.2",
-    statement="What a deep linear network computes, one layer computes as well: the product of its layers.",
-    formula=r"f(x;\theta) = W_L(\cdots(W_2(W_1 x))) = W_\text{eff}\,x",
+    statement="A deep linear network computes a linear function, and one layer computes it as well: the product of all "
+    "layers.",
+    formula=r"f(x + c\,x';\theta) = W_\text{eff}\,x + c\,W_\text{eff}\,x', \qquad f(x;\theta) = W_L(\cdots(W_1 x))",
     conditions="Any depth, any widths.",
     tolerance=1e-12,
 )
 def one_layer_does(rng: np.random.Generator) -> float:
+    """Against the input that is passed from layer to layer."""
     sizes = [int(n) for n in rng.integers(1, 5, size=int(rng.integers(2, 7)))]
-    weights, x = draws.gaussian(rng, sizes, 1.0), rng.normal(size=sizes[0])
-    truth = x
-    for W in weights:
-        truth = W @ truth
-    return relative_error(product(weights) @ x, truth)
+    weights, (x, other), c = draws.gaussian(rng, sizes, 1.0), rng.normal(size=(2, sizes[0])), rng.normal()
+    truth = x + c * other
+    for layer in weights:
+        truth = layer @ truth
+    W = product(weights)
+    return relative_error(W @ x + c * (W @ other), truth)
 
 
 @claim(

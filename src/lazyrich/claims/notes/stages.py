@@ -127,9 +127,11 @@ def off_the_leading_mode(T: Any, start: Any) -> float:
 
 
 def small_start(rng: np.random.Generator, L: int) -> tuple[Any, Any]:
-    """A target 2 × 2 and Gaussian layers, so small that what is left of other modes is below 1e-7."""
-    T = draws.target(rng, 2, 2, rng.uniform(1.0, 3.0) * np.array([1.0, rng.uniform(0.4, 0.6)]))[0]
-    return T, (1e-20 if L == 2 else 1e-9) * rng.normal(size=(L, 2, 2))
+    """A target 2 × 2 and small layers: Gaussian, and for L = 3 such that come near diag(1, 2), with two close modes."""
+    s1 = rng.uniform(1.0, 3.0)
+    if L == 2:
+        return draws.target(rng, 2, 2, [s1, s1 * rng.uniform(0.4, 0.6)])[0], 1e-20 * rng.normal(size=(2, 2, 2))
+    return s1 * np.diag([1.0, rng.uniform(0.8, 1.0)]), 1e-4 * (np.diag([1.0, 2.0]) + 0.1 * rng.normal(size=(L, 2, 2)))
 
 
 @claim(
