@@ -4,6 +4,7 @@ ledger      what a claim is, and the list of all of them
 run         tries claims on random problems, and compares what is found with the verdict on record
 draws       random problems within given conditions, in plain NumPy
 oracles     the truth by brute force: derivatives of the loss itself, integration; no formula of a source
+    searches    critical points and least losses, found by search
 braun2022 post kunin2024 notes saxe2014     the entries, source by source, with what was judged not checkable
 """
 
