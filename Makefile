@@ -74,7 +74,8 @@ claims: $(VENV)/.demo ## every statement of the ledger on three random problems;
 	$(BIN)/python -c "$$VERDICTS" build/claims.part && [ $$status = 0 ] && mv build/claims.part build/claims.json
 
 docs: $(VENV)/.docs build/claims.json ## the documentation, built strictly, notebooks executed, links checked
-	@$(BIN)/python -m sphinx -W --keep-going -n -q -d build/doctrees docs build/docs
+	@rm -rf build/docs
+	@$(BIN)/python -m sphinx -E -W --keep-going -n -q -d build/doctrees docs build/docs
 	@$(BIN)/python docs/check_links.py build/docs
 	@echo "Open build/docs/index.html."
 

@@ -30,8 +30,7 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!lazyrich\.).*")]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-nb_execution_mode = "cache"
-nb_execution_cache_path = str(Path(__file__).parents[1] / "build" / "notebooks")
+nb_execution_mode = "force"  # a cache would not notice that the library has changed
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_execution_timeout = 120

@@ -20,7 +20,7 @@ def true_check(claim):
 # claim, function of its check, what stands in it, what is put in its place
 BY_HAND = {
     "a sign in the logistic curve": ("post/equation-9", "logistic", "(s / u0 - 1)", "(s / u0 + 1)"),
-    "a sign in C": ("braun2022/theorem-3.1", "alignment_matrices", "U_tilde - V.T", "U_tilde + 3 * V.T"),
+    "a sign in C": ("braun2022/theorem-3.1", "alignment_matrices", "B, C = U.T @ U_tilde + V.T @ V_tilde, U.T", "B, C = U.T @ U_tilde + V.T @ V_tilde, -U.T"),
     "a sign in the constant of μ": ("kunin2024/balanced-mu", "balanced", "/ mu0 - (2", "/ mu0 + (2"),
     "a sign in the rate of λ": (
         "notes/key-formula",

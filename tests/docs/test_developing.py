@@ -63,11 +63,11 @@ def test_the_page_can_be_followed(copy):
             (copy / path).write_text(content, encoding="utf-8")
         for command in re.findall(r"^\$ (.*)$", commands, re.MULTILINE):
             outputs[command] = run(command, copy)
-            checks += [command] if re.search("ruff|lint-imports", command) else []
+            checks += [command] if re.search("ruff|mypy|lint-imports", command) else []
     told = "\n".join(outputs.values())
     assert "3 passed" in told and "1 passed" in told  # the method's tests, and the task's
     assert "post/half-life  holds" in told and (copy / "build" / "figures" / "saxe2014-logistic.png").exists()
-    assert len(checks) == 3
+    assert len(checks) == 4
     for command in checks:
         run(command, copy)
 

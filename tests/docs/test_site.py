@@ -92,13 +92,26 @@ class TestPages:
 
 
 class TestLinks:
+    @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+    def test_of_the_files_that_are_read_on_a_code_host_lead_to_files(self, name):
+        text = (DOCS.parent / name).read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
+            assert target.startswith("https://") or (DOCS.parent / target).is_file(), target
+            assert not re.search(r"docs/(ledger|reference)", target), "made by `make docs` alone"
+
     def test_that_lead_nowhere_are_found(self, tmp_path):
         (tmp_path / "there.html").write_text('<h1 id="top"></h1><script src="https://example.org/x.js"></script>')
         (tmp_path / "index.html").write_text(
             '<a href="there.html#top"></a><a href="there.html#bottom"></a><a href="gone.html"></a><img src="gone.png">'
-            '<a href="https://example.org"></a>'
+            '<a href="https://example.org"></a><a href="file:///nowhere"></a><img srcset="https://example.org/x.png 2x">'
+            "<style>@import url(https://example.org/y.css); a { background: url(data:x) }</style>"
         )
+        (tmp_path / "site.css").write_text('@font-face { src: url("https://example.org/z.woff") }')
         assert faults(tmp_path) == [
+            "site.css loads https://example.org/z.woff from elsewhere",
+            "index.html loads https://example.org/x.png from elsewhere",
+            "index.html loads https://example.org/y.css from elsewhere",
+            "index.html links to file:///nowhere, a place on one machine",
             "index.html links to gone.html, which is not there",
             "index.html links to gone.png, which is not there",
             "index.html links to there.html#bottom, which has no such anchor",

@@ -29,7 +29,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
         "braun2022",
         "Section 5",
-        "The assumption of a decoupled start is violated in most real-world scenarios; the decoupling resembles silent "
+        "Real starts are seldom decoupled; the decoupling resembles silent "
         "alignment; intermediate variances may show more complex behaviour.",
         "Observations without a measure: nothing is said that could turn out false.",
     ),
@@ -214,7 +214,7 @@ def _() -> tuple[float, float]:
 @claim(
     "braun2022/half-learned-at-peak",
     place="Section 5, decoupling dynamics",
-    statement="At the time of the peak the on-diagonal element is half learned (approximately, says the source).",
+    statement="At the time of the peak each mode has come half of its way (approximately, says the source).",
     formula=r"a_1(t_{\text{peak}}) \approx \tfrac12 s",
     conditions="As for the time of the peak.",
     tolerance=1e-8,
