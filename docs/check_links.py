@@ -42,7 +42,11 @@ class _Page(HTMLParser):
 
 def _in_styles(text: str) -> set[str]:
     """What a style sheet loads, but for what it holds itself."""
-    return {url for url in re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')\s;]+)", text) if not url.startswith("data:")}
+    return {
+        url
+        for url in re.findall(r"(?:@import\s+(?:url\()?|url\()\s*[\"']?([^\"')\s;]+)", text)
+        if not url.startswith("data:")
+    }
 
 
 def faults(site: Path) -> list[str]:

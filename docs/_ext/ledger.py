@@ -31,8 +31,8 @@ tocdepth: 3
 
 # The ledger
 
-Theory papers contain mistakes. Here is what four documents on deep linear networks state, statement by statement in our
-own words, and what came out when each of them was tried: {counts}.
+Theory papers contain mistakes. Here is what {sources} documents on deep linear networks state, statement by statement
+in our own words, and what came out when each of them was tried: {counts}.
 
 **How a verdict is reached.** A check draws random problems within the conditions of the statement, evaluates the
 formula as it is printed, and compares it with the truth found by another way: derivatives of the loss itself,
@@ -62,13 +62,35 @@ def page(measured: Measured, seeds: int | None = None) -> str:
     counts = Counter(claim.verdict for claim in ledger().values())
     told = [f"{count} {'hold' if verdict is Verdict.HOLDS else verdict}" for verdict, count in counts.most_common()]
     numbers = f"The numbers below are from {seeds} problems for each claim." if seeds else "Nothing is measured yet."
-    parts = [_INTRODUCTION.format(counts=", ".join(told).replace("holds under", "hold under"), measured=numbers)]
+    parts = [
+        _INTRODUCTION.format(
+            sources=len(SOURCES), counts=", ".join(told).replace("holds under", "hold under"), measured=numbers
+        )
+    ]
+    parts += _at_a_glance()
     for source, title in SOURCES.items():
         parts += [f"## {source}", title[0].upper() + title[1:] + "."]
         for topic in import_module(f"lazyrich.claims.{source}").TOPICS:
             parts += _topic(topic, ledger(source), measured)
         parts += _passed_over(source)
     return "\n\n".join(parts) + "\n"
+
+
+def _at_a_glance() -> Iterator[str]:
+    """How many of each verdict, and links to all that does not hold as printed."""
+    verdicts = (Verdict.HOLDS, Verdict.STRONGER, Verdict.WRONG)
+    rows = [f"| source | {' | '.join(verdicts)} | not checked |", "|---|---|---|---|---|"]
+    listed = []
+    for source in SOURCES:
+        claims = ledger(source).values()
+        counts = Counter(claim.verdict for claim in claims)
+        rows.append(f"| {source} | {' | '.join(str(counts[v]) for v in verdicts)} | {len(not_checked(source))} |")
+        for verdict in verdicts[1:]:
+            links = [f"[{claim.identifier.partition('/')[2]}](#{anchor(claim.identifier)})"
+                     for claim in claims if claim.verdict is verdict]  # fmt: skip
+            if links:
+                listed.append(f"- **{source}**, {verdict}: {', '.join(links)}")
+    yield from ("## At a glance", "\n".join(rows), "\n".join(listed))
 
 
 def anchor(identifier: str) -> str:

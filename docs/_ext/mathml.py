@@ -75,7 +75,7 @@ def _sized(element: Element, *, display: bool) -> None:
     """What single symbols need: height, slant and space as TeX has them."""
     text = element.text or ""
     if element.tag == "mover" and element[1].text in _DOTS:
-        element.set("accent", "true")
+        element.attrib.update({"accent": "true", "class": "dot"})
         element[1].text = _DOTS[element[1].text]
     elif element.tag == "mover" and element[1].text in _ACCENTS:
         narrow = len("".join(element[0].itertext())) == 1 and element[1].text in "^~˜"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import lazyrich as lr
 from lazyrich.claims import Finding, Verdict, ledger
 from lazyrich.cli import main
 
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(lr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
 FEW = ["post/equation-9", "notes/loss-identity"]
 
 
@@ -50,6 +57,21 @@ def test_json(capsys):
     assert second["amendment"]["formula"] == ledger()["notes/loss-identity"].amendment.formula
 
 
+def test_a_name_given_twice_counts_once(capsys):
+    _, out, _ = answer(capsys, "post/equation-9", "post/equation-9", "--seeds", "1", "--workers", "1")
+    assert "\n1 claim on one problem each in " in out
+
+
+def test_ctrl_c_ends_it_soon():
+    command = [sys.executable, "-m", "lazyrich.cli", "claims", "--source", "notes", "--seeds", "200", "--workers", "2"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | ENVIRONMENT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        run.wait(8)
+    run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=60)
+    assert run.returncode == 130 and out == b""
+
+
 def test_a_source(capsys):
     status, out, _ = answer(capsys, "--source", "saxe2014", "--seeds", "1", "--workers", "1")
     assert status == 0 and len(out.split("\n\n")[0].splitlines()) == 1 + len(ledger("saxe2014"))
@@ -83,7 +105,8 @@ def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
         (["--seeds", "0"], "seeds must be"),
         (["--seeds", "many"], "invalid int value: 'many'"),
         (["--workers", "0"], "workers must be"),
-        (["post/equation-9", "--source", "notes"], "there is no claim 'post/equation-9'"),
+        (["post/equation-9", "--source", "notes"], "there is no claim 'post/equation-9' in notes, but one in post"),
+        (["notes"], "there is no claim 'notes', but a source of that name: --source notes would do"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, arguments, words):

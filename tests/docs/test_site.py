@@ -24,7 +24,7 @@ FORMULAS = {
     r"f = \begin{cases} a & x > 0 \\ b & \text{otherwise} \end{cases}": "otherwise",
     r"\begin{aligned} a &= b \\ &= c \end{aligned}": 'columnalign="right"',
     r"\sum_{\alpha \in S} s_\alpha u_\alpha v_\alpha^\top": "∑",
-    r"\dot W_1": '<mover accent="true"><mi>W</mi><mo>.</mo></mover>',
+    r"\dot W_1": '<mover accent="true" class="dot"><mi>W</mi><mo>.</mo></mover>',
     r"\widehat{AB}": '<mo stretchy="true">^</mo>',
     r"\arg\min_\beta \Psi(\beta)": "arg\u2009min",
     r"\operatorname*{arg\,min}_\beta \Psi(\beta)": "arg\u2009min",
@@ -103,7 +103,8 @@ class TestLinks:
         (tmp_path / "there.html").write_text('<h1 id="top"></h1><script src="https://example.org/x.js"></script>')
         (tmp_path / "index.html").write_text(
             '<a href="there.html#top"></a><a href="there.html#bottom"></a><a href="gone.html"></a><img src="gone.png">'
-            '<a href="https://example.org"></a><a href="file:///nowhere"></a><img srcset="https://example.org/x.png 2x">'
+            '<a href="https://example.org"></a><a href="file:///nowhere"></a>'
+            '<img srcset="https://example.org/x.png 2x">'
             "<style>@import url(https://example.org/y.css); a { background: url(data:x) }</style>"
         )
         (tmp_path / "site.css").write_text('@font-face { src: url("https://example.org/z.woff") }')

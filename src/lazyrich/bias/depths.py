@@ -6,7 +6,8 @@ which it meets the measurements (Li, Luo and Lyu 2020; Jacot et al. 2021). `rank
 explains where it ends:
 
 - the nuclear norm is least there, among positive semidefinite matrices, at every depth ≥ 2, where measurements commute
-  and the start is an identity (Gunasekar et al. 2017; unstable from depth 3 on, see `commuting_measurements`), and not in general (`li_luo_lyu`);
+  and the start is an identity (Gunasekar et al. 2017; unstable from depth 3 on, see `commuting_measurements`), and not
+  in general (`li_luo_lyu`);
 - the Schatten-2/L quasi-norm is not, even where measurements commute. There the eigenvalues x of W follow the mirror
   flow of φ(x) = −L x^{2/L}/(2(L−2)), L > 2, and from x = ε they end in argmin Σ_i (φ(x_i) − φ'(ε) x_i): as φ'(ε) goes
   to −∞ with ε → 0, Σx decides, and the power 2/L, with a minus sign, only what Σx leaves open;

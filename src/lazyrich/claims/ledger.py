@@ -42,12 +42,13 @@ __all__ = ["SOURCES", "Check", "Claim", "NotChecked", "Verdict", "chosen", "clai
 SOURCES = {
     "braun2022": "Braun, Dominé, Fitzgerald, Saxe 2022: Exact learning dynamics of deep linear networks with prior "
     "knowledge",
-    "post": "a post of 2023 on Saxe et al. 2014: Exact solutions to the learning dynamics of a deep neural network",
+    "post": "a post of September 2023 on Saxe et al. 2014, on the web: Exact solutions to the learning dynamics of a "
+    "deep neural network",
     "kunin2024": "Kunin et al. 2024: Get rich quick: exact solutions reveal how unbalanced initializations promote "
     "rapid feature learning",
-    "notes": "lecture notes: Deep Linear Networks: A Solvable Model of Learning Dynamics",
+    "notes": "lecture notes, on the web: Deep Linear Networks: A Solvable Model of Learning Dynamics",
     "saxe2014": "Saxe, McClelland, Ganguli 2014: Exact solutions to the nonlinear dynamics of learning in deep linear "
-    "neural networks (two equations that the others rest on)",
+    "neural networks (only its eqs. 25 and 26, which the others rest on)",
 }
 
 Check = Callable[[np.random.Generator], float]
@@ -205,10 +206,17 @@ def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
         return list(entries.values())
     for name in names:
         if name not in entries:
-            near = difflib.get_close_matches(str(name), entries, n=3)
-            hint = f"perhaps {' or '.join(near)}" if near else "lazyrich claims --list shows them"
-            raise InvalidInput(f"there is no claim {_check.shown(name)}: {hint}.")
-    return [entries[name] for name in names]
+            raise InvalidInput(f"there is no claim {_check.shown(name)}{_hint(name, entries, source)}.")
+    return [entries[name] for name in dict.fromkeys(names)]
+
+
+def _hint(name: str, entries: dict[str, Claim], source: str | None) -> str:
+    if name in SOURCES:
+        return f", but a source of that name: --source {name} would do"
+    if name in ledger():
+        return f" in {source}, but one in {name.partition('/')[0]}"
+    near = difflib.get_close_matches(str(name), entries, n=3)
+    return f": perhaps {' or '.join(near)}" if near else ": lazyrich claims --list shows them"
 
 
 def _topics(source: str) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ it does not, and what should hold instead of it does, the verdict is the one on 
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 import zlib
 from collections.abc import Iterator
@@ -127,12 +128,17 @@ def _tried(work: list[tuple[str, int]], workers: int) -> Iterator[tuple[str, int
         yield from (_try(identifier, seed) for identifier, seed in work)
         return
     # not forked: a process that has threads, JAX's for one, may not be
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,  # Ctrl-C is ours to deal with
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
     try:
         for done in as_completed([pool.submit(_try, identifier, seed) for identifier, seed in work]):
             yield done.result()
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)  # what is under way takes less than a second
 
 
 def _try(identifier: str, seed: int) -> tuple[str, int, _Trial]:

@@ -88,7 +88,10 @@ def _row(finding: Finding) -> dict[str, Any]:
 def _summary(findings: list[Finding], seeds: int, seconds: float) -> list[str]:
     counts = Counter(finding.measured for finding in findings)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    lines = [f"{len(findings)} claims on {seeds} problems each in {seconds:.0f} s: {told}"]
+    number, problems = len(findings), "one problem" if seeds == 1 else f"{seeds} problems"
+    lines = [f"{number} claim{'s' * (number != 1)} on {problems} each in {seconds:.0f} s: {told}"]
+    if any(finding.claim.amendment and finding.failing == 0 for finding in findings):
+        lines.append("where a statement that is not right fails on no draw, its counterexample refutes it")
     for finding in findings:
         lines += [f"{finding.claim.identifier} could not be tried: {fault}" for fault in finding.faults]
     changed = [finding.claim.identifier for finding in findings if finding.changed]

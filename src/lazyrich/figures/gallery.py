@@ -49,7 +49,7 @@ def write(source: Path, target: Path) -> Path:
         numbers, seconds = known.numbers(data), float(data.attrs["seconds"])
         total += seconds
         sections.setdefault(name.split("/")[0], []).append(_section(known, picture, numbers, seconds))
-    lines = ["# Gallery", "", f"All figures of the papers: {total / 60:.1f} minutes on two cores.", ""]
+    lines = ["# Gallery", "", f"Figures of the papers, and some of our own: {total / 60:.1f} minutes on two cores.", ""]
     for paper, parts in sections.items():
         lines += [f"## {_PAPERS[paper]}", "", *parts]
     page = target / "README.md"

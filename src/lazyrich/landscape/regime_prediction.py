@@ -59,7 +59,8 @@ class RegimePrediction:
     def __str__(self) -> str:
         words = f"{self.name}: the start's kernel fits {1 - self.missing:.0%}, moving by {self.early_movement:.1%}"
         if self.missing:
-            words += f"; the rest, {self.delay:.3g} times later, moves it by {self.late_movement:.1%}"
+            when = f", {self.delay:.3g} times later," if self.delay > 1 else ""
+            words += f"; the rest{when} moves it by {self.late_movement:.1%}"
         words += f" (rich from {LAZY:.0%}, delayed from {DELAY:g} times)"
         return f"{words}; Δ from {self.balance[0]:.3g} to {self.balance[1]:.3g}: {self.limit}"
 
