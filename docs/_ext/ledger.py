@@ -46,10 +46,10 @@ problems that its source allows.
 **Run it yourself.** {measured}
 
 ```console
-$ make claims                                          # all of them, on three problems each
-$ lazyrich claims --seeds 20                           # on more
-$ lazyrich claims notes/loss-identity --seeds 5        # one, in full
-$ lazyrich claims --source braun2022 --json            # for programs
+$ make claims                                     # all, on three problems each
+$ lazyrich claims --seeds 20                      # on more
+$ lazyrich claims notes/loss-identity --seeds 5   # one, in full
+$ lazyrich claims --source braun2022 --json       # for programs
 ```
 
 The exit status is 1 if a verdict is not the one on record. In Python, {{py:func}}`lazyrich.claims.run` does the same,

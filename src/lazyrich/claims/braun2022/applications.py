@@ -51,8 +51,9 @@ def any_balanced_start(rng: np.random.Generator) -> float:
 
 
 @any_balanced_start.stronger(
-    "B non-singular, as Theorem 3.2 does ask. Of random starts with as many outputs as inputs half violate it: where "
-    "det W2W1(0) and det Σyx differ in sign, the flow ends in the saddle that misses the weakest mode."
+    "B non-singular. Theorem 3.2 itself states this condition; it is what is concluded from it that leaves it out. Of "
+    "random starts with as many outputs as inputs half violate it: where det W2W1(0) and det Σyx differ in sign, the "
+    "flow ends in the saddle that misses the weakest mode."
 )
 def any_balanced_start_off_the_separatrix(rng: np.random.Generator) -> float:
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
@@ -97,7 +98,8 @@ def continual_solution(rng: np.random.Generator) -> float:
 
 
 @continual_solution.stronger(
-    "B non-singular at every change of task. With as many outputs as inputs a network that has learned one task lies "
+    "B non-singular at every change of task. Theorems 3.1 and 3.2 themselves state this condition; it is what is "
+    "concluded from them that leaves it out. With as many outputs as inputs a network that has learned one task lies "
     "on the separatrix of every task whose determinant has the other sign, and eq. 11 has no value there."
 )
 def continual_solution_off_the_separatrix(rng: np.random.Generator) -> float:

@@ -73,7 +73,8 @@ def reversal_fails(rng: np.random.Generator) -> float:
 @claim(
     "braun2022/noise-escapes",
     place="Section 6, reversal learning, Figure 6A",
-    statement="Any noise carries the dynamics off the saddle, and the reversed task is learned after all.",
+    statement="Any noise carries the dynamics off the saddle, and the reversed task is learned after all. (Generic "
+    "noise does; the exception has a structure of its own.)",
     formula=r"W_\ell(0) \to W_\ell(0) + \delta E_\ell \ \Rightarrow\ W_2 W_1(t) \to \Sigma_{yx}",
     conditions="As for the reversal; noise of any kind.",
     tolerance=1e-8,
@@ -83,8 +84,8 @@ def noise_escapes(rng: np.random.Generator) -> float:
 
 
 @noise_escapes.stronger(
-    "Noise that differs from layer to layer, as independent noise does. The same noise in W1 and in W2ᵀ (in the basis "
-    "in which these are equal) keeps the balance and the signs of the modes, and the separatrix with them."
+    "Generic noise, such as independent noise in both layers. The exception is noise that keeps W1 = W2ᵀ (in the basis "
+    "in which these are equal): it keeps the balance and the signs of the modes, and the separatrix with them."
 )
 def noise_that_unbalances_escapes(rng: np.random.Generator) -> float:
     return _error_after_noise(rng, together=False)

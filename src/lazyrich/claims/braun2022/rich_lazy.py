@@ -122,8 +122,10 @@ def task_agnostic(rng: np.random.Generator) -> float:
 
 
 @task_agnostic.stronger(
-    "Unequal numbers of inputs and outputs. Where they are equal, the sign of det W2W1 never changes, and of two tasks "
-    "that differ in the sign of their determinant one is out of reach: the flow ends in a saddle."
+    "B non-singular for every one of the tasks, which is so of almost all starts if the numbers of inputs and outputs "
+    "differ. Theorem 3.2 itself states this condition; it is what is concluded from it that leaves it out. Where the "
+    "numbers are equal, the sign of det W2W1 never changes, and of two tasks that differ in the sign of their "
+    "determinant one is out of reach: the flow ends in a saddle."
 )
 def task_agnostic_unequal(rng: np.random.Generator) -> float:
     d_in, h, d_out = ((1, 2, 2), (3, 3, 2), (2, 4, 3))[rng.integers(3)]

@@ -65,8 +65,8 @@ def rich_end(U: Any, s: Any, V: Any) -> Any:
 @claim(
     "braun2022/completing-bases",
     place="Section 3, after eq. 10",
-    statement="For more inputs than outputs, Ũ is completed to a square orthogonal matrix by Ũ⊥, which has N_o − N_i "
-    "columns.",
+    statement="For more inputs than outputs, as printed in the main text, Ũ is completed to a square orthogonal matrix "
+    "by Ũ⊥, which has N_o − N_i columns.",
     formula=r"N_i > N_o: \quad \tilde U_\perp \in \mathbb R^{N_o \times (N_o - N_i)}",
     conditions="Σyx of full rank, N_i > N_o.",
     tolerance=0.0,  # a count
@@ -157,7 +157,9 @@ def observables(rng: np.random.Generator) -> float:
 @claim(
     "braun2022/numerically-stable",
     place="Section 3, after Theorem 3.1; Section 1.2",
-    statement="Since eq. 11 contains falling exponentials only, it is numerically stable and of high precision.",
+    statement="Since eq. 11 contains falling exponentials only, it is numerically stable and of high precision. "
+    "Measured here: the relative error of QQᵀ by eq. 11 in double precision against the integrated flow, up to "
+    "s1·t = 3, of three modes from starts at an angle of 10⁻⁶ to 1 from the separatrix.",
     formula=r"QQ^\top_{\text{eq. 11, doubles}}(t) = QQ^\top(t)\,(1 + O(\text{rounding})) \quad \text{for all}\ t",
     conditions="As for Theorem 3.1.",
     tolerance=1e-10,  # a million roundings

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
+from scipy.optimize import minimize_scalar
 
 from lazyrich.claims.braun2022.decoupling import coupled, course, growth_of_coupling, moment, peak
 from lazyrich.claims.ledger import NotChecked, claim
@@ -21,24 +22,29 @@ NOT_CHECKED: tuple[NotChecked, ...] = ()
     statement="From small random weights the coupling of two modes stays near zero throughout learning.",
     formula=r"\max_t |b(t)| \to 0 \quad \text{as}\ A(0) \to 0",
     conditions="As for Theorem 5.1, two modes.",
-    tolerance=1e-4,  # of s1, from weights of 1e-8, of which b is the power 1 − s2/s1
+    tolerance=1e-4,  # of s1, from weights of 1e-8; amended, of the power, whose next order is below 1e-6
 )
 def small_start_near_zero(rng: np.random.Generator) -> float:
-    return _highest_coupling(rng, rng.choice([1.0, 0.2]))
+    s1 = rng.uniform(0.5, 3.0)
+    return _highest_coupling(1e-8 * rng.normal(size=(2, 2)), (s1, rng.choice([1.0, 0.2]) * s1))
 
 
 @small_start_near_zero.stronger(
-    "Two modes of clearly different strength: then the stronger is learned first, alone, and b vanishes with the "
-    "start, as the power 1 − s2/s1 of A(0). Of two equal modes b rises to the order of s, however small the start."
+    "Two modes of different strength: then the stronger is learned first, alone, and the peak of b vanishes with the "
+    "start, as the power 1 − s2/s1 of A(0) (tried for s2/s1 from 0.1 to 0.6). Of two equal modes b rises to the order "
+    "of s, however small the start."
 )
 def small_start_near_zero_unequal(rng: np.random.Generator) -> float:
-    return _highest_coupling(rng, rng.uniform(0.1, 0.25))
+    """The power, from weights of 1e-8 and 1e-9: a positive one takes b to zero."""
+    s1, ratio = rng.uniform(0.5, 3.0), rng.uniform(0.1, 0.6)
+    A0 = coupled(rng, 1.0)[0]
+    high, low = (_highest_coupling(scale * A0, (s1, ratio * s1)) for scale in (1e-8, 1e-9))
+    return relative_error(1 - ratio, np.log10(high / low))
 
 
-def _highest_coupling(rng: np.random.Generator, ratio: float) -> float:
-    s1 = rng.uniform(0.5, 3.0)
-    s, A0 = (s1, ratio * s1), 1e-8 * rng.normal(size=(2, 2))
-    return float(np.abs(course(A0, s, [peak(A0, s)]).b[0]) / s1)
+def _highest_coupling(A0: Any, s: tuple[float, float]) -> float:
+    """max |b|, in units of the stronger mode."""
+    return float(np.abs(course(A0, s, [peak(A0, s)]).b[0]) / max(s))
 
 
 @small_start_near_zero.counterexample("s1 = s2 = 1, a1 = a2 = 10⁻¹², b = 5·10⁻¹³: b rises to 0.13 and falls again")
@@ -141,44 +147,55 @@ def _() -> tuple[float, float]:
 @claim(
     "braun2022/exponential-limit",
     place="Section 5, effect of the initialisation variance, after eq. 15; also Sections 4 and 7",
-    statement="The larger the start, the closer the on-diagonal elements come to an exponential course; the rate is "
-    "not given.",
-    formula=r"a_1(t) - s \approx (a_1(0) - s)\,e^{-r t} \ \text{for some}\ r, \qquad |a_1(0)|, |a_2(0)|, |b(0)| \gg 0",
-    conditions="As for Theorem 5.1, two modes; starts large beside s.",
-    tolerance=1e-6,
+    statement="From a large start the on-diagonal elements follow a course close to an exponential; neither its rate "
+    "nor how close is given. Read as: some exponential from a1(0) to s misses it by less than 5 % of |a1(0) − s|.",
+    formula=r"\min_r \max_t \left|a_1(t) - s - (a_1(0) - s)\,e^{-r t}\right| < 0.05\,|a_1(0) - s|",
+    conditions="As for Theorem 5.1, b(0) = 0; starts above s, of the size of s or large beside it.",
+    tolerance=0.0,  # an inequality
 )
 def exponential_limit(rng: np.random.Generator) -> float:
-    """An exponential is known from its values at 0 and t: what it gives at 2t, from a start of 1000 s."""
-    s, A0, times = _large_start(rng)
-    found = course(np.sqrt(1000.0) * A0, s, times)
-    start = 1000.0 * (A0.T @ A0)[0, 0]
-    return relative_error(_continued(start, found.a1[0], s[0]), found.a1[1])
+    """A start of the size of s, and one of up to 1000 s."""
+    return max(_off_exponential(rng, start) for start in (rng.uniform(1.1, 5.0), 5.0 * 200 ** rng.uniform()))
 
 
-@exponential_limit.corrected(
-    "The larger the start, the faster it is forgotten, and the course tends to a hyperbola, 1/(2t) at first, whatever "
-    "the start was; only what is left after a time of 1/(2s) decays exponentially, at the rate 2s.",
-    formula=r"a_1(t) \to \frac{s_1}{1 - e^{-2 s_1 t/\tau}} \quad \text{as}\ A(0) \to \infty",
+@exponential_limit.stronger(
+    "A start of the size of s. The best single exponential misses the course by 2.1 % of its range from 1.5 s, 3.4 % "
+    "from 2 s, 6.7 % from 5 s and 9.5 % from 30 s: the larger the start, the further. From very large ones the course "
+    "is 1/(2t) at first, whatever the start was."
 )
-def hyperbolic_limit(rng: np.random.Generator) -> float:
-    """Starts of 4000, 8000 and 16000 s, extrapolated in the inverse of the size."""
-    s, A0, times = _large_start(rng)
-    once, twice, fourfold = (course(np.sqrt(k) * A0, s, times).a1 for k in (4000.0, 8000.0, 16000.0))
-    limit = (8 * fourfold - 6 * twice + once) / 3
-    return relative_error(s[0] / -np.expm1(-2 * s[0] * times), limit)
+def exponential_from_starts_of_the_size_of_s(rng: np.random.Generator) -> float:
+    return _off_exponential(rng, rng.uniform(1.1, 2.5))
 
 
-def _large_start(rng: np.random.Generator) -> tuple[Any, Any, Any]:
-    s = rng.uniform(0.5, 3.0, size=2)
-    return s, coupled(rng, s[0])[0], np.array([0.25, 0.5]) / s[0]
+def _off_exponential(rng: np.random.Generator, start: float) -> float:
+    """By how much the best exponential misses the course of one mode by more than 5 % of its range."""
+    s = rng.uniform(0.5, 3.0)
+    times, course_of_a = _one_mode(start, s)
+    rate = best_rate(start * s, s, times, course_of_a)
+    return _miss(rate, start * s, s, times, course_of_a) - 0.05
 
 
-def _continued(start: float, now: float, s: float) -> float:
-    """Twice as far along the exponential towards s through `start` and `now`."""
-    return s + (now - s) ** 2 / (start - s)
+def _one_mode(start: float, s: float) -> tuple[Any, Any]:
+    """Times over the whole course from start · s to s, and a at these."""
+    times = np.geomspace(0.01 / (1 + start), 5.0, 40) / s
+    return times, course(np.sqrt(start * s) * np.eye(2), (s, s), times).a1
 
 
-@exponential_limit.counterexample("One mode of s = 1 from a = 1000, known at t = 0.25: continued to t = 0.5")
+def _miss(rate: float, start: float, s: float, times: Any, a: Any) -> float:
+    """The largest distance of the exponential from a, as a share of the range."""
+    return float(np.abs(np.exp(-rate * times) - (a - s) / (start - s)).max())
+
+
+def best_rate(start: float, s: float, times: Any, a: Any) -> float:
+    """That of the exponential from start to s which misses a the least."""
+    bounds = np.log([s / 2, 3 * start + 5 * s])
+    found = minimize_scalar(lambda x: _miss(np.exp(x), start, s, times, a), bounds=bounds, method="bounded")
+    return float(np.exp(found.x))
+
+
+@exponential_limit.counterexample(
+    "One mode of s = 1 from a = 10⁶, at t = 0.01: the best exponential has come to 1, the course to 1/(2t), nearly"
+)
 def _() -> tuple[float, float]:
-    found = course(np.sqrt(1000.0) * np.eye(2), (1.0, 1.0), [0.25, 0.5]).a1
-    return _continued(1000.0, float(found[0]), 1.0), float(found[1])
+    rate = best_rate(1e6, 1.0, *_one_mode(1e6, 1.0))
+    return float(1 + (1e6 - 1) * np.exp(-0.01 * rate)), float(course(1e3 * np.eye(2), (1.0, 1.0), [0.01]).a1[0])

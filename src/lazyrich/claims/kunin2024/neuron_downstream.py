@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,11 +37,10 @@ def lemma_4(rng: np.random.Generator) -> float:
     return zeros_met(a * (w @ n.beta_star)) - 1
 
 
-def a_omega_velocity(n: Neuron, eta_a: float, eta_w: float) -> Any:
-    """ȧ and ω̇ of the two-dimensional system, as printed where the rates are 1."""
+def a_omega_velocity(n: Neuron) -> Any:
+    """ȧ and ω̇ of the two-dimensional system, as printed."""
     omega, norm = n.w @ n.beta_star, size(n.beta_star)
-    da = eta_a * omega - n.a * (eta_w * n.a**2 - n.delta)
-    return np.array([da, eta_w * (n.a * norm**2 - n.a**2 * omega)])
+    return np.array([omega - n.a * (n.a**2 - n.delta), n.a * norm**2 - n.a**2 * omega])
 
 
 def a_omega_truth(n: Neuron) -> Any:
@@ -60,22 +58,22 @@ def a_omega_truth(n: Neuron) -> Any:
 )
 def a_omega_dynamics(rng: np.random.Generator) -> float:
     n = drawn(rng)
-    return relative_error(a_omega_velocity(n, 1.0, 1.0), a_omega_truth(n))
+    return relative_error(a_omega_velocity(n), a_omega_truth(n))
 
 
-@a_omega_dynamics.corrected(
-    "Unless both rates are 1, each enters.",
-    formula=r"\dot a = \eta_a\omega - a(\eta_w a^2 - \delta), \qquad \dot\omega = \eta_w(a\|\beta_*\|^2 - a^2\omega)",
+@a_omega_dynamics.stronger(
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of ω and η_w in front "
+    "of a² in the first equation, and η_w in front of the second."
 )
-def a_omega_dynamics_with_rates(rng: np.random.Generator) -> float:
-    n = drawn(rng)
-    return relative_error(a_omega_velocity(n, n.eta_a, n.eta_w), a_omega_truth(n))
+def a_omega_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+    n = drawn(rng, rates="unit")
+    return relative_error(a_omega_velocity(n), a_omega_truth(n))
 
 
 @a_omega_dynamics.counterexample("η_a = 2, η_w = ½, a = w = 1, β* = 2: ω = 2, δ = −3/2")
 def _() -> tuple[Any, Any]:
     n = Neuron(1.0, np.ones(1), np.eye(1), np.array([2.0]), 2.0, 0.5)
-    return a_omega_velocity(n, 1.0, 1.0), a_omega_truth(n)
+    return a_omega_velocity(n), a_omega_truth(n)
 
 
 @claim(
@@ -87,25 +85,21 @@ def _() -> tuple[Any, Any]:
     tolerance=1e-10,
 )
 def upsilon_dynamics(rng: np.random.Generator) -> float:
-    n = drawn(rng)
-    return _upsilon_error(n, 1.0)
+    return _upsilon_error(drawn(rng))
 
 
-@upsilon_dynamics.corrected(
-    "Unless both rates are 1, the equation is that of a/(η_a wᵀβ*).",
-    formula=r"\upsilon = \frac{a}{\eta_a w^\top\beta_*}, \qquad \dot\upsilon = 1 + \delta\upsilon - "
-    r"\|\beta_*\|^2\upsilon^2",
+@upsilon_dynamics.stronger(
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of a/(η_a wᵀβ*)."
 )
-def upsilon_dynamics_with_rates(rng: np.random.Generator) -> float:
-    n = drawn(rng)
-    return _upsilon_error(n, n.eta_a)
+def upsilon_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+    return _upsilon_error(drawn(rng, rates="unit"))
 
 
-def _upsilon_error(n: Neuron, factor: float) -> float:
+def _upsilon_error(n: Neuron) -> float:
     beta_star = n.beta_star
-    upsilon = n.a / (factor * n.w @ beta_star)
+    upsilon = n.a / (n.w @ beta_star)
     printed = 1 + n.delta * upsilon - beta_star @ beta_star * upsilon**2
-    truth = n.rate(lambda a, w: a / (factor * w @ beta_star))
+    truth = n.rate(lambda a, w: a / (w @ beta_star))
     return float(abs(printed - truth) / (1 + beta_star @ beta_star * upsilon**2))
 
 
@@ -182,32 +176,32 @@ def _() -> tuple[float, float]:
     return omega_velocity(n, 1.0, 1.0), omega_truth(n)
 
 
-def side(a: Any, w: Any, beta_star: Any, delta: Any, eta_a: float = 1.0) -> Any:
-    """η_a wᵀβ* + ½a(δ + √(δ² + 4‖β*‖²)), whose sign is the basin; as printed where η_a = 1."""
-    return eta_a * w @ beta_star + a / 2 * (delta + np.sqrt(delta**2 + 4 * beta_star @ beta_star))
+def side(a: Any, w: Any, beta_star: Any, delta: Any) -> Any:
+    """wᵀβ* + ½a(δ + √(δ² + 4‖β*‖²)), whose sign is the basin, as printed."""
+    return w @ beta_star + a / 2 * (delta + np.sqrt(delta**2 + 4 * beta_star @ beta_star))
 
 
-def _surface_error(rng: np.random.Generator, eta_a_as: Callable[[Neuron], float]) -> float:
+def _surface_error(rng: np.random.Generator, rates: str) -> float:
     """How far a course into a saddle is off the surface, relative to the terms that cancel on it.
 
     The course is found backwards in time, from a saddle a little off in its stable direction, which is an eigenvector
     of a numerical Hessian. Backwards every other course comes to this one, so that a small error at its end fades.
     """
-    n = drawn(rng, sign=rng.choice([-1, -1, 0]))
+    n = drawn(rng, sign=rng.choice([-1, -1, 0]), rates=rates)
     w = n.w - (n.w @ n.beta_star) / (n.beta_star @ n.beta_star) * n.beta_star
     w = w * (np.sqrt(max(-n.delta, 0.0) / n.eta_a) / size(w))
-    rates = np.array([n.eta_a] + [n.eta_w] * len(w))
-    pace, directions = np.linalg.eig(rates[:, None] * hessian(n.loss, [0.0, w]))
+    eta = np.array([n.eta_a] + [n.eta_w] * len(w))
+    pace, directions = np.linalg.eig(eta[:, None] * hessian(n.loss, [0.0, w]))
     fastest = int(np.argmax(pace.real))
     nearby = np.array([0.0, *w]) + 1e-6 * directions[:, fastest].real
 
     def backwards(x: Any) -> Any:
         slope_a, slope_w = gradient(n.loss, [x[0], x[1:]])
-        return rates * np.array([float(slope_a), *slope_w])
+        return eta * np.array([float(slope_a), *slope_w])
 
     times = np.log([1e3, 1e5, 4e5]) / pace[fastest].real
     points = [n.at(x[0], x[1:]) for x in integrate(backwards, nearby, times)]
-    off = [side(p.a, p.w, p.beta_star, p.delta, eta_a_as(p)) / (p.w @ p.beta_star) for p in points]
+    off = [side(p.a, p.w, p.beta_star, p.delta) / (p.w @ p.beta_star) for p in points]
     return float(np.abs(off).max())
 
 
@@ -221,15 +215,14 @@ def _surface_error(rng: np.random.Generator, eta_a_as: Callable[[Neuron], float]
     tolerance=1e-8,
 )
 def separating_surface(rng: np.random.Generator) -> float:
-    return _surface_error(rng, lambda p: 1.0)
+    return _surface_error(rng, "product one")
 
 
-@separating_surface.corrected(
-    "Unless both rates are 1, η_a stands in front of w0ᵀβ*.",
-    formula=r"\eta_a w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + 4\|\beta_*\|^2}\right) = 0",
+@separating_surface.stronger(
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*."
 )
-def separating_surface_with_rates(rng: np.random.Generator) -> float:
-    return _surface_error(rng, lambda p: p.eta_a)
+def separating_surface_with_unit_rates(rng: np.random.Generator) -> float:
+    return _surface_error(rng, "unit")
 
 
 @separating_surface.counterexample(
@@ -244,27 +237,35 @@ def _() -> tuple[float, float]:
 @claim(
     "kunin2024/separating-surface-upstream",
     place='Appendix, caption of "Two basins of attraction"',
-    statement="With δ > 0 no start lies on the separating surface.",
+    statement="With δ > 0 no start lies on the separating surface. Ours, so that the check is sharp: at δ = 0 the "
+    "hyperplane touches the cone of starts, along the line straight against the target.",
     formula=r"\delta > 0 \implies w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + "
     r"4\|\beta_*\|^2}\right) \ne 0",
     conditions="White inputs, η_a = η_w = 1.",
-    tolerance=0.0,  # an inequality: minus the least value over all directions of w0
+    tolerance=1e-12,
 )
 def separating_surface_upstream(rng: np.random.Generator) -> float:
-    n = drawn(rng, sign=1, rates="unit", positive=True, d=2)
-    angles = np.linspace(-np.pi, np.pi, 721)
-    w = size(n.w) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return -float(np.min(side(n.a, w, n.beta_star, n.delta)))
+    """The least value over starts of many lengths and directions: positive for δ > 0 large or small, zero for δ = 0."""
+    n = drawn(rng, sign=1, rates="unit", d=2)
+    against = np.arctan2(*-n.beta_star[::-1])
+    angles, lengths = against + np.linspace(-np.pi, np.pi, 181), np.geomspace(0.05, 20.0, 25)
+    w = lengths[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+    def least(delta: float) -> Any:
+        """For each length of w0, relative to what cancels."""
+        a = np.sqrt(lengths**2 + delta)
+        return np.min(side(a[:, None], w, n.beta_star, delta), axis=1) / (lengths * size(n.beta_star))
+
+    met = np.concatenate([least(n.delta), least(1e-3 * n.delta)]) <= 0
+    return max(float(met.any()), float(np.abs(least(0.0)).max()))
 
 
-def near_the_surface(rng: np.random.Generator) -> Neuron:
-    """Starts of any δ; for δ ≤ 0 near where the basins meet, now and then exactly where they do for δ = 0."""
-    n = drawn(rng, sign=int(rng.choice([-1, -1, -1, 0, 1])))
+def near_the_surface(rng: np.random.Generator, rates: str) -> Neuron:
+    """Starts of any δ; for δ < 0 near where the basins meet, with the rates and as printed."""
+    n = drawn(rng, sign=int(rng.choice([-1, -1, -1, 0, 1])), rates=rates)
     toward = n.beta_star / size(n.beta_star)
-    if n.delta > 0:
+    if n.delta > -1e-12:
         return n
-    if n.delta == 0 or rng.uniform() < 0.2:
-        return n.at(n.a, -np.sqrt(n.eta_w / n.eta_a) * n.a * toward)  # straight against the target
     aside = n.w - (n.w @ toward) * toward
     share = -n.a * (n.delta + np.hypot(n.delta, 2 * size(n.beta_star))) / (2 * size(n.w) * size(n.beta_star))
     along = np.clip(share * rng.choice([0.6, 0.9, 1.1, 1.5]) / rng.choice([1.0, n.eta_a]), -0.99, 0.99)
@@ -289,27 +290,32 @@ def end_sign(n: Neuron) -> float:
     formula=r"\operatorname{sgn} a(\infty) = \begin{cases} \operatorname{sgn} a_0 & \delta \ge 0 \\ \operatorname{sgn}"
     r"\left(w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + 4\|\beta_*\|^2}\right)\right) & \delta < 0 "
     r"\end{cases}",
-    conditions="White inputs, η_aη_w = 1, a start that is no saddle.",
+    conditions="White inputs, η_aη_w = 1, a start off the separating surface.",
     tolerance=0.0,  # a sign
 )
 def basins(rng: np.random.Generator) -> float:
-    n = near_the_surface(rng)
-    printed = np.sign(n.a if n.delta >= -1e-12 else side(n.a, n.w, n.beta_star, n.delta))
-    return abs(printed - end_sign(n))
+    n = near_the_surface(rng, "product one")
+    return abs(basin_as_printed(n) - end_sign(n))
 
 
-@basins.corrected(
-    "One rule for every δ, with η_a in front of w0ᵀβ*. For δ = 0 it differs from the sign of a0 on the line straight "
-    "against the target, which ends in the saddle.",
-    formula=r"\operatorname{sgn} a(\infty) = \operatorname{sgn}\left(\eta_a w_0^\top\beta_* + "
-    r"\frac{a_0}{2}\left(\delta + "
-    r"\sqrt{\delta^2 + 4\|\beta_*\|^2}\right)\right)",
+def basin_as_printed(n: Neuron) -> float:
+    return float(np.sign(n.a if n.delta >= -1e-12 else side(n.a, n.w, n.beta_star, n.delta)))
+
+
+@basins.stronger(
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*."
 )
-def basins_by_one_rule(rng: np.random.Generator) -> float:
-    n = near_the_surface(rng)
-    return abs(kunin2024.basin(n.a, n.w, n.beta_star, n.eta_a, n.eta_w) - end_sign(n))
+def basins_with_unit_rates(rng: np.random.Generator) -> float:
+    """The library's rule, one for every δ, is tried beside the printed one, with other rates too."""
+    n, other = near_the_surface(rng, "unit"), near_the_surface(rng, "product one")
+    one_rule = abs(kunin2024.basin(other.a, other.w, other.beta_star, other.eta_a, other.eta_w) - end_sign(other))
+    return max(abs(basin_as_printed(n) - end_sign(n)), one_rule)
 
 
-@basins.counterexample("Unit rates, a0 = 1, w0 = −1, β* = 1: δ = 0, and both weights shrink to the saddle")
+@basins.counterexample(
+    "One input, η_a = 4, η_w = ¼, β* = 1, a0 = 3, w0 = −1: δ = −7/4, the printed side is positive, and a ends negative, "
+    "since w cannot change its sign"
+)
 def _() -> tuple[float, float]:
-    return 1.0, end_sign(Neuron(1.0, -np.ones(1), np.eye(1), np.ones(1)))
+    n = Neuron(3.0, -np.ones(1), np.eye(1), np.ones(1), 4.0, 0.25)
+    return basin_as_printed(n), end_sign(n)

@@ -151,23 +151,21 @@ def upstream_sign(rng: np.random.Generator) -> float:
     tolerance=1e-10,
 )
 def nu_dynamics(rng: np.random.Generator) -> float:
-    n = drawn(rng)
-    return _riccati_error(n, 1.0)
+    return _riccati_error(drawn(rng))
 
 
-@nu_dynamics.corrected(
-    "Unless both rates are 1, the equation is that of η_a wᵀβ*/a, the ratio of √η_a w and √η_w a.",
-    formula=r"\nu = \eta_a\frac{w^\top\beta_*}{a}, \qquad \dot\nu = \|\beta_*\|^2 - \delta\nu - \nu^2",
+@nu_dynamics.stronger(
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of η_a wᵀβ*/a, the "
+    "ratio of √η_a w and √η_w a."
 )
-def nu_dynamics_with_rates(rng: np.random.Generator) -> float:
-    n = drawn(rng)
-    return _riccati_error(n, n.eta_a)
+def nu_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+    return _riccati_error(drawn(rng, rates="unit"))
 
 
-def _riccati_error(n: Neuron, factor: float) -> float:
+def _riccati_error(n: Neuron) -> float:
     beta_star = n.beta_star
-    nu = factor * n.w @ beta_star / n.a
-    truth = n.rate(lambda a, w: factor * w @ beta_star / a)
+    nu = n.w @ beta_star / n.a
+    truth = n.rate(lambda a, w: w @ beta_star / a)
     return float(abs(beta_star @ beta_star - n.delta * nu - nu**2 - truth) / (beta_star @ beta_star + nu**2))
 
 
@@ -204,21 +202,19 @@ def nu_solution(rng: np.random.Generator) -> float:
     tolerance=1e-10,
 )
 def a_dynamics(rng: np.random.Generator) -> float:
-    n = drawn(rng)
-    return _bernoulli_error(n, 1.0, 1.0)
+    return _bernoulli_error(drawn(rng))
 
 
-@a_dynamics.corrected(
-    "Unless both rates are 1, they belong in front of ν and of a².",
-    formula=r"\dot a = a(\nu + \delta - \eta_w a^2), \qquad \nu = \eta_a\frac{w^\top\beta_*}{a}",
+@a_dynamics.stronger(
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of wᵀβ*/a and η_w in "
+    "front of a²."
 )
-def a_dynamics_with_rates(rng: np.random.Generator) -> float:
-    n = drawn(rng)
-    return _bernoulli_error(n, n.eta_a, n.eta_w)
+def a_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+    return _bernoulli_error(drawn(rng, rates="unit"))
 
 
-def _bernoulli_error(n: Neuron, before_nu: float, before_a: float) -> float:
-    printed = n.a * (before_nu * n.w @ n.beta_star / n.a + n.delta - before_a * n.a**2)
+def _bernoulli_error(n: Neuron) -> float:
+    printed = n.a * (n.w @ n.beta_star / n.a + n.delta - n.a**2)
     scale = abs(n.a) * (n.w @ n.w + n.a**2)
     return float(abs(printed - n.velocity()[0]) / scale)
 

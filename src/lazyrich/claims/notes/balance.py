@@ -194,8 +194,8 @@ def _defect_of_scaling(rng: np.random.Generator) -> Any:
 @claim(
     "notes/balanced-stays",
     place="Section 4.3, the corollary",
-    statement="A λ-balanced network stays λ-balanced. (The definition too is printed from ℓ = 1, where there is no "
-    "layer below: meant are all pairs of neighbours.)",
+    statement="A λ-balanced network stays λ-balanced. (The definition has the slip of `notes/balance-law`: it "
+    "begins at ℓ = 1, with a W_0 that does not exist. Read as: all pairs of neighbours, ℓ = 2 to L.)",
     formula=r"W_\ell(0)^\top W_\ell(0) = W_{\ell-1}(0)W_{\ell-1}(0)^\top + \lambda I \;\Rightarrow\; "
     r"W_\ell(t)^\top W_\ell(t) = W_{\ell-1}(t)W_{\ell-1}(t)^\top + \lambda I",
     conditions="Gradient flow, any λ.",
@@ -344,8 +344,9 @@ def gaussian_fluctuations(rng: np.random.Generator) -> float:
 @claim(
     "notes/wide-nets-balanced",
     place="Section 4.3, problem, part 3",
-    statement="In wide random networks the defect vanishes in relative terms, as 1/√n. (Root mean squares of Frobenius "
-    "norms are compared.)",
+    statement="In wide random networks the defect vanishes in relative terms. (Read as: the Frobenius norm of the defect "
+    "relative to that of W_1W_1ᵀ falls as its entries do, 1/√n; root mean squares are compared. Entry by entry, relative "
+    "to the diagonal, it does vanish: `notes/gaussian-fluctuations`.)",
     formula=r"\frac{\|D\|_F}{\|W_1W_1^\top\|_F} \propto \frac{1}{\sqrt n}",
     conditions="Two n × n layers of independent Gaussian entries.",
     tolerance=1e-11,

@@ -97,7 +97,10 @@ def zero_loss(rng: np.random.Generator) -> float:
     return mean_squared_loss(best, X, Y) / mean_squared_loss(0 * best, X, Y)
 
 
-@zero_loss.stronger("The targets are a linear function of the inputs, so that T leaves nothing unexplained.")
+@zero_loss.stronger(
+    "The targets are a linear function of the inputs, so that T leaves nothing unexplained: otherwise the constant "
+    "remains that `notes/loss-identity` lacks."
+)
 def zero_loss_without_noise(rng: np.random.Generator) -> float:
     X, _ = draws.white_data(rng, 8, 3, 2)
     Y = X @ rng.normal(size=(3, 2))
@@ -129,7 +132,7 @@ def bottleneck_loss(rng: np.random.Generator) -> float:
 
 
 @bottleneck_loss.corrected(
-    "The narrowest layer counts, and the part of the targets that no linear map explains is to be added.",
+    "The narrowest layer counts, and the constant is to be added that `notes/loss-identity` lacks.",
     formula=r"\min_\theta L(\theta) = \tfrac12 \sum_{\alpha > \min_\ell n_\ell} s_\alpha^2 + "
     r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
 )

@@ -60,7 +60,8 @@ def loss_identity(rng: np.random.Generator) -> float:
 
 
 @loss_identity.corrected(
-    "The part of the targets that no linear map explains is missing; it matters when losses are compared with data.",
+    "A constant is missing, the part of the targets that no linear map explains; it matters when losses are compared "
+    "with data. The same constant is missing in `notes/whitened-loss`, `notes/zero-loss` and `notes/bottleneck-loss`.",
     formula=r"\frac{1}{2n}\sum_\mu \|y_\mu - W x_\mu\|^2 = \tfrac12 \|W - T\|_{\Sigma_{xx}}^2"
     r" + \tfrac12 \operatorname{tr}(\Sigma_{yy} - T\Sigma_{xx}T^\top)",
 )
@@ -104,7 +105,7 @@ def whitened_loss(rng: np.random.Generator) -> float:
 
 
 @whitened_loss.corrected(
-    "The same constant is missing as without whitening. Flows and minima do not see it; values of the loss do.",
+    "The constant is missing that `notes/loss-identity` lacks. Flows and minima do not see it; values of the loss do.",
     formula=r"L(\theta) = \tfrac12 \|W - \Sigma_{yx}\|_F^2 + "
     r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
 )

@@ -361,7 +361,8 @@ def example_second_of_three(rng: np.random.Generator) -> float:
 
 
 @example_second_of_three.corrected(
-    "(log 9000)/18 is 0.506, which rounds to 0.51.", formula=r"t_2^* \approx \tfrac{1}{18}\log 9000 \approx 0.51"
+    "(log 9000)/18 is 0.5058, which is printed rounded down; to the nearest it is 0.51.",
+    formula=r"t_2^* \approx \tfrac{1}{18}\log 9000 \approx 0.51",
 )
 def example_second_of_three_corrected(rng: np.random.Generator) -> float:
     return float(abs(0.51 - example_times()[1]))
