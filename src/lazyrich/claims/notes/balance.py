@@ -344,9 +344,9 @@ def gaussian_fluctuations(rng: np.random.Generator) -> float:
 @claim(
     "notes/wide-nets-balanced",
     place="Section 4.3, problem, part 3",
-    statement="In wide random networks the defect vanishes in relative terms. (Read as: the Frobenius norm of the defect "
-    "relative to that of W_1W_1ᵀ falls as its entries do, 1/√n; root mean squares are compared. Entry by entry, relative "
-    "to the diagonal, it does vanish: `notes/gaussian-fluctuations`.)",
+    statement="In wide random networks the defect vanishes in relative terms. (Read as: the Frobenius norm of the "
+    "defect relative to that of W_1W_1ᵀ falls as its entries do, 1/√n; root mean squares are compared. Entry by entry, "
+    "relative to the diagonal, it does vanish: `notes/gaussian-fluctuations`.)",
     formula=r"\frac{\|D\|_F}{\|W_1W_1^\top\|_F} \propto \frac{1}{\sqrt n}",
     conditions="Two n × n layers of independent Gaussian entries.",
     tolerance=1e-11,
