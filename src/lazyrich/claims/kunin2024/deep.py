@@ -15,7 +15,7 @@ from scipy.optimize import root
 from lazyrich.bias.function_space import deep_preconditioner
 from lazyrich.bias.potentials import deep_potential
 from lazyrich.claims import draws
-from lazyrich.claims.kunin2024.measures import tangent
+from lazyrich.claims.kunin2024.measures import beyond_chance, spread_and_mean, tangent
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import layers, relative_error
 
@@ -92,37 +92,34 @@ def gaussian_imbalance(rng: Rng, d: int) -> Any:
     return W2.T @ W2 - W1 @ W1.T
 
 
-def shrinkage(rng: Rng, power: float) -> float:
-    """By what factor ‖imbalance‖_F/d^power falls from width 40 to width 360."""
-    narrow, wide = (float(np.linalg.norm(gaussian_imbalance(rng, d))) / d**power for d in (40, 360))
-    return wide / narrow
-
-
-_SHRUNK = 0.7  # between 1/3, for what falls like d^(−1/2), and 1, for what stays; draws scatter by a few per cent
+def _limit_missed(rng: Rng, limit: float) -> float:
+    """By how many standard errors beyond those allowed ‖imbalance‖²_F/d and its mean diagonal miss limit² and 0."""
+    return beyond_chance(lambda d: spread_and_mean(gaussian_imbalance(rng, d)), [limit**2, 0.0])
 
 
 @claim(
     "kunin2024/deep-gaussian",
     place="Appendix, Deep linear networks, after Definition 12",
-    statement="Gaussian weights with a variance inversely proportional to the width satisfy the definition in the "
-    "limit of "
-    "many dimensions: the eigenvalues of W_{l+1}ᵀW_{l+1} − W_lW_lᵀ, in root mean square, vanish.",
+    statement="Read as: Gaussian weights with a variance inversely proportional to the width satisfy the definition in "
+    "the limit of many dimensions, in the sense that the eigenvalues of W_{l+1}ᵀW_{l+1} − W_lW_lᵀ, in "
+    "root mean square, vanish.",
     formula=r"(W_l)_{ij} \sim \mathcal N(0, 1/d) \;\Rightarrow\; W_{l+1}^\top W_{l+1} - W_lW_l^\top \to 0,\ d \to "
     r"\infty",
     conditions="d = h.",
-    tolerance=0.0,  # by how much the imbalance fails to fall
+    tolerance=0.0,  # standard errors beyond those that chance allows
 )
 def deep_gaussian(rng: Rng) -> float:
-    return shrinkage(rng, 0.5) - _SHRUNK
+    return _limit_missed(rng, 0.0)
 
 
 @deep_gaussian.corrected(
-    "The entries vanish, like d^(−1/2), but the eigenvalues do not.",
+    "The entries vanish, like d^(−1/2), but the eigenvalues do not: in root mean square they tend to √2.",
     formula=r"\tfrac1d\|W_{l+1}^\top W_{l+1} - W_lW_l^\top\|_F \to 0, \qquad"
     r" \tfrac{1}{\sqrt d}\|W_{l+1}^\top W_{l+1} - W_lW_l^\top\|_F \to \sqrt2",
 )
 def deep_gaussian_by_entries(rng: Rng) -> float:
-    return shrinkage(rng, 1.0) - _SHRUNK
+    """The second limit, which gives the first."""
+    return _limit_missed(rng, float(np.sqrt(2)))
 
 
 @deep_gaussian.counterexample(

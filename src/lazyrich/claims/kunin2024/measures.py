@@ -18,6 +18,7 @@ from lazyrich.claims.oracles import gradient, layers
 __all__ = [
     "along",
     "beta_of",
+    "beyond_chance",
     "data",
     "difference_quotient",
     "even_limit",
@@ -26,6 +27,7 @@ __all__ = [
     "kernel",
     "loss_of",
     "rates",
+    "spread_and_mean",
     "tangent",
     "vec",
     "velocity",
@@ -121,6 +123,23 @@ def with_deltas(betas: Any, delta: float, eta: Sequence[float]) -> list[Any]:
 def even_limit(value: Callable[[float], Any], at: float) -> Any:
     """The limit for x → ∞ of what differs from it by a series in 1/x², from x and 2x: right to O(x⁻⁴)."""
     return (4 * value(2 * at) - value(at)) / 3
+
+
+def spread_and_mean(matrix: Any) -> Any:
+    """The mean square of the eigenvalues of a symmetric matrix, ‖·‖²_F/n, and their mean, tr/n."""
+    return np.array([np.sum(matrix**2), np.trace(matrix)]) / len(matrix)
+
+
+def beyond_chance(measured: Callable[[int], Any], limit: Any, widths: tuple[int, int] = (16, 32)) -> float:
+    """By how many standard errors, beyond five, random quantities miss their limit for infinite width.
+
+    Means over 200 draws at a width and at twice that, extrapolated to infinity in powers of 1/width. Five are exceeded
+    by chance in one of a million draws; where the limit is right the answer is negative.
+    """
+    narrow, wide = (np.array([measured(width) for _ in range(200)]) for width in widths)
+    found = 2 * wide.mean(axis=0) - narrow.mean(axis=0)
+    errors = np.sqrt((4 * wide.var(axis=0, ddof=1) + narrow.var(axis=0, ddof=1)) / len(wide))
+    return float(np.max(np.abs(found - limit) / errors)) - 5
 
 
 def difference_quotient(function: Callable[[float], Any], step: float = 1e-2) -> Any:

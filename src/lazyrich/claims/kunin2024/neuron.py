@@ -189,7 +189,10 @@ def hyperboloid_sheets(rng: np.random.Generator) -> float:
     return _miscounted(rng, rng.choice([0.0, rng.uniform(0.5, 2.0)]))
 
 
-@hyperboloid_sheets.stronger("α > 0: at α = 0 the two sheets of k = 1 are joined at the origin.")
+@hyperboloid_sheets.stronger(
+    "α > 0: at α = 0 the two sheets of k = 1 are joined at the origin, which the source itself calls a singularity in "
+    "the next sentence."
+)
 def hyperboloid_sheets_apart(rng: np.random.Generator) -> float:
     return _miscounted(rng, rng.uniform(0.5, 2.0))
 
@@ -242,7 +245,9 @@ def neuron_sheets(rng: np.random.Generator) -> float:
     return _missed_sheets(rng, int(rng.choice([1, 1, 2, 3])))
 
 
-@neuron_sheets.stronger("d ≥ 2: for d = 1 and δ < 0 there are two branches, one for each sign of w.")
+@neuron_sheets.stronger(
+    "d ≥ 2; only d = 1 is left out: there, for δ < 0, there are two branches, one for each sign of w."
+)
 def neuron_sheets_from_two_inputs(rng: np.random.Generator) -> float:
     return _missed_sheets(rng, int(rng.integers(2, 4)))
 

@@ -123,7 +123,9 @@ def assumptions_compared(rng: np.random.Generator) -> float:
     return _passes_zero(rng, int(rng.integers(1, 3)))
 
 
-@assumptions_compared.stronger("d ≥ 2: with one input, w passes through zero from every start on the wrong side.")
+@assumptions_compared.stronger(
+    "d ≥ 2; only d = 1 is left out: with one input, w passes through zero from every start on the wrong side."
+)
 def assumptions_compared_from_two_inputs(rng: np.random.Generator) -> float:
     return _passes_zero(rng, int(rng.integers(2, 5)))
 

@@ -62,8 +62,8 @@ def a_omega_dynamics(rng: np.random.Generator) -> float:
 
 
 @a_omega_dynamics.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of ω and η_w in front "
-    "of a² in the first equation, and η_w in front of the second."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of ω and η_w in "
+    "front of a² in the first equation, and η_w in front of the second."
 )
 def a_omega_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
     n = drawn(rng, rates="unit")
@@ -274,9 +274,9 @@ def near_the_surface(rng: np.random.Generator, rates: str) -> Neuron:
 
 def end_sign(n: Neuron) -> float:
     """Sign of a in the end, with that of φ; 0 where the flow is in the saddle, before rounding drives it out."""
-    balanced = abs(n.delta) < 1e-12
-    a, w = n.path([(12.0 if balanced else 50.0) / size(n.beta_star)])
-    if abs(a[0] * size(w[0])) < 1e-3 * size(n.beta_star):
+    norm, balanced = size(n.beta_star), abs(n.delta) < 1e-12
+    a, w = n.path([12.0 / norm if balanced else 20.0 * (1 / norm + abs(n.delta) / norm**2)])  # w turns slowly if δ ≪ 0
+    if abs(a[0] * size(w[0])) < 1e-3 * norm:
         return 0.0
     sign = np.sign(a[0])
     return float(sign) if sign * cosine(w[0], n.beta_star) > 0.99 else np.nan
@@ -313,8 +313,8 @@ def basins_with_unit_rates(rng: np.random.Generator) -> float:
 
 
 @basins.counterexample(
-    "One input, η_a = 4, η_w = ¼, β* = 1, a0 = 3, w0 = −1: δ = −7/4, the printed side is positive, and a ends negative, "
-    "since w cannot change its sign"
+    "One input, η_a = 4, η_w = ¼, β* = 1, a0 = 3, w0 = −1: δ = −7/4, the printed side is positive, and a ends "
+    "negative, since w cannot change its sign"
 )
 def _() -> tuple[float, float]:
     n = Neuron(3.0, -np.ones(1), np.eye(1), np.ones(1), 4.0, 0.25)

@@ -348,9 +348,10 @@ def _kernel_distances(n: Neuron, times: Any) -> tuple[Any, Any, Any]:
 
 @claim(
     "kunin2024/figure-3-kernel-distance",
-    place="Figure 3 (c), as the published notebook computes it",
-    statement="The kernel distance S(0, t) of one neuron is drawn from the weights at times 0 and t. The text does not "
-    "print the formula: this is the one in the code that drew the figure.",
+    place="Figure 3 (c), as the published notebook computes it, not as the text has it",
+    statement="The kernel distance S(0, t) of one neuron is drawn from the weights at times 0 and t. This is the "
+    "formula in the code that drew the figure, and the slip is there: the printed text defines S correctly, and does "
+    "not spell it out for one neuron.",
     formula=r"S(0,t) = 1 - \frac{\langle K_0, K_t\rangle}{\|K_0\|\,\|K_t\|}, \qquad \|K_t\|^2 = d\,a_t^4 + "
     r"2a_0^2\|w_t\|^2 + \|w_t\|^4",
     conditions="XᵀX = I, unit rates.",

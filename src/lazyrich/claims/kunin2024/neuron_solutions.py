@@ -206,8 +206,8 @@ def a_dynamics(rng: np.random.Generator) -> float:
 
 
 @a_dynamics.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of wᵀβ*/a and η_w in "
-    "front of a²."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of wᵀβ*/a and η_w "
+    "in front of a²."
 )
 def a_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
     return _bernoulli_error(drawn(rng, rates="unit"))

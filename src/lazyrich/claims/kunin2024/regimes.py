@@ -184,9 +184,9 @@ def delayed_rich(rng: Rng) -> float:
 
 
 @delayed_rich.stronger(
-    "No least squares solution has its columns (for d < c, its rows) in the span of those of all β_k(0), as Theorem 6 "
-    "and "
-    "the appendix say. A sum of several β_k(0) is a multiple of none of them, and is learned lazily."
+    "No least squares solution has its columns (for d < c, its rows) in the span of those of all β_k(0): the condition "
+    "that the source itself gives nearby, in the text of Theorem 6 and after it. A sum of several β_k(0) is a multiple "
+    "of none of them, and is learned lazily."
 )
 def delayed_rich_outside_the_span(rng: Rng) -> float:
     predicted, found = _error_of_delay(*wrong_sign(rng, in_span=False), rates(rng))
@@ -257,7 +257,8 @@ _MOVED = 0.1  # a tenth of the kernel at least, in a rich network; small starts 
 @claim(
     "kunin2024/rich-at-zero",
     place="Section 4, after Theorem 2",
-    statement="As all δ_k → 0, every network becomes rich, whatever its sizes: its kernel changes substantially.",
+    statement="As all δ_k → 0, every network becomes rich, whatever its sizes: its kernel changes substantially. The "
+    "threshold is ours: by a tenth at least.",
     formula=r"\delta_k = 0\ \text{for all}\ k \;\Rightarrow\; \frac{\|K_\infty - K_0\|}{\|K_0\|} \not\approx 0",
     conditions="Any sizes.",
     tolerance=0.0,  # how much of the movement is missing

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
 from lazyrich.claims.kunin2024.piecewise import outputs, sigma
 from lazyrich.claims.ledger import NotChecked, claim
-from lazyrich.claims.oracles import gradient
+from lazyrich.claims.oracles import gradient, relative_error
 
 NOT_CHECKED = (
     NotChecked(
@@ -71,6 +71,31 @@ def regions_convex(rng: Rng) -> float:
     seen = pattern(Ws, x, gamma)
     i, j = np.nonzero(np.triu((seen[:, None] == seen[None]).all(axis=2), 1))
     return float(np.sum((pattern(Ws, (x[i] + x[j]) / 2, gamma) != seen[i]).any(axis=1)))
+
+
+def patterns_met(Ws: list[Any], x: Any, gamma: float) -> int:
+    """How many activation patterns inputs in the rows of x have."""
+    return len(np.unique(pattern(Ws, x, gamma), axis=0))
+
+
+@claim(
+    "kunin2024/activation-patterns",
+    place="Appendix, Surface of a piecewise linear network, footnote 9",
+    statement="N neurons have 2^N activation patterns, of which not all need be attained. Ours, so that the count is "
+    "sharp: N neurons on N inputs attain all, and more neurons than inputs, on two inputs, fewer.",
+    formula=r"\#\{\mathcal A : \mathcal R(\mathcal A;\theta) \ne \emptyset\} \le 2^N",
+    conditions="No biases; one layer of N = d neurons in general position for equality, any depth and N > d otherwise.",
+    tolerance=0.0,  # a count
+)
+def activation_patterns(rng: Rng) -> float:
+    """Equality on one input for each choice of signs; the inequality on a circle."""
+    N, angles = int(rng.integers(1, 7)), np.linspace(0, 2 * np.pi, 2000)
+    W = rng.normal(size=(N, N))
+    inputs = np.linalg.solve(W, np.array(list(product((-1.0, 1.0), repeat=N))).T).T
+    Ws, gamma = drawn(rng, 2)
+    Ws = [np.vstack([Ws[0], rng.normal(size=2)]), *(np.hstack([V, rng.normal(size=(len(V), 1))]) for V in Ws[1:])]
+    around = patterns_met(Ws, np.stack([np.cos(angles), np.sin(angles)], axis=1), gamma)
+    return float(max(abs(patterns_met([W], inputs, 0.0) - 2**N), around - (2 ** sum(len(V) for V in Ws) - 1)))
 
 
 def crossing(rng: Rng, Ws: list[Any], gamma: float, d: int) -> tuple[Any, Any, int]:
@@ -167,9 +192,9 @@ def proposition_17(rng: Rng) -> float:
 
 
 @proposition_17.stronger(
-    "No two neurons change on a common piece of boundary, which holds for almost all weights. That every neuron "
-    "matters "
-    "does not exclude it: a neuron of the second layer may share half of a boundary with one of the first."
+    "No two neurons change on a common piece of boundary, which holds for almost all weights. The source itself says "
+    "so nearby, in the justification of the proposition, as if it followed. That every neuron matters does not exclude "
+    "it: a neuron of the second layer may share half of a boundary with one of the first."
 )
 def proposition_17_without_shared_boundaries(rng: Rng) -> float:
     """No two neurons change at once, and the two colours do."""
@@ -211,16 +236,22 @@ def piecewise_expressive(rng: Rng) -> float:
 
 
 @piecewise_expressive.corrected(
-    "Only functions that are positively homogeneous, and whose odd part is linear, whatever the width.",
-    formula=r"f(tx) = tf(x)\ (t > 0), \qquad f(x) - f(-x) = (1 + \gamma)\Big(\sum_k a_kw_k\Big)^\top x",
+    "Only functions that are positively homogeneous, and whose odd part is linear, whatever the width; and all "
+    "of those.",
+    formula=r"\overline{\{a^\top\sigma(Wx)\}} = \{g : g(tx) = tg(x)\ (t > 0),\ g(x) - g(-x) = 2v^\top x\}",
 )
 def piecewise_expressive_of_homogeneous_functions(rng: Rng) -> float:
-    d, h, gamma = int(rng.integers(1, 4)), int(rng.integers(1, 60)), float(rng.choice([0.0, rng.uniform(0.05, 0.9)]))
-    a, W, X, t = rng.normal(size=h), rng.normal(size=(h, d)), rng.normal(size=(5, d)), float(rng.uniform(0.1, 5.0))
-    values = {sign: outputs([a, W], sign * X, gamma) for sign in (1.0, -1.0, t)}
-    size = np.linalg.norm(a) * np.linalg.norm(W) * np.linalg.norm(X) * max(1.0, t)
-    scaled, odd = values[t] - t * values[1.0], values[1.0] - values[-1.0] - (1 + gamma) * X @ (a @ W)
-    return float(max(np.abs(scaled).max(), np.abs(odd).max()) / size)
+    """Random values on points, their negatives and their multiples: the best fit by 200 neurons, against the best by
+    that class, which on these points is an even value for each line through the origin and a linear function."""
+    d, gamma = int(rng.integers(1, 4)), float(rng.choice([0.0, rng.uniform(0.05, 0.9)]))
+    lines = 1 if d == 1 else int(rng.integers(4, 7))  # more than inputs, so that not every odd part is linear
+    X, W = rng.normal(size=(lines, d)), rng.normal(size=(200, d))
+    multiples = np.array([1.0, -1.0, *rng.uniform(-3.0, 3.0, size=2)])
+    points = np.vstack([m * X for m in multiples])
+    y = rng.normal(size=len(points))
+    basis = np.hstack([np.kron(np.abs(multiples)[:, None], np.eye(lines)), points])
+    best = basis @ np.linalg.lstsq(basis, y, rcond=None)[0]
+    return relative_error(best, outputs([best_fit(W, points, y, gamma), W], points, gamma))
 
 
 @piecewise_expressive.counterexample(

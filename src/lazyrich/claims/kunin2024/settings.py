@@ -1,4 +1,5 @@
-"""Experimental details: the student's start, rescaled layers, filters, the random hierarchy, and infinite width."""
+"""Experimental details: the student's start, rescaled layers, the kernel distance, filters, the random hierarchy, and
+infinite width."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from lazyrich.claims.kunin2024.piecewise import outputs
+from lazyrich.claims.kunin2024.measures import along, tangent, velocity
+from lazyrich.claims.kunin2024.piecewise import loss_of, outputs
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import hessian, relative_error
 from lazyrich.inits.neurons import symmetrised
@@ -127,6 +129,36 @@ def rescaled_layers(rng: Rng) -> float:
     return relative_error(network(W1 / alpha, alpha * W3), network(W1, W3))
 
 
+def kernel_distance(K1: Any, K2: Any) -> float:
+    """S, as printed."""
+    return 1 - float(np.sum(K1 * K2)) / float(np.linalg.norm(K1) * np.linalg.norm(K2))
+
+
+@claim(
+    "kunin2024/kernel-distance-scale",
+    place="Experimental details, Kernel distance; Section 2, the same",
+    statement="The kernel distance does not depend on the scale of either kernel: it compares their directions alone, "
+    "and is half the squared distance between the kernels of unit norm.",
+    formula=r"S(t_1, t_2) = 1 - \frac{\langle K_{t_1}, K_{t_2}\rangle}{\|K_{t_1}\|_F\|K_{t_2}\|_F}, \qquad"
+    r" S(c_1K_{t_1}, c_2K_{t_2}) = S(K_{t_1}, K_{t_2})",
+    conditions="Kernels that are not zero; c_1, c_2 > 0.",
+    tolerance=1e-12,
+)
+def kernel_distance_scale(rng: Rng) -> float:
+    """Kernels of two networks, found by differentiation; larger rates make larger kernels."""
+    X, d, h = rng.normal(size=(6, 3)), 3, int(rng.integers(1, 5))
+    c1, c2 = (float(c) for c in 10.0 ** rng.uniform(-3, 3, size=2))
+    first, second = ([rng.normal(size=h), rng.normal(size=(h, d))] for _ in range(2))
+
+    def kernel(network: list[Any], rate: float) -> Any:
+        return tangent(lambda p: outputs(p, X, 0.3), network, (rate, rate))
+
+    K1, K2 = (kernel(network, 1.0) for network in (first, second))
+    apart = np.linalg.norm(K1 / np.linalg.norm(K1) - K2 / np.linalg.norm(K2)) ** 2 / 2
+    same = abs(kernel_distance(K1, kernel(first, c1)))  # a kernel that only grows does not count as moved
+    return max(relative_error(kernel_distance(kernel(first, c1), kernel(second, c2)), apart), same)
+
+
 def stencil(centre: float) -> Any:
     """The printed 3 × 3 kernel, or one with another centre."""
     return np.array([[-0.25, -0.5, -0.25], [-0.5, centre, -0.5], [-0.25, -0.5, -0.25]])
@@ -178,34 +210,51 @@ def _() -> tuple[float, float]:
     return _convolved(2.0, lambda x, y: 1.0), float(np.abs(np.trace(curvature)))
 
 
+def turning(a: Any, W: Any, X: Any, y: Any) -> Any:
+    """How fast the directions of filters turn at the start of training."""
+    moving = velocity(loss_of(X, y, 0.0), [a, W], (1.0, 1.0))
+    return along(lambda p: p[1] / np.sqrt((p[1] * p[1]).sum(axis=1))[:, None], [a, W], moving)
+
+
 @claim(
     "kunin2024/filters-alpha",
     place="Experimental details, Gabor filters, caption",
-    statement="Filters are divided by α, and networks with α < 1 are those with a small initialisation.",
-    formula=r"\alpha < 1 \;\Rightarrow\; \|w/\alpha\| < \|w\|",
-    conditions="α > 0.",
-    tolerance=0.0,  # true or false
+    statement="Filters are divided by α (text), and networks with α < 1 are those with a small initialisation "
+    "(caption). Text and caption are inconsistent; which is the slip cannot be known. Read as: α < 1 is the start of "
+    "small filters, which turn faster. The rate is ours, for two layers with the last one multiplied by α.",
+    formula=r"w \mapsto w/\alpha,\ a \mapsto \alpha a: \qquad"
+    r" \|\partial_t\hat w\| \mapsto \alpha^{-2}\|\partial_t\hat w\|",
+    conditions="α > 0; two layers of ReLU, unit rates.",
+    tolerance=1e-11,
 )
 def filters_alpha(rng: Rng) -> float:
-    return _error_of_alpha(rng.normal(size=(15, 15)), float(10.0 ** rng.uniform(-1, 1)), below_one_is_small=True)
+    return _error_of_turning(rng, -2)
 
 
 @filters_alpha.corrected(
-    "What is divided by α is small for α > 1.", formula=r"\alpha > 1 \;\Rightarrow\; \|w/\alpha\| < \|w\|"
+    "If the text is right, α > 1 is the small initialisation: filters divided by α turn α² times as fast. If the "
+    "caption is, filters were multiplied by α.",
+    formula=r"w \mapsto w/\alpha,\ a \mapsto \alpha a: \qquad"
+    r" \|\partial_t\hat w\| \mapsto \alpha^2\|\partial_t\hat w\|",
 )
 def filters_alpha_above_one(rng: Rng) -> float:
-    return _error_of_alpha(rng.normal(size=(15, 15)), float(10.0 ** rng.uniform(-1, 1)), below_one_is_small=False)
+    return _error_of_turning(rng, 2)
 
 
-@filters_alpha.counterexample("A filter of one pixel, w = 1, α = ½: small (1) by the caption; it is not (0)")
+def _error_of_turning(rng: Rng, power: int) -> float:
+    d, h, alpha = int(rng.integers(2, 5)), int(rng.integers(2, 5)), float(10.0 ** rng.uniform(-1, 1))
+    a, W, X, y = rng.normal(size=h), rng.normal(size=(h, d)), rng.normal(size=(8, d)), rng.normal(size=8)
+    return relative_error(alpha**power * turning(a, W, X, y), turning(alpha * a, W / alpha, X, y))
+
+
+@filters_alpha.counterexample(
+    "One filter w = (1, 0), a = 1, one sample x = (1, 1), y = 0, α = ½: how fast the filter turns, as a share of that "
+    "for α = 1"
+)
 def _() -> tuple[float, float]:
-    alpha, w = 0.5, np.ones((1, 1))
-    return float(alpha < 1), float(np.linalg.norm(w / alpha) < np.linalg.norm(w))
-
-
-def _error_of_alpha(w: Any, alpha: float, below_one_is_small: bool) -> float:
-    predicted = alpha < 1 if below_one_is_small else alpha > 1
-    return abs(float(predicted) - float(np.linalg.norm(w / alpha) < np.linalg.norm(w)))
+    alpha, a, W, X, y = 0.5, np.ones(1), np.array([[1.0, 0.0]]), np.ones((1, 2)), np.zeros(1)
+    plain, divided = turning(a, W, X, y), turning(alpha * a, W / alpha, X, y)
+    return alpha**-2, float(np.linalg.norm(divided) / np.linalg.norm(plain))
 
 
 @claim(
@@ -237,25 +286,30 @@ def moments_of_delta(beta_a: float, beta_w: float, d: int) -> tuple[float, float
 @claim(
     "kunin2024/infinite-width-delta",
     place="Section 5, Connections to infinite width",
-    statement="At random starts of infinitely wide networks the conserved numbers of the neurons have mean zero and a "
-    "variance that does not vanish, in the NTK and in the mean-field parametrisation alike. The measure is the mean in "
-    "units of the standard deviation.",
+    statement="Read as: at random starts of infinitely wide networks the conserved numbers of the neurons have mean "
+    "zero and a variance that does not vanish, in the NTK and in the mean-field parametrisation alike, which draw from "
+    "the same Gaussians. The value of the variance is ours.",
     formula=r"a_k \sim \mathcal N(0, \beta_a^2),\ w_k \sim \mathcal N(0, \beta_W^2 I_d) \;\Rightarrow\;"
-    r" \mathbb E[a_k^2 - \|w_k\|^2] = 0",
+    r" \mathbb E[\delta_k] = 0, \quad \operatorname{Var}[\delta_k] = 2\beta_a^4 + 2d\beta_W^4, \qquad"
+    r" \delta_k = a_k^2 - \|w_k\|^2",
     conditions="β_a and β_W of order one, any d; unit rates.",
     tolerance=1e-12,
 )
 def infinite_width_delta(rng: Rng) -> float:
     beta_a, beta_w = (float(b) for b in rng.uniform(0.5, 2.0, size=2))
-    mean, deviation = moments_of_delta(beta_a, beta_w, int(rng.integers(1, 20)))
-    return abs(mean) / deviation
+    return _error_of_moments(beta_a, beta_w, int(rng.integers(1, 20)))
 
 
 @infinite_width_delta.stronger("β_a² = d β_W². With β_a = β_W = 1 the mean is 1 − d, and most neurons are downstream.")
 def infinite_width_delta_with_scaled_inputs(rng: Rng) -> float:
     beta_a, d = float(rng.uniform(0.5, 2.0)), int(rng.integers(1, 20))
-    mean, deviation = moments_of_delta(beta_a, beta_a / np.sqrt(d), d)
-    return abs(mean) / deviation
+    return _error_of_moments(beta_a, beta_a / np.sqrt(d), d)
+
+
+def _error_of_moments(beta_a: float, beta_w: float, d: int) -> float:
+    """The mean in units of the standard deviation, or the error of the variance."""
+    mean, deviation = moments_of_delta(beta_a, beta_w, d)
+    return max(abs(mean) / deviation, relative_error(2 * beta_a**4 + 2 * d * beta_w**4, deviation**2))
 
 
 @infinite_width_delta.counterexample("β_a = β_W = 1 and three inputs: the mean")
