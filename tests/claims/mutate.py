@@ -47,7 +47,7 @@ def error_within(seconds: float, check: Callable, identifier: str) -> float:
 
     def send() -> None:
         with suppress(Exception), redirect_stderr(None):
-            there.send(error(check, identifier))
+            there.send(error(check, identifier, seeds=2))
 
     process = context.Process(target=send)
     process.start()
