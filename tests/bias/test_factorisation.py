@@ -389,6 +389,7 @@ def test_razin_cohen_drives_every_norm_up_and_the_rank_down():
     assert bounded.status == "converged" and bounded.nuclear_norm[-1] < 2.1
 
 
+@pytest.mark.slow
 def test_rank_grows_greedily_and_more_sharply_with_depth_and_smaller_starts():
     problem = random_completion(0, (10, 12), [8.0, 4.0, 2.0], observed=80)
     plateau, error = {}, {}

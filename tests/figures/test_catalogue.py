@@ -12,7 +12,22 @@ import lazyrich as lr
 from lazyrich.cli import main
 from lazyrich.figures.catalogue import Check, entry, names
 
-_LONG = ("kunin2024/5b", "kunin2024/5d")  # most of it compilation; their networks are trained in tests/experiments too
+_LONG = (  # more than five seconds, most of it compilation; what they stand on has tests of its own
+    "braun2022/2",
+    "braun2022/5",
+    "domine2025/architectures",
+    "domine2025/landscape",
+    "domine2025/ratio",
+    "kunin2024/1b_supporting",
+    "kunin2024/5a",
+    "kunin2024/5b",
+    "kunin2024/5c",
+    "kunin2024/5d",
+    "kunin2024/deep",
+    "kunin2024/wide",
+    "saxe2014/delay",
+    "saxe2014/depth",
+)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in _LONG)) for n in names()])

@@ -76,7 +76,7 @@ def test_a_worker_killed_mid_run_changes_nothing(dask: Any, tmp_path: Path) -> N
     assert chunks(out) == chunks(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("d", "h", "n"), [(40, 20, 300), (10, 4, 600)])
+@pytest.mark.parametrize(("d", "h", "n"), [pytest.param(40, 20, 300, marks=pytest.mark.slow), (10, 4, 600)])
 def test_the_cluster_gives_the_bytes_of_processes(dask: Any, d: int, h: int, n: int, tmp_path: Path) -> None:
     sweep = Sweep(
         "students",
@@ -91,6 +91,7 @@ def test_the_cluster_gives_the_bytes_of_processes(dask: Any, d: int, h: int, n: 
     assert chunks(tmp_path / "dask") == chunks(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_block_that_kills_its_workers_is_reported_and_the_others_go_on(dask: Any, tmp_path: Path) -> None:
     summary = run(small(deadly), tmp_path / "out", scheduler=dask.scheduler_address)
     assert (summary.complete, summary.pending, summary.computed) == (5, 1, 5)
@@ -216,6 +217,7 @@ def test_a_port_that_is_not_dask_gets_one_sentence(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_an_address_that_does_not_answer_gets_one_sentence_within_thirty_seconds(tmp_path: Path) -> None:
     """As a user meets it: a program of its own, from its start to its end, with what it prints."""
     code = """

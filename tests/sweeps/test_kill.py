@@ -253,6 +253,7 @@ def test_killed_in_the_middle_of_a_write(tmp_path, reference, nursery, rng, reco
     record_property("figure of kills in a write", f"killed in the middle of a write: {counts}")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_workers_are_killed(tmp_path, reference, rng, record_property):
     kills, in_flight, folders = 0, 0, []

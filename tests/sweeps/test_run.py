@@ -186,6 +186,7 @@ def test_processes_give_the_bytes_of_one_process(kind: str, tmp_path: Path) -> N
     assert chunks(tmp_path / "one") == chunks(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_process_where_jax_runs_on_all_cores_gives_the_same_bytes(tmp_path: Path) -> None:
     sweep = _same("kernel")
     _run_alone(sweep, tmp_path / "one", "import jax.numpy as jnp; jnp.ones(3).block_until_ready()")
