@@ -94,7 +94,8 @@ def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
     assert status == 1 and found.measured is Verdict.FAILS
     assert "fails (on record: holds)" in out and out.endswith("VERDICTS CHANGED: post/equation-9\n")
     assert ("could not be tried: ValueError: no" in out) == bool(fault)
-    assert answer(capsys, "post/equation-9", "--json")[0] == 1
+    status, out, err = answer(capsys, "post/equation-9", "--json")
+    assert status == 1 and json.loads(out)["changed"] and err.endswith("VERDICTS CHANGED: post/equation-9\n")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
         (["--seeds", "many"], "invalid int value: 'many'"),
         (["--workers", "0"], "workers must be"),
         (["post/equation-9", "--source", "notes"], "there is no claim 'post/equation-9' in notes, but one in post"),
-        (["notes"], "there is no claim 'notes', but a source of that name: --source notes would do"),
+        (["notes"], "there is no claim 'notes', but a source of that name: --source notes (source='notes' in Python)"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, arguments, words):

@@ -111,6 +111,9 @@ class TestRun:
             run(["post/equation-90"])
         with pytest.raises(lr.InvalidInput, match="there is no claim 'x': lazyrich claims --list shows them"):
             run(["x"])
+        for names in ("post/equation-9", [["post/equation-9"]], 3):
+            with pytest.raises(lr.InvalidInput, match=r"names must be a list such as \['post/equation-9'\], and it is"):
+                run(names)
         with pytest.raises(lr.InvalidInput, match="source must be"):
             run(source="braun")
         with pytest.raises(lr.InvalidInput, match="seeds must be"):

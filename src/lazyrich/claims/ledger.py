@@ -199,11 +199,13 @@ def not_checked(source: str | None = None) -> list[NotChecked]:
     return [entry for name in _sources(source) for topic in _topics(name) for entry in topic.NOT_CHECKED]
 
 
-def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
+def chosen(names: Any, source: str | None) -> list[Claim]:
     """The claims with these identifiers, or all of a source, or all."""
     entries = ledger(source)
     if names is None:
         return list(entries.values())
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"names must be a list such as ['post/equation-9'], and it is {_check.shown(names)}.")
     for name in names:
         if name not in entries:
             raise InvalidInput(f"there is no claim {_check.shown(name)}{_hint(name, entries, source)}.")
@@ -212,7 +214,7 @@ def chosen(names: list[str] | None, source: str | None) -> list[Claim]:
 
 def _hint(name: str, entries: dict[str, Claim], source: str | None) -> str:
     if name in SOURCES:
-        return f", but a source of that name: --source {name} would do"
+        return f", but a source of that name: --source {name} (source={name!r} in Python) would do"
     if name in ledger():
         return f" in {source}, but one in {name.partition('/')[0]}"
     near = difflib.get_close_matches(str(name), entries, n=3)

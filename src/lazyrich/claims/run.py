@@ -98,9 +98,7 @@ class _Trial:
     seconds: float = 0.0
 
 
-def run(
-    names: list[str] | None = None, *, source: str | None = None, seeds: int = 5, workers: int = 1
-) -> list[Finding]:
+def run(names: Any = None, *, source: str | None = None, seeds: int = 5, workers: int = 1) -> list[Finding]:
     """Tries the named claims, or all of a source, or all, on `seeds` random problems each.
 
     With `workers` above 1 that many processes share the work; a script that asks for them needs the usual

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 import time
 from collections import Counter
@@ -48,14 +49,17 @@ def run(arguments: argparse.Namespace) -> int:
     workers = arguments.workers if arguments.workers is not None else cores()
     findings = try_claims([claim.identifier for claim in claims], seeds=arguments.seeds, workers=workers)
     seconds, changed = time.perf_counter() - start, any(finding.changed for finding in findings)
+    summary = _summary(findings, arguments.seeds, seconds)
     if arguments.json:
         entries = [_entry(finding) for finding in findings]
         print(json_document({"seeds": arguments.seeds, "seconds": seconds, "changed": changed, "claims": entries}))
+        if changed:  # the document is for programs, and people should know which
+            print(*summary, sep="\n", file=sys.stderr)
     else:
         print(table([_row(finding) for finding in findings]))
         if arguments.names:
             print("", *(_in_full(finding) for finding in findings), sep="\n")
-        print("", *_summary(findings, arguments.seeds, seconds), sep="\n")
+        print("", *summary, sep="\n")
     return int(changed)
 
 
