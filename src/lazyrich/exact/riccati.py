@@ -80,6 +80,7 @@ class Riccati:
         self.graded: Graded = grade(
             np.concatenate([W1.T, W2]) / self.scale[:, None],
             spectrum(fit.U, fit.s * (unit.gain / unit.clock), fit.V, lam, unit.decay),
+            unit.target,
             eps=problem.network.eps,
             eps_task=problem.task.eps,
             push=push,

@@ -225,7 +225,7 @@ def _small_two_layers(problem: Problem) -> Plateaus:
     unit, fit = problem.canonical, problem.alignment
     W1, W2 = (k * W for k, W in zip(unit.k, problem.network.weights, strict=True))
     F = spectrum(fit.U, fit.s * (unit.gain / unit.clock), fit.V, 0.0)
-    graded = grade(np.concatenate([W1.T, W2]), F, eps=problem.network.eps, eps_task=problem.task.eps)
+    graded = grade(np.concatenate([W1.T, W2]), F, unit.target, eps=problem.network.eps, eps_task=problem.task.eps)
     U, V, a0 = fit.U.copy(), fit.V.copy(), np.zeros(len(F.s))
     for group in equal_groups(F.s[F.s > 0]):
         new = graded.L[group][:, (graded.pivots >= group.start) & (graded.pivots < group.stop)]
