@@ -12,7 +12,7 @@ from lazyrich.descend import descend
 from lazyrich.flow import flow
 from lazyrich.landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from lazyrich.networks import Network
-from lazyrich.problem import Facts, Problem
+from lazyrich.problem import Facts, Problem, Refusal
 from lazyrich.sequences import Continual, continual, forgetting
 from lazyrich.solve import NoExactSolution, solve
 from lazyrich.tasks import Task
@@ -27,6 +27,7 @@ __all__ = [
     "Network",
     "NoExactSolution",
     "Problem",
+    "Refusal",
     "Regime",
     "RegimePrediction",
     "Task",

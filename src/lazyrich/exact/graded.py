@@ -97,12 +97,30 @@ class Graded:
     rows: Float[Array, "k h"]  # the orthonormal rows: P = L @ rows
     missed: Array  # rows with w > 0 that the start cannot reach: the separatrix
     novelty: Float[Array, " r"]  # part of each row with w > 0 that is new, relative to the longest row
-    doubt: float = 0.0  # how much of the new part of a row with w > 0 may be rounding, at most
+    doubt: Float[Array, " k"]  # how much of the new part of each pivot row may be rounding, as a rule
 
     @property
     def pivot_lengths(self) -> Float[Array, " k"]:
         """|l_jj|, what each column starts with."""
         return np.abs(self.L[self.pivots, np.arange(len(self.pivots))])
+
+    def doubt_until(self, t: float) -> float:
+        """How far rounding of the start may move the function by time t, relative.
+
+        Mode i is learned as y/(1 + y), y = ĝ l² e^{2wt}, so that doubt about l moves it by 2y/(1 + y)² as much: nothing
+        before its time has come, half at most when it does.
+        """
+        w = self.spectrum.w[self.pivots]
+        grows = w > 0
+        w, l = w[grows], self.pivot_lengths[grows]
+        with np.errstate(divide="ignore"):
+            log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
+        y = np.exp(np.minimum(log_y, 0.0))
+        return (
+            float((2 * y / (1 + y) ** 2 * self.doubt[grows] * w).max(initial=0.0) / np.linalg.norm(w))
+            if len(w)
+            else 0.0
+        )
 
     @property
     def separatrix_distance(self) -> float:
@@ -143,15 +161,14 @@ def grade(
     """Row echelon form of the start; `push` moves rows that lie on the separatrix off it, relative to
     ‖Q0‖. `target` is the Σ whose singular vectors F has: what they leave of it says how good they are."""
     cutoff = rounding(Q0, F, target, eps=eps, eps_task=eps_task)
+    noise = _EPS * lengths(F.to_coordinates(np.eye(len(F.w))).T * lengths(Q0))
     back = np.eye(Q0.shape[1])
     if Q0.shape[1] > len(Q0):  # a wide hidden layer: keep the directions that the weights use
         back, R = np.linalg.qr(Q0.T)
         Q0, back = R.T, back.T
     P = F.from_coordinates(Q0)
     L, rows, pivots, missed, novelty = _echelon(P, F.w, cutoff, push * float(np.linalg.norm(P)))
-    # a new part is its row less so much of each row above, and has a share of the rounding of all of them
-    shares = np.abs(np.linalg.inv(L[pivots])) @ cutoff[pivots] / _SAFETY
-    return Graded(F, L, pivots, rows @ back, missed, novelty, float(shares[F.w[pivots] > 0].max(initial=0.0)))
+    return Graded(F, L, pivots, rows @ back, missed, novelty, _doubt(L[pivots], noise[pivots]))
 
 
 def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
@@ -159,7 +176,7 @@ def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     cutoff = np.zeros(len(P))
     cutoff[graded.missed] = np.inf  # what was missed stays missed
     L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, cutoff, 0.0)
-    return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty)
+    return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, np.zeros(len(pivots)))
 
 
 def rounding(
@@ -195,6 +212,12 @@ def rounding(
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
     turned = np.where(apart, slack * lengths(F.from_coordinates(Q0)) / np.where(apart, gap, 1.0), 0.0)
     return _SAFETY * (eps * own + lengths(turned))
+
+
+def _doubt(T: Float[Array, "k k"], noise: Float[Array, " k"]) -> Float[Array, " k"]:
+    """A new part is its row less so much of each row above: it has a share of the rounding, `noise`, of all of them.
+    Errors are taken as independent."""
+    return lengths(np.linalg.inv(T) * noise)
 
 
 def lengths(rows: Float[Array, "n k"]) -> Float[Array, " n"]:

@@ -14,9 +14,9 @@ at Kt/2. Nothing cancels, whatever the sizes of l, a and s. A mode with a < 0 is
 2a = ‖p − q‖²); with l = 0 it cannot cross zero, and decays. With weight decay, which l = 0 allows, the same is a
 logistic curve towards s − γ.
 
-The weights follow: p ± q change by the factors f^{±1} = (z/z0)^{±½}, so p = p0 (f + 1/f)/2 + q0 (f − 1/f)/2. Conditions: two linear layers, start and inputs
-aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et al. 2024 and Dominé et al.
-2025 (l ≠ 0); the stable form is ours.
+The weights follow: p ± q change by the factors f^{±1} = (z/z0)^{±½}, so p = p0 (f + 1/f)/2 + q0 (f − 1/f)/2.
+Conditions: two linear layers, start and inputs aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0),
+Kunin et al. 2024 and Dominé et al. 2025 (l ≠ 0); the stable form is ours.
 
 >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
 >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=0.01, lam=[0.0, 3.0]))
@@ -27,16 +27,17 @@ aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich._typing import Array, Float
+from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers
 from lazyrich.exact.graded import lengths, rounding, spectrum
-from lazyrich.problem import Facts, Problem
+from lazyrich.problem import Condition, Facts, Problem, Refusal
 
-__all__ = ["CITATION", "NAME", "Modes", "mode_strength", "refuses", "solution"]
+__all__ = ["CITATION", "NAME", "Modes", "mode_strength", "refusals", "solution"]
 
 NAME = "modes"
 CITATION = ("saxe2014", "domine2025")
@@ -50,23 +51,17 @@ class ModeState(NamedTuple):
     difference_factor: Any
 
 
-def refuses(facts: Facts) -> str | None:
-    """Why this method does not apply, in one sentence, or None if it does."""
-    if facts.depth != 2:
-        return f"it solves two layers, and this network has {facts.depth}"
-    if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.kind}"
+def refusals(facts: Facts) -> Iterator[Refusal]:
+    """Every condition of this method that the problem does not meet."""
+    yield from linear_layers(facts, "two layers", least=2, most=2)
     if not facts.aligned:
-        return f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+        message = f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+        yield Refusal(Condition.ALIGNED, message, facts.alignment_error, facts.tolerance)
     if facts.weight_decay and not facts.zero_balanced:
-        return f"with weight decay it needs λ = 0, and the layers are off by {_imbalance(facts):.2g}"
-    if facts.weight_decay and facts.rates[0] != facts.rates[1]:
-        return f"with weight decay it needs equal layer rates, and they are {facts.rates[0]:g} and {facts.rates[1]:g}"
-    return None
-
-
-def _imbalance(facts: Facts) -> float:
-    return max(abs(facts.balance[0]), facts.balance_error)
+        off = max([facts.balance_error, *map(abs, facts.balance)])
+        message = f"with weight decay it needs λ = 0, and the layers are off by {off:.2g}"
+        yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
+    yield from equal_rates_with_decay(facts)
 
 
 def mode_strength(s: Any, a0: Any, lam: Any, times: Any) -> Any:
@@ -88,7 +83,7 @@ def solution(problem: Problem) -> Modes:
     return Modes(problem)
 
 
-class Modes:
+class Modes(Solution):
     """p(t) and q(t) of every mode, in the units of the canonical problem."""
 
     def __init__(self, problem: Problem) -> None:
@@ -146,18 +141,16 @@ class Modes:
         fit, m = self.problem.alignment, len(self.s)
         return (fit.U[:, :m] * (self.state(times).a / self.problem.canonical.gain)[:, None, :]) @ fit.V[:, :m].T
 
-    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
-        return self.problem.task.loss(self.function(times))
-
     def analytic(self, times: Any) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
-    def separatrix_distance(self) -> float:
+    def separatrix(self) -> Separatrix:
         """Smallest ‖p + q‖ of a mode that could be learned, relative to its weights; 0 where it never will
         be."""
         size = np.hypot(self.plus, self.minus)
         wanted = np.flatnonzero(self.s > 0)[: self.P.shape[1]]
-        return float(np.divide(self.plus, size, out=np.zeros_like(size), where=size > 0)[wanted].min(initial=1.0))
+        distance = float(np.divide(self.plus, size, out=np.zeros_like(size), where=size > 0)[wanted].min(initial=1.0))
+        return Separatrix(distance, distance == 0.0)
 
     def restarted(self, time: float) -> Modes:
         later, m, state = copy(self), len(self.s), self.state(np.array([time]))
@@ -185,7 +178,9 @@ def _evolve(s: Any, n: Any, n_other: Any, apart: Any, mirrored: Any, t: Any) -> 
     present = n > 0
     over_n = np.divide(1.0, n, out=np.zeros_like(n), where=present)
     faded_over_n = np.where(present, np.exp(-K * t - np.log(np.where(present, n, 1.0))), 0.0)  # both may underflow
-    fall_over_n = np.where(K > 0, (l * n_other / np.where(K > 0, K + 2 * s, 1.0) + (K + 2 * s) * faded_over_n) / (2 * safe_K), over_n)
+    fall_over_n = np.where(
+        K > 0, (l * n_other / np.where(K > 0, K + 2 * s, 1.0) + (K + 2 * s) * faded_over_n) / (2 * safe_K), over_n
+    )
     major = np.where(mirrored, fall(2 * s, l), rise(2 * s)) * n + l * sinh_over_K * n_other
     minor = np.where(mirrored, rise(2 * s) * over_n, fall_over_n) + sinh_over_K * n  # z = major / minor
 
@@ -199,7 +194,7 @@ def _evolve(s: Any, n: Any, n_other: Any, apart: Any, mirrored: Any, t: Any) -> 
     z = major / safe_minor
     l_over_z = np.where(coupled, l / np.where(coupled, z, 1.0), 0.0)
     a = np.where(mirrored & (n_other < n / 2), (z - l * l_over_z) / 4, difference * (1 + l_over_z) / (4 * safe_minor))
-    growth = np.where(present, np.sqrt(z) * over_n, 1.0)
+    growth = np.where(present, np.sqrt(major) / np.sqrt(safe_minor) * over_n, 1.0)  # z may have no digits left
     # with l = 0 one of p ± q is zero, and its rounding must not grow
     inverse = np.where(coupled, 1 / np.where(coupled, growth, 1.0), np.where(present, 0.0, 1.0))
     return ModeState(

@@ -15,6 +15,7 @@ array([1., 1., 1., 0.])
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers
 from lazyrich.exact.evaluate import Evaluation
 from lazyrich.exact.graded import Graded, grade, resume, spectrum
 from lazyrich.exact.hidden_basis import follow
-from lazyrich.problem import Facts, Problem
+from lazyrich.problem import Condition, Facts, Problem, Refusal
 
 if TYPE_CHECKING:
     from lazyrich.exact.evaluate_blas import BlasEvaluation
 
-__all__ = ["CITATION", "NAME", "Riccati", "refuses", "solution"]
+__all__ = ["CITATION", "NAME", "Riccati", "refusals", "solution"]
 
 NAME = "riccati"
 CITATION = ("fukumizu1998", "braun2022", "domine2025")
@@ -38,28 +40,26 @@ CITATION = ("fukumizu1998", "braun2022", "domine2025")
 _STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another
 
 
-def refuses(facts: Facts) -> str | None:
-    """Why this method does not apply, in one sentence, or None if it does."""
-    if facts.depth != 2:
-        return f"it solves two layers, and this network has {facts.depth}"
-    if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.kind}"
+def refusals(facts: Facts) -> Iterator[Refusal]:
+    """Every condition of this method that the problem does not meet."""
+    yield from linear_layers(facts, "two layers", least=2, most=2)
     if not facts.whitened:
-        return (
+        message = (
             f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
             f"(task.whitened() gives such a task)"
         )
+        yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
     if not facts.balanced:
         law = "W2ᵀW2 − W1W1ᵀ" if len(set(facts.rates)) == 1 else "η1 W2ᵀW2 − η2 W1W1ᵀ (η: layer rates)"
-        return (
+        message = (
             f"it needs layers with {law} = λI, and these are off by {facts.balance_error:.2g} of their size "
             f"(tolerance {facts.tolerance:.0e})"
         )
-    if facts.weight_decay and any(facts.balance):
-        return f"with weight decay it needs λ = 0, and λ is {facts.balance[0]:.3g}"
-    if facts.weight_decay and facts.rates[0] != facts.rates[1]:
-        return f"with weight decay it needs equal layer rates, and they are {facts.rates[0]:g} and {facts.rates[1]:g}"
-    return None
+        yield Refusal(Condition.BALANCED, message, facts.balance_error, facts.tolerance)
+    elif facts.weight_decay and any(facts.balance):
+        message = f"with weight decay it needs λ = 0, and λ is {facts.balance[0]:.3g}"
+        yield Refusal(Condition.BALANCED, message, abs(facts.balance[0]), 0.0)
+    yield from equal_rates_with_decay(facts)
 
 
 def solution(problem: Problem, push: float = 0.0) -> Riccati:
@@ -67,8 +67,10 @@ def solution(problem: Problem, push: float = 0.0) -> Riccati:
     return Riccati(problem, push)
 
 
-class Riccati:
+class Riccati(Solution):
     """QQᵀ(t) of a problem; times and weights are those of the problem, not of its canonical form."""
+
+    gives_gram = True
 
     def __init__(self, problem: Problem, push: float = 0.0) -> None:
         unit = problem.canonical
@@ -139,6 +141,14 @@ class Riccati:
     def analytic(self, times: Any) -> dict[str, Any]:
         """The Gram matrix at complex times, for derivatives by complex step."""
         return {"gram": self._stacked(self.clock * times, "gram")}
+
+    def doubt_until(self, time: float) -> float:
+        """How far rounding of the start may have moved the function by then, relative."""
+        return self.graded.doubt_until(self.clock * time)
+
+    def separatrix(self) -> Separatrix:
+        """Smallest new part of a row that could be learned, relative to the longest row."""
+        return Separatrix(self.graded.separatrix_distance, len(self.graded.missed) > 0)
 
     def restarted(self, time: float) -> Riccati:
         """The solution from the state at `time` on, row by row, so that small modes keep their digits."""

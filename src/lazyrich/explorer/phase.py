@@ -98,7 +98,8 @@ def _refusal(state: State) -> str | None:
     for lam in (-1.0, 0.0, 1.0):  # the width that λ allows, and so what is balanced, hangs on its sign
         facts = _at(state, 1.0, lam).facts
         if facts.method is None:
-            return f"No picture, for these starts have no closed form: {facts.methods['riccati']}."
+            why = ", and ".join(map(str, facts.methods["riccati"]))
+            return f"No picture, for these starts have no closed form: {why}."
     return None
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
-from lazyrich.exact.riccati import Riccati
 from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
 from lazyrich.problem import Problem
 from lazyrich.solve import solve
@@ -113,7 +112,8 @@ def fate(problem: Problem) -> Fate:
     scale = max(float(fit.s.max()), float(np.abs(start).max()))
     learned, missed = _verdict(problem, fit, scale)
     times, strengths = _curves(trajectory, fit, scale)
-    distance, on_separatrix = _separatrix(trajectory)
+    assert trajectory.solution is not None
+    separatrix = trajectory.solution.separatrix()
     return Fate(
         method=trajectory.method,
         strengths=fit.s,
@@ -126,8 +126,8 @@ def fate(problem: Problem) -> Fate:
         loss_limit=float(trajectory.loss[0]),
         kind="saddle" if missed else "global minimum",
         missed=missed,
-        separatrix_distance=distance,
-        on_separatrix=on_separatrix,
+        separatrix_distance=separatrix.distance,
+        on_separatrix=separatrix.on_it,
         regime=regime_of_solution(trajectory, times),
     )
 
@@ -193,14 +193,3 @@ def _half_times(
     u = (0.5 - x[1]) / h[1]
     cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
     return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
-
-
-def _separatrix(trajectory: Trajectory) -> tuple[float, bool]:
-    """Distance from the separatrix, and whether it is zero up to rounding."""
-    solution: Any = trajectory.solution
-    if isinstance(solution, Riccati):
-        return solution.graded.separatrix_distance, len(solution.graded.missed) > 0
-    if not hasattr(solution, "separatrix_distance"):
-        return 1.0, False
-    distance = solution.separatrix_distance()
-    return distance, distance == 0.0

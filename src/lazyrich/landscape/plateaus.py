@@ -136,9 +136,9 @@ def plateau_times(problem: Problem) -> Plateaus:
         raise InvalidInput("plateau_times needs two layers or more, and this network has one: it has no plateaus.")
     if facts.weight_decay:
         raise InvalidInput(f"plateau_times has no weight decay, and this problem has {facts.weight_decay:g}.")
-    if facts.methods["modes"] is None:
+    if not facts.methods["modes"]:
         return _aligned_two_layers(problem)
-    if facts.methods["deep_modes"] is None:
+    if not facts.methods["deep_modes"]:
         return _aligned_deep(problem)
     if not facts.whitened:
         raise InvalidInput(

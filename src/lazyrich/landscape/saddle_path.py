@@ -268,7 +268,7 @@ def _wherever_it_changes(saddles: _Saddles, traj: Trajectory) -> tuple[Float[Arr
     solution: Any = traj.solution
 
     def look(times: Float[Array, " T"]) -> _Looks:
-        if hasattr(solution, "gram"):
+        if solution.gives_gram:
             return saddles.look(gram=solution.gram(times))
         return saddles.look(weights=solution.weights(times))
 

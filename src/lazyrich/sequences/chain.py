@@ -157,7 +157,7 @@ def _followed(problem: Problem, times: Float[Array, " T"], on_separatrix: str, m
     methods = problem.facts.methods
     if problem.facts.method is None:
         return flow(problem, times, max_steps=max_steps)
-    if on_separatrix == "perturb" and (methods["riccati"] is not None or not fate(problem).on_separatrix):
+    if on_separatrix == "perturb" and (methods["riccati"] or not fate(problem).on_separatrix):
         on_separatrix = "stay"
     return solve(problem, times, on_separatrix=on_separatrix)
 
@@ -190,7 +190,8 @@ def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[s
     problem, notes = trajectory.problem, list(trajectory.notes)
     if trajectory.method == "flow":
         name = {1: "shallow", 2: "riccati"}.get(problem.facts.depth, "deep_modes")
-        notes.append(f"integrated, for no exact solution applies ({name}: {problem.facts.methods[name]})")
+        refused = ", and ".join(map(str, problem.facts.methods[name]))
+        notes.append(f"integrated, for no exact solution applies ({name}: {refused})")
     if departure:
         notes.append(f"brought back to D = λI, from which it was off by {departure:.1e} of the largest weights so far")
     solution = trajectory.solution

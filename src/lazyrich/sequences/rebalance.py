@@ -59,6 +59,4 @@ def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
             W1, W2 = W1 + X @ W1, np.linalg.solve((np.eye(len(X)) + X).T, W2.T).T
         except np.linalg.LinAlgError:  # a direction of vanishing weights, far off λ: it stays as it is
             break
-    network = Network([W1, W2])
-    network.eps = problem.network.eps
-    return network, before
+    return Network([W1, W2]).known_to(problem.network.eps), before

@@ -57,6 +57,11 @@ class Task:
     eps: float = field(default=float(np.finfo(np.float64).eps), repr=False)  # precision the numbers came in
     name: str = ""
 
+    def __post_init__(self) -> None:
+        for array in (self.sigma_yx, self.sigma_xx, self.sigma_yy, self.inputs, self.targets, self.input_map):
+            if array is not None:
+                array.flags.writeable = False
+
     @classmethod
     def from_data(cls, inputs: Any, targets: Any, *, reduction: str = "mean", name: str = "") -> Task:
         """A task from samples: row i of `inputs` (P × d_in) belongs to row i of `targets` (P × d_out)."""
