@@ -7,6 +7,7 @@ Nothing here computes. Functions return the checked value as the library wants i
 from __future__ import annotations
 
 import difflib
+import itertools
 import operator
 import os
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,7 @@ __all__ = [
     "flag",
     "from_any_library",
     "index",
+    "memory",
     "number",
     "positive",
     "shown",
@@ -156,6 +158,26 @@ def index(name: str, value: Any, length: int) -> int:
     return place % length
 
 
+def memory(name: str, numbers: float, remedy: str) -> None:
+    """So many float64 numbers fit into the memory that is free."""
+    needed, free = 8.0 * numbers, _free_memory()
+    if needed > free:
+        raise InvalidInput(
+            f"{name} would take {needed / 2**30:,.3g} GiB, and {free / 2**30:.3g} GiB are free: try {remedy}."
+        )
+
+
+def _free_memory() -> float:
+    """Bytes that can be had without swapping; all there are where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        names = getattr(os, "sysconf_names", {})
+        known = "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if known else float("inf")
+
+
 def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
     """Layer widths (d_in, hidden…, d_out); `depth` counts the weight matrices where it is fixed."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
@@ -167,6 +189,8 @@ def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
         raise InvalidInput(f"sizes must be at most a million each, and the largest is {max(widths)}.")
     if depth is not None and len(widths) != depth + 1:
         raise InvalidInput(f"sizes must name {depth + 1} widths (input, hidden, output), and it is {widths}.")
+    weights = sum(float(first) * second for first, second in itertools.pairwise(widths))
+    memory(f"a network of sizes {widths}", 3 * weights, "narrower layers")
     return widths
 
 

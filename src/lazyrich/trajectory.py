@@ -172,29 +172,39 @@ class Trajectory:
         if name not in self._parts:
             self._parts[name] = self._checked(name, self._derive(name))
         elif callable(self._parts[name]):
+            count = len(np.asarray(self.times))
+            numbers = sum(float(count) * np.prod(shape) for shape in self._shapes(name))
+            _check.memory(f"{name} at {count:,} times", 1.1 * numbers, "fewer times, or a smaller part")
             self._parts[name] = self._checked(name, self._parts[name]())
         return self._parts[name]
 
+    def _shapes(self, name: str) -> list[tuple[int, ...]]:
+        """What one state of a part looks like; of the weights, each layer."""
+        network = self.problem.network
+        n = network.sizes[0] + network.sizes[-1]
+        shapes: dict[str, list[tuple[int, ...]]] = {
+            "loss": [()],
+            "function": [(network.sizes[-1], network.sizes[0])],
+            "gram": [(n, n)],
+        }
+        shapes["weights"] = [W.shape for W in network.weights]
+        return shapes[_check.choice("parts", name, tuple(shapes))]
+
     def _checked(self, name: str, value: Any) -> Any:
         """A part with one state per time, read-only; or a sentence."""
-        network, count = self.problem.network, int(self.times.shape[0])
-        d_in, d_out, layers = network.sizes[0], network.sizes[-1], [W.shape for W in network.weights]
-        shapes = {"loss": (), "function": (d_out, d_in), "gram": (d_in + d_out,) * 2}
-        if name == "weights":
-            if len(value) != len(layers):
-                raise InvalidInput(
-                    f"weights must hold one array per layer ({len(layers)}), and there are {len(value)}."
-                )
-            rows = [(f"weights[{i}]", W, shape) for i, (W, shape) in enumerate(zip(value, layers, strict=True))]
-        else:
-            rows = [(name, value, shapes[_check.choice("parts", name, (*shapes, "weights"))])]
-        for label, array, shape in rows:
+        shapes, count = self._shapes(name), int(self.times.shape[0])
+        arrays = list(value) if name == "weights" else [value]
+        if len(arrays) != len(shapes):
+            raise InvalidInput(f"weights must hold {len(shapes)} arrays, one per layer, and there are {len(arrays)}.")
+        for i, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
             wanted, came = (count, *shape), tuple(np.shape(array))
             if came != wanted:
+                label = f"weights[{i}]" if name == "weights" else name
                 raise InvalidInput(
                     f"{label} must hold one state per time ({count}) and have shape {wanted}, and it has shape {came}."
                 )
-        return tuple(_read_only(array) for _, array, _ in rows) if name == "weights" else _read_only(value)
+        kept = tuple(_read_only(array) for array in arrays)
+        return kept if name == "weights" else kept[0]
 
     def _derive(self, name: str) -> Any:
         """From the weights, where they were recorded."""

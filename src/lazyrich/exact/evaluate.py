@@ -71,13 +71,19 @@ class Evaluation:
         """ "gram" (T, n, n), or "function" (T, d_out, d_in): its lower left block alone."""
         rows, columns = blocks(block, self.d_in)
         step = max(1, _CHUNK // max(self.size, 1))
-        pieces = []
-        for i in range(0, t.shape[0], step):
+
+        def piece(i: int) -> Any:
             Y, A = self.factors(t[i : min(i + step, t.shape[0])])
             Y = self.O @ Y
-            right = self.xp.matrix_transpose(Y[:, columns, :])
-            pieces.append(Y[:, rows, :] @ self._solve(A, right))
-        return self.xp.concat(pieces, axis=0)
+            return Y[:, rows, :] @ self._solve(A, self.xp.matrix_transpose(Y[:, columns, :]))
+
+        if self.xp is not np or t.shape[0] <= step:
+            return self.xp.concat([piece(i) for i in range(0, t.shape[0], step)], axis=0)
+        n = range(len(self.O))
+        result = np.empty((len(t), len(n[rows]), len(n[columns])), dtype=np.result_type(t, float))
+        for i in range(0, len(t), step):  # in its place: a list of pieces would take the memory twice
+            result[i : i + step] = piece(i)
+        return result
 
     def _exp(self, x: Any) -> Any:
         """e^x for x ≤ 0, and 0 below 1e-40: nothing smaller shows, and its products would be slow subnormal numbers."""

@@ -37,6 +37,7 @@ __all__ = ["CITATION", "NAME", "Riccati", "refusals", "solution"]
 NAME = "riccati"
 CITATION = ("fukumizu1998", "braun2022", "domine2025")
 
+_AT_ONCE = 2**20  # numbers
 _STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another
 
 
@@ -109,12 +110,19 @@ class Riccati(Solution):
         """QQᵀ(t): W1ᵀW1, W2W1 and W2W2ᵀ in one matrix."""
         if not self.wide:
             G = self._stacked(self.clock * times, "gram")
-            return (G + np.swapaxes(G, 1, 2)) / 2
+            step = max(1, _AT_ONCE // max(G[0].size, 1))
+            for i in range(0, len(G), step):  # in pieces: a symmetric copy of all would take as much memory again
+                some = G[i : i + step]
+                some[:] = (some + np.swapaxes(some, 1, 2)) / 2
+            return G
         F, d_in = self.graded.spectrum, self.problem.task.d_in
         basis = np.zeros((len(F.w), len(F.w)))
         basis[:d_in, :d_in], basis[d_in:, d_in:] = F.V, F.U
         basis *= self.scale[:, None]
-        return np.stack([basis @ G @ basis.T for G in self._looped.grams_in_modes(self.clock * times)])
+        grams = np.empty((len(times), len(F.w), len(F.w)))
+        for G, in_modes in zip(grams, self._looped.grams_in_modes(self.clock * times), strict=True):
+            np.matmul(basis @ in_modes, basis.T, out=G)
+        return grams
 
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         """Loss in the mode basis: no rotation back is needed."""

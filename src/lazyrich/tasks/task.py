@@ -71,6 +71,7 @@ class Task:
                 f"targets must have one row per row of inputs ({len(X)}), and it has {len(Y)}; rows are samples."
             )
         reduction = _check.choice("reduction", reduction, ("mean", "sum"))
+        _check.memory("Σxx, Σyx and Σyy", (X.shape[1] + Y.shape[1]) ** 2, "fewer inputs and outputs")
         weight = 1 / len(X) if reduction == "mean" else 1.0
         largest = max(np.abs(X).max(), np.abs(Y).max())
         if not X.any():
@@ -94,6 +95,7 @@ class Task:
     def from_correlations(cls, sigma_yx: Any, sigma_xx: Any = None, sigma_yy: Any = None, *, name: str = "") -> Task:
         """A task from Σyx (d_out × d_in), Σxx (identity if not given) and Σyy (noiseless if not given)."""
         S = _check.as_matrix("sigma_yx", sigma_yx)
+        _check.memory("Σxx, Σyx and Σyy", float(sum(S.shape)) ** 2, "fewer inputs and outputs")
         given = [array for array in (sigma_yx, sigma_xx, sigma_yy) if array is not None]
         if np.abs(S).max() > 1e100:
             raise InvalidInput(f"sigma_yx must be below 1e100, and its largest entry is {np.abs(S).max():.3g}.")
