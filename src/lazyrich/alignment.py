@@ -66,7 +66,8 @@ def align(
     A, g1, g2 = Q @ (below @ V), P.T @ P, Q @ Q.T  # in this order small modes keep their digits
     m = len(s)
     a = np.diag(A).copy()
-    inert = (s == 0) & (np.abs(a) <= 64 * _EPS * max(np.abs(a).max(), 0.0))
+    # outside the task, and without a product beyond rounding: such weights stay as they are, orthogonal or not
+    inert = (s == 0) & (np.abs(a) <= 64 * _EPS * np.sqrt(np.diag(g1).max() * np.diag(g2).max()))
     error = max(
         _coupling(A, np.diag(g2), np.diag(g1), inert, eps),
         _coupling(g1, np.diag(g1), np.diag(g1), inert, eps),

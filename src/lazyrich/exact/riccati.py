@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.exact.balance import rebalanced
 from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers
 from lazyrich.exact.evaluate import Evaluation
 from lazyrich.exact.graded import Graded, grade, resume, spectrum
@@ -37,6 +38,7 @@ __all__ = ["CITATION", "NAME", "Riccati", "refusals", "solution"]
 NAME = "riccati"
 CITATION = ("fukumizu1998", "braun2022", "domine2025")
 
+_EPS = float(np.finfo(np.float64).eps)
 _AT_ONCE = 2**20  # numbers
 _STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another
 
@@ -77,7 +79,7 @@ class Riccati(Solution):
         unit = problem.canonical
         W1, W2 = problem.network.weights
         fit, lam = problem.alignment, problem.facts.balance[0]
-        self.problem = problem
+        self.problem, self.pushed = problem, push > 0
         self.clock = unit.clock
         self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
         self.graded: Graded = grade(
@@ -142,9 +144,23 @@ class Riccati(Solution):
             Y, A = self._stacked.factors(self.clock * times)
             Q = self._stacked.O @ (Y / np.sqrt(A)) @ self.graded.rows
         else:
-            Q = self.scale[:, None] * follow(self.graded, self.clock * times)
+            Q = self.scale[:, None] * self._balanced(follow(self.graded, self.clock * times))
         d_in = self.problem.task.d_in
         return [np.ascontiguousarray(np.swapaxes(Q[:, :d_in], 1, 2)), Q[:, d_in:]]
+
+    def _balanced(self, Q: Float[Array, "T n h"]) -> Float[Array, "T n h"]:
+        """D = λI again, where weights that have shrunk carry the rounding of what they were."""
+        d_in, lam = self.problem.task.d_in, self.problem.facts.balance[0]
+        inputs, outputs = Q[:, :d_in], Q[:, d_in:]
+        D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
+        used = lam * self.graded.rows.T @ self.graded.rows  # hidden directions without weights have D = 0
+        off = np.linalg.norm(D - used, axis=(1, 2)) > 16 * _EPS * np.sum(Q**2, axis=(1, 2))
+        if self.pushed or self.problem.network.eps > _EPS:  # balanced up to the push, or up to its own digits
+            return Q
+        for i in np.flatnonzero(off):
+            W1, W2, _ = rebalanced(inputs[i].T, outputs[i], lam)
+            Q[i] = np.concatenate([W1.T, W2])
+        return Q
 
     def analytic(self, times: Any) -> dict[str, Any]:
         """The Gram matrix at complex times, for derivatives by complex step."""

@@ -53,8 +53,10 @@ class Shallow(Solution):
 
     def function(self, times: Any) -> Any:
         """The input–output map W(t) at each time, also at complex times."""
-        decay = np.exp(-self.rate * times[:, None, None])
-        return (self.T + (self.start @ self.V - self.T) * decay) @ self.V.T
+        exponent = (
+            -self.rate * times[:, None, None]
+        )  # no difference of start and target: a small start keeps its digits
+        return ((self.start @ self.V) * np.exp(exponent) - self.T * np.expm1(exponent)) @ self.V.T
 
     def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
         return [self.function(times)]
