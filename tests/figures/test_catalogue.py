@@ -7,6 +7,7 @@ import io
 import numpy as np
 import pytest
 import xarray
+from PIL import Image
 
 import lazyrich as lr
 from lazyrich.cli import main
@@ -121,7 +122,7 @@ def test_gallery_is_drawn_from_the_data_alone(tmp_path, monkeypatch, capsys):
     from lazyrich.figures import gallery
 
     monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/3"])
-    with pytest.raises(lr.InvalidInput, match=r"kunin2024-3\.nc is missing: lazyrich figure all --out"):
+    with pytest.raises(lr.InvalidInput, match=r"kunin2024-3\.nc is missing: lazyrich figure kunin2024/3 --out"):
         gallery.write(tmp_path, tmp_path)
     assert main(["figure", "kunin2024/3", "--out", str(tmp_path)]) == 0
     capsys.readouterr()
@@ -129,4 +130,21 @@ def test_gallery_is_drawn_from_the_data_alone(tmp_path, monkeypatch, capsys):
     page = gallery.write(tmp_path, tmp_path).read_text(encoding="utf-8")
     known = entry("kunin2024/3")
     assert known.about in page and "lazyrich figure kunin2024/3" in page and "(kunin2024-3.png)" in page
-    assert (tmp_path / "kunin2024-3.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    with Image.open(tmp_path / "kunin2024-3.png") as picture:
+        assert picture.mode == "P" and picture.width == 160 * known.draw(_data_in(tmp_path, known)).get_figwidth()
+
+
+def _data_in(folder, known):
+    return xarray.open_dataset(folder / f"{known.name.replace('/', '-')}.nc", engine="scipy").load()
+
+
+def test_gallery_draws_one_picture_alone(tmp_path, capsys):
+    from lazyrich.figures import gallery
+
+    assert main(["figure", "kunin2024/3", "--quick", "--out", str(tmp_path)]) == 0
+    with pytest.raises(lr.InvalidInput, match="must hold the published settings"):
+        gallery.draw("kunin2024/3", tmp_path, tmp_path)
+    assert main(["figure", "kunin2024/3", "--out", str(tmp_path)]) == 0
+    (tmp_path / "pictures").mkdir()
+    gallery.draw("kunin2024/3", tmp_path, tmp_path / "pictures")
+    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["kunin2024-3.png"]

@@ -83,6 +83,8 @@ _SETTINGS = {
     "legend.frameon": False,
     "figure.facecolor": "white",
     "savefig.dpi": 160,
+    "pdf.fonttype": 42,  # TrueType, which journals and editors of drawings can read
+    "ps.fonttype": 42,
     "svg.hashsalt": "lazyrich",
 }
 
