@@ -30,7 +30,7 @@ _PAPERS = {
     "kunin2024": "Kunin et al. 2024: unbalanced starts",
     "saxe2014": "Saxe et al. 2014: deep linear networks",
 }
-_SHADES = 256  # of a picture: a palette takes a third of the space, and no eye sees the difference
+_SHADES = 256  # of a picture: a palette takes a third of the space, and moves no colour by a tenth
 
 
 def write(source: Path, target: Path) -> Path:
@@ -75,7 +75,7 @@ def _save(figure: Figure, path: Path) -> None:
     drawn = io.BytesIO()
     with style.styled():
         figure.savefig(drawn, format="png")
-    picture = Image.open(drawn).convert("RGB").quantize(_SHADES, dither=Image.Dither.NONE)
+    picture = Image.open(drawn).convert("RGB").quantize(_SHADES, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     write_atomically(path, lambda stream: picture.save(stream, format="png", optimize=True))
 
 

@@ -102,8 +102,11 @@ def draw(data: xarray.Dataset) -> Figure:
         figure: Any = style.new_figure(13.5, 7.0)
         left, right = figure.subfigures(1, 2, width_ratios=[2.4, 1])
         panels = left.subplots(2, len(KINDS), height_ratios=[6, 5])
-        stages = [f"after {i + 1}" for i in range(data.sizes["stage"])]
-        rows = {"loss": ("D  Loss", ["before", *stages]), "change": ("E  Change", [*stages])}
+        stages = range(1, 1 + data.sizes["stage"])
+        rows = {
+            "loss": ("D  Loss", ["before", *(f"after {i}" for i in stages)]),
+            "change": ("E  Change", [f"by stage {i}" for i in stages]),
+        }
         for row, (name, (title, moments)) in zip(panels, rows.items(), strict=True):
             for panel, kind in zip(row, KINDS, strict=True):
                 predicted, seen = data[name].sel(activation=kind).values
