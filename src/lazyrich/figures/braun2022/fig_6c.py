@@ -241,7 +241,8 @@ def _draw_loss(panel: Axes, part: xarray.Dataset) -> Axes:
     panel.set(xlabel=style.TIME, ylabel="loss of the task in training", ylim=0)
     if part.row == "colour":
         _draw_control(panel, part)
-    panel.legend(loc="upper right")
+    else:
+        panel.legend(loc="upper right")
     return panel
 
 
@@ -250,11 +251,15 @@ def _draw_control(panel: Axes, part: xarray.Dataset) -> None:
     low, median, high = np.quantile(part.control, [0.25, 0.5, 0.75], axis=0)
     time, grey = part.time.isel(stage=1), style.COLOURS["grey"]
     panel.fill_between(time, low, high, color=grey, alpha=0.25, linewidth=0, zorder=0)
-    panel.plot(time, median, color=grey, linewidth=1.6, zorder=1, label="random bases, same strengths")
+    panel.plot(time, median, color=grey, linewidth=1.6, zorder=1)
+    at = int(np.argmax(median < 0.2))
+    words = "control: the same\nstrengths in\nrandom bases"
+    panel.annotate(words, (float(time[at]), 0.2), (22, 20), textcoords="offset points", color=grey,
+                   arrowprops={"arrowstyle": "-", "color": grey})  # fmt: skip
     learned = float(part.learned)
     panel.axhline(learned, **style.LIMIT)
     panel.annotate("learned", (0, learned), (3, 3), textcoords="offset points", color=grey, fontsize="small")
-    panel.set(yscale="log", ylim=(learned / 8, 400), yticks=10.0 ** np.arange(-2, 2))  # room for the legend
+    panel.set(yscale="log", ylim=(learned / 8, 8))
 
 
 def _draw_strengths(panel: Axes, part: xarray.Dataset) -> None:
