@@ -18,8 +18,9 @@ _LONG = (  # more than five seconds, most of it compilation; what they stand on 
     "braun2022/2",
     "braun2022/5",
     "domine2025/architectures",
-    "domine2025/landscape",
-    "domine2025/ratio",
+    "notes/completion",
+    "notes/landscape",
+    "notes/ratio",
     "kunin2024/1b_supporting",
     "kunin2024/5a",
     "kunin2024/5b",
@@ -68,7 +69,7 @@ def test_a_check_needs_a_number_that_keeps_its_bound():
     [
         ("kunin2024/3", {"horizon": float("nan")}),
         ("kunin2024/3", {"rate": "x"}),
-        ("domine2025/ratio", {"strengths": (5.0,)}),
+        ("notes/ratio", {"strengths": (5.0,)}),
     ],
 )
 def test_settings_that_do_not_fit_are_named(name, settings):

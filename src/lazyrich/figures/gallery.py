@@ -29,8 +29,9 @@ __all__ = ["draw", "write"]
 
 _PAPERS = {
     "braun2022": "Braun et al. 2022: exact learning dynamics with prior knowledge",
-    "domine2025": "Dominé et al. 2025 and lecture notes: from lazy to rich, saddle to saddle",
+    "domine2025": "Dominé et al. 2025: from lazy to rich",
     "kunin2024": "Kunin et al. 2024: unbalanced starts",
+    "notes": "Lecture notes: saddle to saddle, and what depth prefers",
     "saxe2014": "Saxe et al. 2014: deep linear networks",
 }
 _SHADES = 256
