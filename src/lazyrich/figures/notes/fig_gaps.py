@@ -140,5 +140,5 @@ def _draw_halves(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
     panel.annotate("", (0.62, 1.0), (0, -24), **_WORDS | {"color": None}, xycoords="axes fraction",
                    arrowprops={"arrowstyle": "->", "color": style.COLOURS["grey"]})  # fmt: skip
     panel.set(xscale="log", xlabel="size ε of the start", ylabel="half time × s / ln(1/ε)", title="B  Half times")
-    panel.set_ylim(top=1 + 2.2 * (panel.get_ylim()[1] - 1))  # room for the legend
+    panel.set_ylim(top=1 + 1.6 * (panel.get_ylim()[1] - 1))  # room for the legend
     panel.legend(loc="center left")
