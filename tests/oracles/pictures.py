@@ -19,7 +19,7 @@ def points_under_legends(figure: Figure) -> int:
             continue
         box, inside = axes.get_legend().get_window_extent(), axes.get_window_extent()
         for line in axes.lines:
-            corners = line.get_transform().transform(np.column_stack([line.get_xdata(), line.get_ydata()]))
+            corners = line.get_transform().transform(line.get_xydata())
             corners = corners[np.isfinite(corners).all(axis=1)]
             joined = line.get_linestyle().lower() not in ("none", "", " ")
             for here, there in itertools.pairwise(corners):
