@@ -32,7 +32,7 @@ ABOUT = (
     "The upper half is known before training, the lower half is seen in it; they agree for the linear network alone, "
     "which is also the only one whose layers stay balanced."
 )
-CALLS = ("lr.continual", "lr.loss_matrix", "lr.tasks.random_regression", "lr.inits.zero_balanced")
+CALLS = ("lr.continual", "lr.tasks.random_regression", "lr.inits.zero_balanced")
 CHECKS = {
     "loss_error": Check(
         "largest difference of predicted and seen loss, linear network, of the mean loss", at_most=1e-3

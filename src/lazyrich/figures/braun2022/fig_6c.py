@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ABOUT", "CALLS", "CHECKS", "QUICK", "TITLE", "compute", "draw"]
 
-TITLE = "Revising structured knowledge: swapped leaves stall learning, a related hierarchy is learned faster"
+TITLE = "Revising structured knowledge: swapped leaves stall, a related hierarchy is faster"
 ABOUT = (
     "An 8-14-8 network learns the living kingdom (rate 0.05) and then the kingdom with two leaves swapped (from 0.001, "
     "2000 and 3000 steps, since in double precision it escapes after the published 2000), or "
