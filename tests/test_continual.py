@@ -105,8 +105,8 @@ def test_inputs_that_are_not_white_are_integrated_and_the_next_task_is_exact_aga
         weights = [W[-1] for W in states]
         assert relative(part.function, states[1] @ states[0]) < 1e-8
     assert 0 < run.rebalanced[2] < 1e-8 and run.rebalanced[:2] == (0.0, 0.0)
-    assert any(note.startswith("task 1: integrated") and "whitened inputs" in note for note in run.notes)
-    assert any(note.startswith("task 2: brought back to D = λI") for note in run.notes)
+    assert any(note.startswith("task 2: integrated") and "whitened inputs" in note for note in run.notes)
+    assert any(note.startswith("task 3: brought back to D = λI") for note in run.notes)
 
 
 def test_an_unbalanced_network_is_integrated_and_never_rebalanced():
@@ -310,11 +310,11 @@ def test_reversal_stays_on_the_saddle_unless_asked():
     run = continual(tasks, network, [0.0, 40.0])
     assert np.abs(run.network().function).max() < 1e-12  # the origin, for ever
     assert abs(run.loss_matrix[1, 1] - task.loss(np.zeros((2, 2)))) < 1e-12
-    assert any("task 1" in note and "separatrix" in note for note in run.notes)
+    assert any("task 2" in note and "separatrix" in note for note in run.notes)
     assert np.abs(run.loss_matrix - run.limit_loss_matrix).max() < 1e-12
     away = continual(tasks, network, [0.0, 80.0], on_separatrix="perturb")
     assert np.abs(away.network().function + task.sigma_yx).max() < 1e-10
-    assert not any("task 0" in note for note in away.notes)  # the first start is not on it, and is not moved
+    assert not any("task 1" in note for note in away.notes)  # the first start is not on it, and is not moved
     assert abs(away.forgetting[1, 0] - 10.0) < 1e-9  # ½‖2Σ‖²
     shallow = continual(tasks, lr.Network([np.eye(2)]), [0.0, 40.0])
     assert np.abs(shallow.network().function + task.sigma_yx).max() < 1e-12
@@ -534,7 +534,7 @@ def test_run_as_table_dict_and_text():
     assert told["methods"] == ["riccati"] * 3 and told["boundaries"] == [1.0, 5.0, 8.0]
     text = str(run)
     assert (
-        "after 2, riccati" in text and f"{run.loss_matrix[1, 2]:.5g}" in text and f"{run.forgetting[2, 0]:.5g}" in text
+        "after 3, riccati" in text and f"{run.loss_matrix[1, 2]:.5g}" in text and f"{run.forgetting[2, 0]:.5g}" in text
     )
     assert repr(run) == "<Continual: 3 of 3 tasks, riccati, riccati, riccati>"
 

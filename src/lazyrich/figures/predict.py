@@ -124,7 +124,7 @@ def _draw_modes(axes: Axes, prediction: Prediction) -> None:
     times, strengths, limit = prediction.trajectory.times, prediction.strengths[:, :count], prediction.limit[:count]
     named = range(count) if count <= _MODES_NAMED else (0, count - 1)
     for i, colour in enumerate(style.mode_colours(count)):
-        axes.plot(times, strengths[:, i], color=colour, label=f"mode {i}" if i in named else None)
+        axes.plot(times, strengths[:, i], color=colour, label=f"mode {i + 1}" if i in named else None)
     way = np.abs(limit - strengths[0])
     seen = way > 0.02 * way.max()  # a mode that hardly moves has no half way to look at
     axes.plot(prediction.half_times[:count][seen], (strengths[0] + limit)[seen] / 2, **style.MARK, label="half way")

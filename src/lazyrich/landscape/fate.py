@@ -29,9 +29,10 @@ _ROUNDS = 8  # of looking again at the half times found so far; two or three are
 
 @dataclass(frozen=True)
 class Fate:
-    """Where a network ends and when; modes are numbered from 0, strongest first.
+    """Where a network ends and when. In print modes are numbered from 1, strongest first; `missed` holds their indices
+    in the arrays, from 0.
 
-    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])  # mode 1 begins with the wrong sign
+    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])  # the second mode begins with the wrong sign
     >>> found = lr.fate(lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network))
     >>> found.kind, found.missed, found.loss_limit, found.half_times.round(3)
     ('saddle', (1,), 0.5, array([1.326,   nan]))
@@ -61,7 +62,7 @@ class Fate:
         for i, s in enumerate(self.strengths):
             time = "–" if np.isnan(self.half_times[i]) else f"{self.half_times[i]:.6g}"
             end = "" if self.learned[i] or i not in self.missed else "   missed"
-            lines.append(f"{i:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
+            lines.append(f"{i + 1:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
         return "\n".join(lines)
 
     @property
@@ -70,7 +71,7 @@ class Fate:
         if self.kind == "global minimum":
             return "the global minimum"
         count = len(self.missed)
-        named = ", ".join(f"{i} (s = {self.strengths[i]:.4g})" for i in self.missed)
+        named = ", ".join(f"{i + 1} (s = {self.strengths[i]:.4g})" for i in self.missed)
         return f"the saddle that misses mode{'s' * (count > 1)} {named}"
 
     def to_dict(self) -> dict[str, Any]:

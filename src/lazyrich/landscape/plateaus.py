@@ -67,7 +67,7 @@ class Plateaus:
         rows = zip(self.limit, self.start, self.times, strict=True)
         return "\n".join(
             [f"half times, {self.kind}", f"{'mode':>6} {'limit':>12} {'start':>12} {'half time':>12}"]
-            + [f"{i:>6} {s:>12.6g} {a:>12.4g} {_time(t)}" for i, (s, a, t) in enumerate(rows)]
+            + [f"{i:>6} {s:>12.6g} {a:>12.4g} {_time(t)}" for i, (s, a, t) in enumerate(rows, start=1)]
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,7 +105,10 @@ class PlateauComparison:
         rows = zip(self.prediction.limit, self.prediction.times, self.observed, self.ratio, strict=True)
         return "\n".join(
             [f"half times, prediction: {self.prediction.kind}", head]
-            + [f"{i:>6} {s:>12.6g} {_time(t)} {_time(seen)} {_time(r)}" for i, (s, t, seen, r) in enumerate(rows)]
+            + [
+                f"{i:>6} {s:>12.6g} {_time(t)} {_time(seen)} {_time(r)}"
+                for i, (s, t, seen, r) in enumerate(rows, start=1)
+            ]
             + [f"observed between records up to {self.spacing.max():.3g} apart"] * bool(self.spacing.any())
         )
 
@@ -125,8 +128,8 @@ def plateau_times(problem: Problem) -> Plateaus:
     >>> print(plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
     half times, exact
       mode        limit        start    half time
-         0            4        1e-06      1.90023
-         1            1        1e-06      6.90776
+         1            4        1e-06      1.90023
+         2            1        1e-06      6.90776
     """
     as_problem(problem)
     facts = problem.facts

@@ -92,13 +92,13 @@ def continual(
         except RuntimeError as error:  # it reached none of its times
             if not trajectories:
                 raise
-            notes.append(f"task {i}: {str(error).rstrip('.')}; neither this task nor later ones were reached")
+            notes.append(f"task {i + 1}: {str(error).rstrip('.')}; neither this task nor later ones were reached")
             break
         trajectories.append(done)
         rebalanced.append(departure)
-        notes += [f"task {i}: {note}" for note in _notes(done, departure, chained=i > 0)]
+        notes += [f"task {i + 1}: {note}" for note in _notes(done, departure, chained=i > 0)]
         if done.status != "complete":
-            notes.append(f"task {i}: {done.status}; later tasks were not reached")
+            notes.append(f"task {i + 1}: {done.status}; later tasks were not reached")
             break
         ends.append(_end(done))
     return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))

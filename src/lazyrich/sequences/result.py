@@ -24,7 +24,8 @@ __all__ = ["Continual"]
 
 @dataclass(frozen=True, eq=False)
 class Continual:
-    """A network that learns one task after another. Stages and tasks are numbered from 0: stage i trains task i.
+    """A network that learns one task after another. Stage i trains task i; in print they are
+    numbered from 1, in arrays from 0.
 
     `predicted_…` follows from the tasks alone, `limit_…` from this network trained on each task for ever; both are
     known before training, and describe runs in which each task comes to its end.
@@ -190,9 +191,9 @@ class Continual:
 
     def __str__(self) -> str:
         """Losses at the ends of the stages, with the forgetting below."""
-        head = f"{'':<24}" + "".join(f"{f'task {j}':>12}" for j in range(len(self.tasks)))
+        head = f"{'':<24}" + "".join(f"{f'task {j + 1}':>12}" for j in range(len(self.tasks)))
         lines = [f"loss{head[4:]}", _row("before", self.start_losses)]
-        ends = [f"after {i}, {method}" for i, method in enumerate(self.methods)]
+        ends = [f"after {i}, {method}" for i, method in enumerate(self.methods, start=1)]
         lines += [_row(end, row) for end, row in zip(ends, self.loss_matrix, strict=True)]
         lines += [f"forgetting{head[10:]}"]
         lines += [_row(end, row) for end, row in zip(ends, self.forgetting, strict=True)]
