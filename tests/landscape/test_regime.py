@@ -14,8 +14,11 @@ from oracles import integrate
 
 import lazyrich as lr
 from lazyrich.landscape.fate import fate
-from lazyrich.landscape.regime import DELAY, LAZY, regime
+from lazyrich.landscape.regime import regime
 from lazyrich.landscape.regime_prediction import limiting_regimes, predict_regime
+from lazyrich.laziness import USUAL
+
+LAZY, DELAY = USUAL.lazy, USUAL.late
 
 SHAPES = {
     "funnel": (8, 3, 3),
