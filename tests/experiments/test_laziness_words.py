@@ -123,7 +123,7 @@ def test_what_the_kernel_does_after_learning_does_not_count(rng):
     models = [mlp(moved(np.random.default_rng(3), start, by)) for by in (0.0, 0.003, 0.3)]
     whole, until = laziness(models, X), laziness(models, X, loss=[1.0, 0.0, 0.0])
     assert whole.regime == "rich" and whole.judgement.kernel_movement == pytest.approx(whole.kernel_movement[2])
-    assert until.regime == "lazy" and "until 99% of the loss had gone" in until.verdict
+    assert until.regime == "lazy" and "until 99% of the fall of the loss" in until.verdict
     size = 0.99 * whole.kernel_movement[1]  # the loss falls evenly on the way there
     assert until.judgement.kernel_movement == pytest.approx(size, rel=0.05)
     strict = laziness(models, X, loss=[1.0, 0.0, 0.0], thresholds=Thresholds(lazy=size / 2))

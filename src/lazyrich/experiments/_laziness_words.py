@@ -23,8 +23,8 @@ def in_one_sentence(found: Laziness) -> str:
     """The regime, and what it stands on."""
     if found.regime is RegimeName.UNKNOWN:
         return f"{found.judgement}."
-    gone = f"until {percent(found.judgement.thresholds.learned)} of the loss had gone"
-    words = [f"{found.judgement}, judged {gone if found.until_learned else 'over the whole run'}"]
+    until = f"until {percent(found.judgement.thresholds.learned)} of the fall of the loss"
+    words = [f"{found.judgement}, judged {until if found.until_learned else 'over the whole run'}"]
     if found.hidden:
         most, aside = _farthest(found.hamming_distance)
         words.append(f"{most} of the activations changed sides{aside}")

@@ -98,7 +98,7 @@ class Regime:
 def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     """The regime in which a network learned, from its start to the last time of a trajectory.
 
-    Lazy: the tangent kernel moves by less than a tenth until 99 of 100 parts of the loss have gone. Rich: it moves by
+    Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
     more. Delayed rich: half of that comes over ten times later than the start's own learning time. `thresholds` sets
     other limits; `lazyrich.laziness.definition` says why these.
 
