@@ -109,9 +109,9 @@ def test_words_say_where_the_farthest_checkpoint_is(rng):
     there["kernel_movement"] = np.where(np.arange(12) == 5, 0.41, 0.19)
     words = replace(found, **there, judgement=judge(0.41, 0.19))
     assert words.verdict == (
-        "rich: the kernel moves by 41% (lazy below 10%) and turns by S = 0.19, judged over the whole run; at most "
-        "30.0% of the activations changed sides (at checkpoint 5; 25.0% at the end); the parameters moved by 70.0% of "
-        "their norm."
+        "rich: the kernel moves by 41% of its size (lazy below 10%) and turns by S = 0.19, judged over the whole run; "
+        "at most 30.0% of the activations changed sides (at checkpoint 5; 25.0% at the end); the parameters moved by "
+        "70.0% of their norm."
     )
     assert 5 not in np.linspace(0, 11, 8).astype(int)  # a row that would not be shown otherwise
     assert sum(line.startswith("5 ") and "0.41" in line for line in str(words).splitlines()) == 1

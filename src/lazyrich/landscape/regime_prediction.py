@@ -66,7 +66,10 @@ class RegimePrediction:
         return self.judgement.kernel_movement
 
     def __str__(self) -> str:
-        words = f"{self.judgement}; the start's kernel fits {1 - self.missing:.0%}, moving by "
+        if self.name is RegimeName.UNKNOWN:
+            return str(self.judgement)
+        turned = "" if np.isfinite(self.judgement.kernel_distance) else "; how far it turns is not predicted"
+        words = f"{self.judgement}{turned}; the start's kernel fits {1 - self.missing:.0%}, moving by "
         words += percent(self.early_movement)
         if self.missing:
             when = f", {self.delay:.3g} times the start's own time later" if self.delay > 1 else ""

@@ -84,7 +84,7 @@ class Judgement:
     """A regime, the two numbers behind it, and the thresholds it was judged by.
 
     >>> print(lr.laziness.judge(0.31, 0.02))
-    rich: the kernel moves by 31% (lazy below 10%) and turns by S = 0.02
+    rich: the kernel moves by 31% of its size (lazy below 10%) and turns by S = 0.02
     """
 
     name: RegimeName
@@ -96,7 +96,7 @@ class Judgement:
         if self.name is RegimeName.UNKNOWN:
             return "unknown: the tangent kernel is zero, or not finite"
         words = f"{self.name}: the kernel moves by {percent(self.kernel_movement)} "
-        words += f"(lazy below {percent(self.thresholds.lazy)})"
+        words += f"of its size (lazy below {percent(self.thresholds.lazy)})"
         return words + (f" and turns by S = {self.kernel_distance:.2g}" * math.isfinite(self.kernel_distance))
 
 
