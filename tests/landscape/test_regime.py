@@ -178,8 +178,9 @@ class TestMeasured:
         problem = problem_of(3, (4, 2, 2), -6.0, 0.2)
         late = regime(lr.solve(problem, [400.0]))
         assert late.name == "delayed rich"
-        told = f"moves by {100 * late.kernel_movement:.3g}% of its size (lazy below 10%) and turns by S = {late.kernel_distance:.2g};"
-        assert told in str(late) and "(delayed after 10 times the start's own time, " in str(late)
+        told = f"moves by {100 * late.kernel_movement:.3g}% of its size (lazy below 10%) and turns by S = "
+        assert f"{told}{late.kernel_distance:.2g};" in str(late)
+        assert "(delayed after 10 times the start's own time, " in str(late)
         lazy = predict_regime(problem_of(0, (4, 4, 4), 30.0, 0.1))
         told = f"moves by {100 * lazy.late_movement:.3g}% of its size (lazy below 10%) and turns by S = "
         assert lazy.name == "lazy" and told in str(lazy)
