@@ -73,7 +73,7 @@ def laziness(
     >>> start, end = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
     >>> found = laziness([start, end], x)
     >>> found.regime, found.kernel_movement.round(3), found.kernel_distance.round(3), found.hamming_distance
-    ('rich', array([0.   , 0.147]), array([0.   , 0.002]), array([0., 0.]))
+    ('rich', array([0.   , 0.141]), array([0.   , 0.002]), array([0., 0.]))
     """
     samples, seed = _check.count("samples", samples, least=2), _check.count("seed", seed, least=0)
     inputs = _check.from_any_library("inputs", inputs)
