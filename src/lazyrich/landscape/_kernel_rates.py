@@ -74,6 +74,7 @@ class _Eigenvectors(KernelRates):
 
 class _Lanczos(KernelRates):
     @property
+    @one_blas_thread()
     def largest(self) -> float:
         """That of the largest b."""
         start = np.random.default_rng(0).normal(size=(1, len(self.variances)))
