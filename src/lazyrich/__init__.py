@@ -4,7 +4,20 @@ A task and a network make a problem; a problem and a method make a trajectory; e
 trajectories.
 """
 
-from lazyrich import batch, bias, claims, exact, experiments, inits, landscape, observables, plot, sweeps, tasks
+from lazyrich import (
+    batch,
+    bias,
+    claims,
+    exact,
+    experiments,
+    inits,
+    landscape,
+    laziness,
+    observables,
+    plot,
+    sweeps,
+    tasks,
+)
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
 from lazyrich.certificate import Certificate
@@ -45,6 +58,7 @@ __all__ = [
     "forgetting",
     "inits",
     "landscape",
+    "laziness",
     "observables",
     "plot",
     "predict_regime",
