@@ -32,7 +32,7 @@ class Fate:
     """Where a network ends and when. In print modes are numbered from 1, strongest first; `missed` holds their indices
     in the arrays, from 0.
 
-    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])  # the second mode begins with the wrong sign
+    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])  # the second has the wrong sign
     >>> found = lr.fate(lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network))
     >>> found.kind, found.missed, found.loss_limit, found.half_times.round(3)
     ('saddle', (1,), 0.5, array([1.326,   nan]))
