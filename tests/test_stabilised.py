@@ -175,7 +175,7 @@ class TestFollowsTheFlow:
         problem, times = lr.Problem(task(rng, sizes), network(rng, activation, sizes)), TIMES / 4
         traj, apart = lr.flow(problem, times, rtol=1e-5), []
         for rate in (0.025, 0.0125, 0.00625):
-            (descent,) = lr.batch.descend([problem], rate, np.round(times / rate))
+            (descent,) = lr.batch.descend([problem], rate, int(np.round(times[-1] / rate)), at=np.round(times / rate))
             apart.append(error(traj, flat(descent.weights)))
         smooth = activation == "tanh"
         least, most = (1.9, 2.1) if smooth else (1.2, 4)
@@ -288,8 +288,14 @@ class TestManyAtOnce:
 
     def test_single_precision(self, rng):
         problems = [lr.Problem(task(rng), network(rng)) for _ in range(3)]
-        fine, coarse = (lr.batch.flow(problems, TIMES, precision=p) for p in ("float64", "float32"))
-        errors = [error(a, flat(b.weights)) for a, b in zip(coarse, fine, strict=True)]
+        fine, coarse = (run_stack(problems, TIMES, 1e-3, dtype) for dtype in (np.float64, np.float32))
+        errors = [
+            worst / way
+            for i in range(3)
+            for want in [flat([W[:, i, 0] for W in fine.weights])]
+            for worst in [np.abs(flat([W[:, i, 0] for W in coarse.weights]) - want).max()]
+            for way in [np.linalg.norm(want - want[0], axis=1).max()]
+        ]
         assert 1e-8 < max(errors) < 1e-4
 
     @pytest.mark.parametrize("dtype, rtol", [(np.float32, 1e-5), (np.float64, 1e-13)])
@@ -352,7 +358,7 @@ class TestWhatIsKept:
     def test_absolute_tolerance_is_heard(self, rng):
         problem = lr.Problem(task(rng), network(rng))
         want = oracle(problem)
-        coarse, fine = (lr.flow(problem, TIMES, rtol=1e-8, atol=atol) for atol in (1e-2, 1e-9))
+        coarse, fine = (lr.flow(problem, TIMES, rtol=1e-8, atol=atol) for atol in (2e-3, 1e-9))
         assert error(fine, want) < error(coarse, want) / 100 and gradients(coarse) < gradients(fine) / 10
 
     @pytest.mark.parametrize("rtol", [0, 1.0, 1e-15, "small"])
