@@ -11,6 +11,7 @@ import itertools
 import numpy as np
 import pytest
 from oracles import integrate
+from oracles.samples import velocity
 from scipy.integrate import solve_ivp
 
 import lazyrich as lr
@@ -34,30 +35,6 @@ def task(rng, sizes=SIZES, samples=12, reduction="mean"):
 def network(rng, activation="tanh", sizes=SIZES, scale=0.5):
     weights = [scale * rng.normal(size=shape) for shape in zip(sizes[1:], sizes[:-1], strict=True)]
     return lr.Network(weights, activation)
-
-
-def velocity(problem):
-    """Ẇ of a flattened network, by backpropagation through the samples."""
-    X, Y, kind = problem.task.inputs.T, problem.task.targets.T, problem.network.activation
-    weight = 1 / X.shape[1] if problem.task.reduction == "mean" else 1.0
-    slope = {"relu": 0.0, "linear": 1.0}.get(kind, kind)
-    shapes = [W.shape for W in problem.network.weights]
-    ends = np.cumsum([a * b for a, b in shapes])[:-1]
-
-    def right_side(_, state):
-        W = [part.reshape(shape) for part, shape in zip(np.split(state, ends), shapes, strict=True)]
-        out, steep = [X], []
-        for V in W[:-1]:
-            z = V @ out[-1]
-            out.append(np.tanh(z) if kind == "tanh" else np.where(z > 0, z, slope * z))
-            steep.append(1 / np.cosh(z) ** 2 if kind == "tanh" else np.where(z > 0, 1.0, slope))
-        delta, parts = weight * (Y - W[-1] @ out[-1]), []
-        for layer in reversed(range(len(W))):
-            parts.append(problem.rates[layer] * (delta @ out[layer].T - problem.weight_decay * W[layer]).ravel())
-            delta = (W[layer].T @ delta) * steep[layer - 1] if layer else None
-        return np.concatenate(parts[::-1])
-
-    return right_side
 
 
 def flat(weights):
