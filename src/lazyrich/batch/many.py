@@ -77,7 +77,7 @@ def flow(
     >>> task = lr.Task.from_correlations([[2.0]])
     >>> problems = [lr.Problem(task, lr.Network([[[w]], [[w]]])) for w in (0.1, 0.2)]
     >>> [run.function.ravel().round(6).tolist() for run in lr.batch.flow(problems, [0.0, 1.0, 10.0])]
-    [[0.01, 0.430588, 2.0], [0.04, 1.053887, 2.0]]
+    [[0.01, 0.430588, 2.0], [0.04, 1.054037, 2.0]]
     """
     checked = _problems(problems)
     return integrated(checked, _times(times, len(checked)), record, rtol, atol, max_steps)
