@@ -101,7 +101,7 @@ def flow_stack(
     def status(place: tuple[int, ...]) -> str:
         if reached[place] == times.shape[-1]:
             return "complete"
-        word, way_out = "stopped", "a larger max_steps, a larger rtol or an earlier end"
+        word, way_out = "stopped", "a larger rtol or an earlier end"
         if stuck[place]:
             word, way_out = "stalled", "smaller weights or targets"
         goal = times[place][reached[place]]
