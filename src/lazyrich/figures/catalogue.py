@@ -6,7 +6,8 @@
     CALLS                 the calls of the public interface that it stands on
     CHECKS                the numbers that make it true, each with its bound (`Check`)
     QUICK                 settings of a small version, for a first look and for tests
-    compute(**settings)   → xarray.Dataset; the defaults are the published settings, the numbers are in `attrs`
+    compute(**settings)   → xarray.Dataset; the defaults are the published settings, the numbers are in `attrs`; one
+                          that reads a store says there whether that holds what was published (`published`, 1 or 0)
     draw(data)            → matplotlib figure, from that data alone
 
 To add a figure, write such a file: nothing else needs to know of it.
@@ -108,7 +109,8 @@ class Entry:
                 raise
             raise InvalidInput(f"{self.name} cannot be computed with {_in_words(given)}: {error}.") from error
         about = {"figure": self.name, "title": self.title, "settings": _in_words(self.settings | chosen)}
-        return data.assign_attrs(about | {"published": int(not set(chosen) - {STORE}), "lazyrich": __version__})
+        published = {"published": int(not chosen)}  # a store may hold anything: what reads one has looked, and goes first
+        return data.assign_attrs(published | data.attrs | about | {"lazyrich": __version__})
 
     def draw(self, data: xarray.Dataset) -> Figure:
         """The figure, from its data alone."""
