@@ -16,7 +16,7 @@ import lazyrich as lr
 from lazyrich.cli import main
 from lazyrich.experiments import Experiment, preset
 from lazyrich.figures.catalogue import entry
-from lazyrich.figures.kunin2024 import _experiment
+from lazyrich.figures.kunin2024 import _experiment, _kept
 from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.grid import STATUS, Result
 from lazyrich.sweeps.store import Store
@@ -459,7 +459,31 @@ class TestPresets:
         ((experiment, workers),) = asked
         assert experiment == preset(kind, "quick") and workers == experiment.blocks
         assert data.attrs["made_of"].startswith(f"{kind}-quick") and data.attrs["published"] == 0
-        assert entry(FIGURES[kind]).settings == {"store": "", "preset": "laptop"}
+        usual = "paper" if f"{kind}-paper" in _kept.kept() else "laptop"
+        assert entry(FIGURES[kind]).settings == {"store": "", "preset": usual}
+
+    @pytest.mark.parametrize("kind", ["rhm", "grokking"])
+    def test_the_published_networks_are_kept_and_keep_every_bound(self, kind, monkeypatch):
+        monkeypatch.setattr(_experiment, "run", None)  # nothing is trained
+        known, data = entry(FIGURES[kind]), entry(FIGURES[kind]).compute()
+        assert data.attrs["published"] == 1 and data.attrs["missing"] == 0
+        assert data.attrs["made_of"].startswith(f"{kind}-paper: ")
+        assert all(check.holds(known.numbers(data)[key]) for key, check in known.checks.items())
+        picture(kind, data)
+
+    @pytest.mark.parametrize(
+        ("change", "lost", "published"),
+        [({}, None, 1), ({}, PENDING, 0), ({"seed": [0, 1, 2]}, None, 0), ({"width": 32}, None, 0)],
+    )
+    def test_a_store_is_published_if_all_of_the_published_networks_are_there(
+        self, change, lost, published, rng, tmp_path
+    ):
+        experiment = preset("rhm", "paper").changed(**change)
+        status = np.full(experiment.shape, COMPLETE)
+        if lost is not None:
+            status[0, 0, 0] = lost
+        values = with_gaps(experiment, drawn(rng, experiment), status)
+        assert computed("rhm", keep(tmp_path / "s", experiment, values, status)).attrs["published"] == published
 
     def test_a_block_that_cannot_be_trained_is_no_figure(self, monkeypatch):
         failed = SimpleNamespace(failed_blocks={0: "MemoryError: too large"})

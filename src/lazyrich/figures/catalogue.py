@@ -109,7 +109,7 @@ class Entry:
                 raise
             raise InvalidInput(f"{self.name} cannot be computed with {_in_words(given)}: {error}.") from error
         about = {"figure": self.name, "title": self.title, "settings": _in_words(self.settings | chosen)}
-        published = {"published": int(not chosen)}  # a store may hold anything: what reads one has looked, and goes first
+        published = {"published": int(not chosen)}  # what has read a store knows better, and says so
         return data.assign_attrs(published | data.attrs | about | {"lazyrich": __version__})
 
     def draw(self, data: xarray.Dataset) -> Figure:

@@ -20,9 +20,9 @@ TITLE = "Rich and lazy students: activations, weights and training loss, ten tim
 ABOUT = (
     "The grid of Fig. 1b to 1 000 000 steps, integrated as a flow: Hamming distance of the activations, distance of "
     "the parameters and training loss (drawn from 1e-10 on) beside test loss and kernel distance. "
-    "All 4 624 students are there: computed by `lazyrich sweep kunin2024-1b-supporting --out DIR`, a minute on an H200, "
-    "and kept with the figure (`--set store=DIR` draws a sweep of your own, `--set preset=laptop` computes a small one)"
-    ". "
+    "All 4 624 students are there: computed by `lazyrich sweep kunin2024-1b-supporting --out DIR`, a minute on an "
+    "H200, and kept with the figure (`--set store=DIR` draws a sweep of your own, `--set preset=laptop` computes a "
+    "small one). "
     "Upstream starts of small scale change most activations while their weights move least. "
     "Between the last two columns the training loss still falls; all else hardly changes."
 )

@@ -46,7 +46,9 @@ ABOUT = (
 )
 CALLS = ("lr.Problem", "lr.solve", "lr.flow", "lr.descend", "lr.observables.kernel_distance")
 CHECKS = {
-    "deviation": Check("A, B: largest difference of loss or S, flow with rates against exact with scales", at_most=1e-8),
+    "deviation": Check(
+        "A, B: largest difference of loss or S, flow with rates against exact with scales", at_most=1e-8
+    ),
     "product": Check("C: largest difference of S where η · q is the same", at_most=1e-11),
     "effect": Check("C: largest S minus least", at_least=0.5),
     "relu": Check("D: largest relative difference of loss, or difference of S, rates against scales", at_most=1e-10),
@@ -60,7 +62,7 @@ _MOVED = 0.1
 def compute(
     *,
     etas: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0),
-    horizon: float = 50.0,
+    horizon: float = 100.0,
     times: int = 300,
     points: int = 33,
     inputs: int = 10,
@@ -171,7 +173,7 @@ def draw(data: xarray.Dataset) -> Figure:
         panels[1].set_title("B  one neuron: kernel distance")
         _draw_map(panels[2], data)
         _draw_curves(panels[3], data.relu.sel(quantity="S"), "step", colours)
-        panels[3].set_title("D  ReLU student: kernel distance")
+        panels[3].set_title("D  ReLU: kernel distance")
         handles: list[Any] = [
             Line2D([], [], color=colour, label=f"rates {as_text(eta)} and {as_text(round(1 / eta, 2))}")
             for eta, colour in zip(data.eta.values, colours, strict=True)
@@ -193,6 +195,8 @@ def _draw_curves(panel: Axes, values: xarray.DataArray, along: str, colours: lis
 
 def _draw_map(panel: Axes, data: xarray.Dataset) -> None:
     """Both axes logarithmic, so that equal products lie on straight lines."""
+    from matplotlib.patheffects import withStroke
+
     x, y = data["scales"].values, data["rates"].values
     image = panel.pcolormesh(x, y, data.at_end.values, shading="nearest", cmap="viridis", rasterized=True)
     bar = style.figure_of(panel).colorbar(image, ax=panel, pad=0.02, aspect=24)
@@ -201,9 +205,8 @@ def _draw_map(panel: Axes, data: xarray.Dataset) -> None:
     for product in (0.1, 1.0, 10.0):
         panel.plot(ends, product / ends, color="white", linewidth=1.0, linestyle=(0, (4, 3)))
         at = min(max(product / y[-1], x[0]) * 1.25, x[-1])
-        panel.annotate(
-            f"ηq = {as_text(product)}", (at, product / at), (3, 2), textcoords="offset points", color="white", fontsize=8.5
-        )
+        word = panel.annotate(f"ηq = {as_text(product)}", (at, product / at), (3, 2), textcoords="offset points")
+        word.set(color="white", fontsize=8.5, path_effects=[withStroke(linewidth=2.0, foreground="black")])
     ticks = data.eta.values
     panel.set(xscale="log", yscale="log", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     panel.set_xticks(ticks, [as_text(tick) for tick in ticks])
