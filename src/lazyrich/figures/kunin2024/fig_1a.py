@@ -45,7 +45,7 @@ CHECKS = {
     "loss_left": Check("largest part of the loss left at the end", at_most=0.01),
     "teacher_gap": Check("least angle between two of the teacher's directions, in degrees", at_least=60.0),
 }
-QUICK = {"rate": 2.5e-4, "steps": 40_000}
+QUICK = {"rate": 5e-4, "steps": 60_000}
 
 _SIGNS = {-1: style.COLOURS["blue"], 1: style.COLOURS["orange"]}
 _NEAR = 15.0  # degrees
