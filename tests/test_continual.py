@@ -357,6 +357,56 @@ def test_five_random_tasks_as_in_braun_2022():
         assert np.array_equal(run.losses[run.training == i, i], part.loss)
 
 
+def test_changes_of_the_loss_from_stage_to_stage_against_samples():
+    """Brute losses of networks that scipy integrates, before and after each stage; falls included."""
+    rng = np.random.default_rng(39)
+    tasks = [lr.Task.from_data(*white_samples(rng, 3, 4)) for _ in range(3)]
+    network = network_of(rng, 0, (3, 4, 4), 0.5)
+    run = continual(tasks, network, [[0.0, 1.0], [2.0], [0.5, 3.0]])
+    weights, before = network.weights, [brute_loss(task, network.weights) for task in tasks]
+    for i, (task, span) in enumerate(zip(tasks, (1.0, 2.0, 3.0), strict=True)):
+        weights = [W[-1] for W in integrate.weights(weights, task.sigma_yx, task.sigma_xx, [span])]
+        after = [brute_loss(other, weights) for other in tasks]
+        assert np.abs(run.loss_changes[i] - np.subtract(after, before)).max() < 1e-8
+        assert run.loss_changes[i, i] < 0
+        before = after
+    assert run.loss_changes.shape == (3, 3) and np.isfinite(run.loss_changes).all()
+    long = continual(tasks, network, 5000.0)
+    assert np.abs(long.loss_changes - long.predicted_loss_changes).max() < 1e-10
+    assert np.allclose(run.to_xarray().loss_changes, run.loss_changes) and run.to_dict()["loss_changes"][2][0]
+
+
+# --- coordinates
+
+
+def test_tasks_whitened_apart_are_refused_and_those_whitened_alike_are_not(rng):
+    """W M1 is what was learned; the same weights on the inputs of another map M2 are another function."""
+    mixing = rng.normal(size=(3, 3))
+    X, other = rng.normal(size=(20, 3)), rng.normal(size=(20, 3)) @ mixing
+    one, two, third = (lr.Task.from_data(x, rng.normal(size=(20, 2))) for x in (X, X, other))
+    network = lr.inits.zero_balanced(0, sizes=(3, 4, 2), scale=0.3)
+    white = [task.whitened() for task in (one, two, third)]
+    for tasks in ([white[0], white[2]], [white[1], white[0], white[2]], [one, white[0]], [white[2], third]):
+        for call in (lambda t: continual(t, network, 1.0), loss_matrix, forgetting):
+            with pytest.raises(lr.InvalidInput, match=r"tasks must see the same input coordinates, .*: try the tasks"):
+                call(tasks)
+    alike = continual(white[:2], network, 5000.0)
+    carried = alike.network(0).function @ white[0].input_map  # as a map of the inputs as they were
+    assert relative(carried, one.target) < 1e-9
+    assert relative(alike.loss_matrix[0, 1], brute_loss(two, [carried])) < 1e-9
+    meant = [lr.Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy) for task in (white[0], white[2])]
+    assert continual(meant, network, 1.0).methods == ("riccati", "riccati")
+
+
+def test_the_same_inputs_whitened_from_samples_and_from_correlations_are_the_same_coordinates(rng):
+    X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+    samples = lr.Task.from_data(X, Y)
+    sums = lr.Task.from_correlations(samples.sigma_yx, samples.sigma_xx, samples.sigma_yy)
+    assert loss_matrix([samples.whitened(), sums.whitened()]).shape == (2, 2)
+    white = lr.Task.from_correlations(np.ones((2, 3)))
+    assert loss_matrix([white, white.whitened()]).shape == (2, 2)  # by the identity
+
+
 # --- balance
 
 

@@ -113,9 +113,11 @@ class Entry:
         return data.assign_attrs(published | data.attrs | about | {"lazyrich": __version__})
 
     def draw(self, data: xarray.Dataset) -> Figure:
-        """The figure, from its data alone."""
-        figure: Figure = self.module.draw(data)
-        return figure
+        """The figure, from its data alone, no legend over a curve."""
+        from lazyrich.plot import style
+
+        with style.styled():
+            return style.uncover(self.module.draw(data))
 
     def numbers(self, data: xarray.Dataset) -> dict[str, float]:
         """What was measured, by the names of the checks."""

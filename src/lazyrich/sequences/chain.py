@@ -57,7 +57,9 @@ def continual(
     and its last entry is where the next task takes over. Linear networks follow the exact solution where one
     applies, and the integrated flow elsewhere. With `rate` the network descends step by step at this learning rate,
     as nonlinear ones must; times are then multiples of it. `on_separatrix="perturb"` lets a start on the separatrix
-    escape, as in `solve`. A stage that cannot go on, or not within `max_steps` where it is integrated, ends the run.
+    escape, as in `solve`. Tasks that were whitened by different maps are refused: the weights that pass from one to
+    the next would mean something else. A stage that cannot go on, or not within `max_steps` where it is integrated,
+    ends the run.
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import continual

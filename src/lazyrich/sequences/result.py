@@ -84,6 +84,21 @@ class Continual:
         return self.losses[last]
 
     @property
+    def loss_changes(self) -> Float[Array, "stage task"]:
+        """By how much the loss of task j (column) changes during stage i (row).
+
+        Stage 0 changes the losses before any training; where task j is in training its loss falls. The amount of
+        forgetting of Braun et al. 2022, L_a(T_c) − L_a(T_b), is column a where stage c follows stage b.
+
+        >>> import lazyrich as lr
+        >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
+        >>> lr.continual(tasks, lr.Network([[[1.0]], [[0.5]]]), [0.0, 40.0]).loss_changes
+        array([[-0.125, -1.125],
+               [ 2.   , -2.   ]])
+        """
+        return np.diff(self.loss_matrix, axis=0, prepend=self.start_losses[None])
+
+    @property
     def forgetting(self) -> Float[Array, "stage task"]:
         """By how much the loss of task j (column) has risen at the end of stage i (row) since its own training.
 
@@ -105,6 +120,11 @@ class Continual:
     def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` from the tasks alone, as if each were learned completely."""
         return loss_matrix(self.tasks)
+
+    @property
+    def predicted_loss_changes(self) -> Float[Array, "stage task"]:
+        """`loss_changes` from the start and the tasks, as if each were learned completely."""
+        return np.diff(self.predicted_loss_matrix, axis=0, prepend=self.start_losses[None])
 
     @property
     def predicted_forgetting(self) -> Float[Array, "stage task"]:
@@ -141,6 +161,7 @@ class Continual:
             "method": ("stage", np.array(self.methods), about("method")),
             "rebalanced": ("stage", np.array(self.rebalanced), about("departure from balance taken off")),
             "loss_matrix": (both, self.loss_matrix, about("loss at the end of a stage")),
+            "loss_changes": (both, self.loss_changes, about("change of the loss during a stage")),
             "forgetting": (both, self.forgetting, about("rise of the loss since own training")),
             "transfer": (both, self.transfer, about("change of the loss by earlier tasks")),
         }
@@ -160,6 +181,7 @@ class Continual:
             "boundaries": self.boundaries.tolist(),
             "start_losses": self.start_losses.tolist(),
             "loss_matrix": _entries(self.loss_matrix),
+            "loss_changes": _entries(self.loss_changes),
             "forgetting": _entries(self.forgetting),
             "transfer": _entries(self.transfer),
             "rebalanced": list(self.rebalanced),
