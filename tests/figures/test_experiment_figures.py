@@ -6,6 +6,7 @@ That each is true and drawn at its quick preset, trained for the purpose, is in 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -490,6 +491,21 @@ class TestPresets:
         monkeypatch.setattr(_experiment, "run", lambda experiment, out, *, workers: failed)
         with pytest.raises(RuntimeError, match="rhm-quick could not be trained: MemoryError: too large"):
             entry("kunin2024/5c").compute(quick=True)
+
+
+def test_gallery_shows_the_pictures_of_what_was_trained_and_not_kept(rng, tmp_path, monkeypatch):
+    """Beside them stand the numbers of a laptop, called that; nothing of it is drawn."""
+    from lazyrich.figures import gallery
+
+    monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/5a"])
+    experiment = experiment_of("kernel")
+    data = computed("kernel", keep(tmp_path / "s", experiment, drawn(rng, experiment))).assign_attrs(seconds=2.0)
+    data.to_netcdf(tmp_path / "kunin2024-5a.nc", engine="scipy")
+    page = gallery.write(tmp_path, tmp_path).read_text(encoding="utf-8")
+    assert "(../experiments/kunin2024-5a.png)" in page and "Shown: LeNet-5 on MNIST for 500 epochs" in page
+    assert "On a laptop, which is what the command trains:" in page and not (tmp_path / "kunin2024-5a.png").exists()
+    docs = Path(__file__).parents[2] / "docs"
+    assert all((docs / "gallery" / gallery._picture(name)).resolve().is_file() for name in gallery._PICTURES)
 
 
 def test_command_draws_a_store(tmp_path, capsys):

@@ -79,15 +79,3 @@ def test_layer_rates_are_layer_scales_by_another_integrator():
     cosines = [np.sum(kernels[0] * K) / np.linalg.norm(kernels[0]) / np.linalg.norm(K) for K in kernels]
     moved = data.curves.sel(eta=eta, source="scales", quantity="S")
     np.testing.assert_allclose(moved, 1 - np.array(cosines), atol=1e-7)
-
-
-@pytest.mark.parametrize("name", ["1a", "2", "3", "rates", "wide"])
-def test_legends_lie_beside_the_curves(name):
-    known = entry(f"kunin2024/{name}")
-    figure = known.draw(known.compute(quick=True))
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        if legend := axes.get_legend():
-            inside, box = axes.get_window_extent(), legend.get_window_extent()
-            wide, high = np.minimum(inside.max, box.max) - np.maximum(inside.min, box.min)
-            assert min(wide, high) < 1.0  # of a pixel

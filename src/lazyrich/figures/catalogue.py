@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["STORE", "Check", "Entry", "entry", "names"]
+__all__ = ["Check", "Entry", "entry", "names"]
 
 _PREFIX = "fig_"
-STORE = "store"  # where the numbers of a sweep are; no setting of what they are
 
 
 @dataclass(frozen=True)
