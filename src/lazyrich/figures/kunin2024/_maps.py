@@ -52,7 +52,7 @@ def draw_rows(data: xarray.Dataset, rows: Sequence[Row]) -> Figure:
                 image = _draw_map(panel, data[row.observable].sel(step=step), scale, row)
             bar = figure.colorbar(image, ax=line, pad=0.01, aspect=14)
             bar.set_label(row.label, fontsize=10.5, fontweight="bold")
-            bar.set_ticks(scale.ticks, labels=[_number(tick, scale) for tick in scale.ticks])
+            bar.set_ticks(list(scale.ticks), labels=[_number(tick, scale) for tick in scale.ticks])
             bar.minorticks_off()
             line[0].set_ylabel("balance δ")
             if row.observable == "kernel_distance":
@@ -79,7 +79,7 @@ class _Scale(NamedTuple):
 
         most = float(np.nanmax(values))
         if not row.logarithmic:
-            levels = MaxNLocator(14, steps=[1, 2, 5, 10]).tick_values(0.0, most or 1.0)
+            levels = np.asarray(MaxNLocator(14, steps=[1, 2, 5, 10]).tick_values(0.0, most or 1.0))
             return cls(levels, levels[::2], Normalize(levels[0], levels[-1]))
         least = row.least or float(np.min(values[values > 0], initial=most)) or 1.0
         powers = np.arange(np.floor(np.log10(least)), np.ceil(np.log10(max(most, 1.01 * least))) + 1)

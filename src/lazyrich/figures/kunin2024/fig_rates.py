@@ -77,7 +77,7 @@ def compute(
     import xarray
 
     neuron, task = single_neuron(list(START), delta=0.0), Task.from_correlations([list(TARGET)])
-    grid = np.append(0.0, np.geomspace(1e-3, 1.0, times) * horizon)
+    grid = np.append(0.0, np.geomspace(1e-4, 1.0, times) * horizon)
     curves = np.array(
         [
             [

@@ -195,11 +195,12 @@ def draw(data: xarray.Dataset) -> Figure:
         _draw_losses(panels[0, 0], data)
         _draw_singular(panels[0, 1], data)
         _draw_entropies(panels[0, 2], data)
+        least = 10 ** np.floor(np.log10(float(data.S.isel(late=-1).min())))  # so that every curve is seen to its end
         for i, panel in enumerate(panels[1]):
             if i < data.sizes["shape"]:
                 shape = str(data["shape"].values[i])
                 d_in, hidden, d_out = _SIZES[shape]
-                _draw_shape(panel, data.isel(shape=i), mirrored=d_in == d_out)
+                _draw_shape(panel, data.isel(shape=i), least, mirrored=d_in == d_out)
                 panel.set_title(f"{chr(ord('D') + i)}  {shape}, {d_in}-{hidden}-{d_out}: kernel distance S(0, t)")
             else:
                 panel.set_axis_off()
@@ -241,8 +242,8 @@ def _draw_entropies(panel: Axes, data: xarray.Dataset) -> None:
     _named_below(panel)
 
 
-def _draw_shape(panel: Axes, one: xarray.Dataset, mirrored: bool) -> None:
-    """Logarithmic, since lazy kernels move as well, a thousand times less. Mirrored: δ and −δ give the same curve."""
+def _draw_shape(panel: Axes, one: xarray.Dataset, least: float, mirrored: bool) -> None:
+    """Logarithmic, since lazy kernels move as well, only much less. Mirrored: δ and −δ give the same curve."""
     for delta, colour in zip(one.delta.values, style.diverging_colours(one.delta.values), strict=True):
         word = _word(one.regime.sel(delta=delta).values)
         width = 6.5 if delta < 0 and mirrored else 2.4
@@ -250,7 +251,7 @@ def _draw_shape(panel: Axes, one: xarray.Dataset, mirrored: bool) -> None:
         panel.plot(one.late, one.S.sel(delta=delta, source="flow"), color=colour, linewidth=width, label=name)
         panel.plot(one.late, one.S.sel(delta=delta, source="theory"), **style.THEORY)
     panel.plot([], [], **style.THEORY, label="exact")
-    panel.set(xscale="log", yscale="log", xlim=(1e-2, float(one.late[-1])), ylim=(1e-5, 1.0), xlabel="time")
+    panel.set(xscale="log", yscale="log", xlim=(1e-2, float(one.late[-1])), ylim=(least, 1.0), xlabel="time")
     _named_below(panel)
 
 
