@@ -515,3 +515,13 @@ def test_command_draws_a_store(tmp_path, capsys):
     assert {file.suffix for file in tmp_path.glob("kunin2024-5c.*")} == {".png", ".nc"}
     said = capsys.readouterr().out
     assert said.count("holds") == len(entry("kunin2024/5c").checks) and "FAILS" not in said
+
+
+def test_bounds_bind_a_store_that_holds_the_published_networks(rng, tmp_path, capsys):
+    """Values in no order: told to programs by the exit status, as it is without a store; of other networks it is not."""
+    whole, other = preset("rhm", "paper"), preset("rhm", "paper").changed(seed=[0, 1])
+    for experiment, status in ((whole, 1), (other, 0)):
+        folder = keep(tmp_path / str(status), experiment, drawn(rng, experiment))
+        assert main(["figure", "kunin2024/5c", "--set", f"store={folder}", "--out", str(tmp_path)]) == status
+        said = capsys.readouterr().out
+        assert "FAILS" in said and ("bounds are those of the published settings" in said) == (not status)
