@@ -518,7 +518,7 @@ def test_command_draws_a_store(tmp_path, capsys):
 
 
 def test_bounds_bind_a_store_that_holds_the_published_networks(rng, tmp_path, capsys):
-    """Values in no order: told to programs by the exit status, as it is without a store; of other networks it is not."""
+    """Values in no order: the exit status tells programs, as it does without a store, but not of other networks."""
     whole, other = preset("rhm", "paper"), preset("rhm", "paper").changed(seed=[0, 1])
     for experiment, status in ((whole, 1), (other, 0)):
         folder = keep(tmp_path / str(status), experiment, drawn(rng, experiment))
