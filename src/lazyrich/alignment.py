@@ -20,6 +20,7 @@ from lazyrich.networks.network import product
 __all__ = ["Alignment", "align", "equal_groups"]
 
 _EPS = float(np.finfo(np.float64).eps)
+_MIXTURES = ((1.0, 0.618, 0.382, 0.27), (0.27, 1.0, -0.618, 0.382), (-0.618, 0.382, 1.0, 0.27))
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Alignment:
     p2: Float[Array, " m"]
     q2: Float[Array, " m"]
     error: float  # largest coupling between different modes, relative
+    turn: Float[Array, "d d"]  # by which angle rounding may turn two singular vectors into each other
 
 
 def align(
@@ -53,15 +55,16 @@ def align(
     for group in equal_groups(s[:rank]):
         if group.stop - group.start > 1:
             u, v = U[:, group], V[:, group]
-            # a generic mixture: whatever rotation makes all four diagonal makes this diagonal, and the other way round
-            mixture = (
-                u.T @ unit[0] @ v + 0.618 * v.T @ unit[1] @ v + 0.382 * u.T @ unit[2] @ u + 0.27 * v.T @ unit[3] @ v
-            )
-            R = np.linalg.eigh((mixture + mixture.T) / 2)[1]
+            R = _common_axes(u.T @ unit[0] @ v, *_three(u, v, unit))
             U[:, group], V[:, group] = u @ R, v @ R
     if rank < max(U.shape[0], V.shape[0]):  # unlearned directions: left and right turn independently
-        left, _, rightt = np.linalg.svd(U[:, rank:].T @ W @ V[:, rank:])
+        left, sizes, rightt = np.linalg.svd(U[:, rank:].T @ W @ V[:, rank:])
         U[:, rank:], V[:, rank:] = U[:, rank:] @ left, V[:, rank:] @ rightt.T
+        for group in equal_groups(sizes[sizes > 64 * _EPS * np.linalg.norm(W)]):
+            if group.stop - group.start > 1:  # these are free to turn together
+                same = slice(rank + group.start, rank + group.stop)
+                R = _common_axes(*_three(U[:, same], V[:, same], unit))
+                U[:, same], V[:, same] = U[:, same] @ R, V[:, same] @ R
     P, Q, x = first @ V, U.T @ last, V.T @ sigma_xx @ V
     A, g1, g2 = Q @ (below @ V), P.T @ P, Q @ Q.T  # in this order small modes keep their digits
     m = len(s)
@@ -77,7 +80,24 @@ def align(
     )
     d = np.diag(x)[:m].copy()
     d[d <= 16 * len(x) * _EPS * np.abs(d).max(initial=0.0)] = 0.0  # inputs that never come
-    return Alignment(U, V, s, a, d, np.diag(g1)[:m].copy(), np.diag(g2)[:m].copy(), error)
+    return Alignment(U, V, s, a, d, np.diag(g1)[:m].copy(), np.diag(g2)[:m].copy(), error, turn)
+
+
+def _three(u: Float[Array, "out g"], v: Float[Array, "in g"], unit: list[Array]) -> tuple[Array, Array, Array]:
+    """Both layers and the inputs, as seen by a group of modes."""
+    return v.T @ unit[1] @ v, u.T @ unit[2] @ u, v.T @ unit[3] @ v
+
+
+def _common_axes(*matrices: Float[Array, "g g"]) -> Float[Array, "g g"]:
+    """The rotation that makes all of them diagonal, if one does: that of a generic mixture of them, and of several
+    mixtures the best, since one may have eigenvalues too close to tell apart."""
+    rotations = []
+    for weights in _MIXTURES:
+        mixture = np.sum([w * M for w, M in zip(weights, matrices, strict=False)], axis=0)
+        R = np.asarray(np.linalg.eigh((mixture + mixture.T) / 2)[1])
+        off = [D - np.diag(np.diag(D)) for D in (R.T @ M @ R for M in matrices)]
+        rotations.append((float(np.linalg.norm(off)), R))
+    return min(rotations, key=lambda found: found[0])[1]
 
 
 def equal_groups(values: Float[Array, " m"]) -> list[slice]:
@@ -92,16 +112,17 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
 def _turn(
     sigma_yx: Float[Array, "out in"], U: Float[Array, "out out"], s: Float[Array, " m"], V: Float[Array, "in in"]
 ) -> Float[Array, "d d"]:
-    """By which angle rounding of the task may turn two of its singular vectors into each other, 1e-12 at most; entry by
-    entry, so that a basis of zeros and ones is exact."""
+    """By which angle rounding may turn two singular vectors of the task into each other; entry by entry, so that a
+    basis of zeros and ones is exact. Those of equal singular values are turned by rounding of a rotation alone."""
     d = max(len(U), len(V))
     slack, values = np.zeros((d, d)), np.append(s, np.zeros(d - len(s)))
     left = U.T @ sigma_yx @ V
     np.fill_diagonal(left, np.diag(left) - s)
     slack[: len(U), : len(V)] = np.abs(left) + _EPS * (np.abs(U).T @ np.abs(sigma_yx) @ np.abs(V))
     gap = np.abs(values[:, None] - values)
-    angle = np.divide(16 * np.maximum(slack, slack.T), gap, out=np.zeros_like(gap), where=gap > 0)
-    return np.minimum(angle, 1e-12)
+    largest = float(values[0])
+    apart = np.where(gap > 1e-9 * largest, gap, largest)
+    return np.divide(16 * np.maximum(slack, slack.T), apart, out=np.zeros_like(gap), where=apart > 0)
 
 
 def _coupling(
@@ -123,7 +144,7 @@ def _coupling(
     least = 64 * eps * max(left.max(initial=0.0), right.max(initial=0.0))  # what a mode of strength zero looks like
     left, right = np.maximum(left, least), np.maximum(right, least)
     larger = np.maximum(left[:, None], right)
-    rounding = least * larger + turn[: len(left), : len(right)] * larger**2
+    rounding = least * larger + np.minimum(turn[: len(left), : len(right)], 1e-12) * larger**2
     excess = np.where(coupled, np.maximum(np.abs(M) - rounding, 0.0), 0.0)
     size = left[:, None] * right
     return float(np.max(np.where(excess > 0, excess / np.where(size > 0, size, 1e-300), 0.0), initial=0.0))

@@ -105,7 +105,10 @@ class DeepModes(Solution):
         for W in problem.network.weights:
             image = W @ self.frames[-1]
             length = lengths(image.T)
-            used = length > eps * lengths((np.abs(W) @ np.abs(self.frames[-1])).T)  # else rounding may have made it
+            rounding = eps * lengths((np.abs(W) @ np.abs(self.frames[-1])).T)
+            if W is problem.network.weights[0]:  # and what the task's own rounding turns of other modes into this one
+                rounding += length @ (fit.turn[: len(length), : len(length)] * (1 - np.eye(len(length))))
+            used = length > rounding
             self.frames.append(np.where(used, image / np.where(used, length, 1.0), 0.0))
             size = np.where(used, size * length, 0.0)
         sign = np.sign(np.sum(fit.U[:, : len(fit.s)] * self.frames[-1], axis=0))

@@ -186,15 +186,15 @@ def rounding(
     *,
     eps: float = _EPS,
     eps_task: float = _EPS,
-    from_above: bool = False,
+    alone: bool = False,
 ) -> Float[Array, " n"]:
     """How long a part of each row of OᵀQ0 can be that is nothing but rounding.
 
     Entry by entry, so that zeros and ones of a basis cost nothing: the products of row i, eps·|O|ᵀ|Q0|, and parts of
     other rows, for eigenvectors are turned into each other by |OᵀδF O|_ij/(w_i − w_j), where δF is what O leaves of F
     and what the task's own digits leave open. Eigenvalues too close for that count as one group: only its span is
-    certain, and that does not turn. Rows below count, and with `from_above` those above too; without, a row that is
-    made of rows above adds nothing new anyway.
+    certain, and that does not turn. Rows below count; a row that is made of rows above adds nothing new. Where each row
+    is to stand alone (`alone`), all others count, and in a group rounding of the rotation within it.
     """
     inputs, outputs = F.sizes_in_modes()
     r = lengths(Q0)
@@ -208,9 +208,10 @@ def rounding(
     slack += _EPS * largest * (inputs @ (np.abs(F.V).T @ np.abs(F.V)) @ inputs.T)
     slack += _EPS * largest * (outputs @ (np.abs(F.U).T @ np.abs(F.U)) @ outputs.T)
     gap = np.abs(F.w[:, None] - F.w)
-    gap = gap if from_above else np.triu(gap, 1)
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
-    turned = np.where(apart, slack * lengths(F.from_coordinates(Q0)) / np.where(apart, gap, 1.0), 0.0)
+    counts = ~np.eye(len(gap), dtype=bool) if alone else np.triu(apart, 1)
+    angle = np.divide(slack, np.where(apart, gap, largest), out=np.zeros_like(slack), where=counts & (largest > 0))
+    turned = angle * lengths(F.from_coordinates(Q0))
     return _SAFETY * (eps * own + lengths(turned))
 
 

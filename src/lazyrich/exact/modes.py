@@ -97,7 +97,7 @@ class Modes(Solution):
         # p + q and p − q are the rows of the closed form at λ = 0: what rounding may have made of them counts as zero
         F, target = spectrum(fit.U, self.s, fit.V, 0.0), unit.gain * problem.task.sigma_yx
         eps = {"eps": problem.network.eps, "eps_task": problem.task.eps}
-        cutoff = np.sqrt(2) * rounding(np.concatenate([W1.T, W2]), F, target, from_above=True, **eps)
+        cutoff = np.sqrt(2) * rounding(np.concatenate([W1.T, W2]), F, target, alone=True, **eps)
         plus, minus, a0 = lengths(self.p + self.q), lengths(self.p - self.q), np.sum(self.p * self.q, axis=1)
         self.plus = np.where(plus > cutoff[:m], plus, 0.0)
         self.minus = np.where(minus > cutoff[len(cutoff) - m :][::-1], minus, 0.0)

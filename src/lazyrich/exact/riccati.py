@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.alignment import equal_groups
 from lazyrich.exact.balance import rebalanced
 from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers
 from lazyrich.exact.evaluate import Evaluation
-from lazyrich.exact.graded import Graded, grade, resume, spectrum
+from lazyrich.exact.graded import Graded, Spectrum, grade, resume, spectrum
 from lazyrich.exact.hidden_basis import follow
 from lazyrich.problem import Condition, Facts, Problem, Refusal
 
@@ -70,6 +71,16 @@ def solution(problem: Problem, push: float = 0.0) -> Riccati:
     return Riccati(problem, push)
 
 
+def _well_conditioned(F: Spectrum, Q0: Float[Array, "n h"]) -> Spectrum:
+    """Modes of equal strength turned so that the start has orthogonal rows in them, longest first."""
+    U, V, rows = F.U.copy(), F.V.copy(), F.from_coordinates(Q0)
+    for group in equal_groups(F.s[F.s > 0]):
+        if group.stop - group.start > 1:
+            R = np.linalg.svd(rows[group])[0]
+            U[:, group], V[:, group] = U[:, group] @ R, V[:, group] @ R
+    return F._replace(U=U, V=V)
+
+
 class Riccati(Solution):
     """QQᵀ(t) of a problem; times and weights are those of the problem, not of its canonical form."""
 
@@ -82,9 +93,10 @@ class Riccati(Solution):
         self.problem, self.pushed = problem, push > 0
         self.clock = unit.clock
         self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
+        Q0, s = np.concatenate([W1.T, W2]) / self.scale[:, None], fit.s * (unit.gain / unit.clock)
         self.graded: Graded = grade(
-            np.concatenate([W1.T, W2]) / self.scale[:, None],
-            spectrum(fit.U, fit.s * (unit.gain / unit.clock), fit.V, lam, unit.decay),
+            Q0,
+            _well_conditioned(spectrum(fit.U, s, fit.V, lam, unit.decay), Q0),
             unit.target,
             eps=problem.network.eps,
             eps_task=problem.task.eps,
