@@ -125,7 +125,7 @@ class TestStates:
         figure = lr.plot.fate(stuck)
         assert figure.axes[0].get_title(loc="left") == f"Ends in {lr.fate(stuck).end}"
         words = [text.get_text() for text in figure.axes[0].texts]
-        assert words == ["0", "1", "2 never"]
+        assert words == ["1", "2", "3 never"]
         at = [float(line.get_xdata()[0]) for line in figure.axes[0].lines if line.get_marker() == "o"]
         assert at == pytest.approx(lr.fate(stuck).half_times[:2])
 

@@ -271,7 +271,7 @@ def test_tables_and_json():
     lines = str(seen).splitlines()
     assert lines[0] == "half times, prediction: leading order"
     assert lines[1].split() == ["mode", "limit", "predicted", "observed", "ratio"]
-    assert lines[3].split() == ["1", "1", "–", "–", "–"]
+    assert lines[3].split() == ["2", "1", "–", "–", "–"]
     assert str(seen.prediction).splitlines()[1].split() == ["mode", "limit", "start", "half", "time"]
     data = json.loads(json.dumps(seen.to_dict()))
     assert data["kind"] == "leading order"

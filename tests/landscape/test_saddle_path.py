@@ -377,9 +377,9 @@ def test_a_table_and_json():
     assert lines[0].split() == ["modes", "learned", "kind", "loss", "arrival", "departure", "distance", "closest", "at"]
     assert [line.split()[:2] for line in lines[1:]] == [
         ["none", "saddle"],
-        ["0", "saddle"],
-        ["0–1", "saddle"],
-        ["0–2", "minimum"],
+        ["1", "saddle"],
+        ["1–2", "saddle"],
+        ["1–3", "minimum"],
     ]
     assert lines[-1].split()[4] == "–"
     data = json.loads(json.dumps(path.to_dict()))

@@ -34,9 +34,13 @@ def json_document(content: Mapping[str, Any]) -> str:
 
 
 def facts_as_dict(facts: Facts) -> dict[str, Any]:
-    """The numbers, the verdicts on them, and per exact method why it does not apply (null: it does)."""
-    verdicts = ("whitened", "balanced", "aligned", "bottleneck", "precision", "methods")
-    return asdict(facts) | {name: getattr(facts, name) for name in verdicts}
+    """The numbers, the verdicts on them, and per exact method all conditions that fail (none: it applies)."""
+    verdicts = ("whitened", "balanced", "aligned", "bottleneck", "precision")
+    methods = {
+        name: [asdict(refusal) | {"condition": refusal.condition.value} for refusal in refusals]
+        for name, refusals in facts.methods.items()
+    }
+    return asdict(facts) | {name: getattr(facts, name) for name in verdicts} | {"methods": methods}
 
 
 def _cell(value: Any) -> str:
