@@ -36,6 +36,7 @@ __all__ = [
     "memory",
     "number",
     "positive",
+    "read_only",
     "shown",
     "sizes",
 ]
@@ -108,6 +109,7 @@ def as_array(name: str, value: Any, ndim: int | None = None) -> Array:
     if array.dtype.kind not in "fiub" and str(array.dtype) != "bfloat16":
         came = f"is {shown(value)}" if value is None or isinstance(value, str) else f"has dtype {array.dtype}"
         raise InvalidInput(f"{name} must hold real numbers, and it {came}.")
+    memory(name, array.size, "a smaller array")
     array = array.astype(np.float64)
     if ndim is not None and array.ndim != ndim:
         what = {0: "a number", 1: "a vector", 2: "a matrix"}[ndim]
@@ -127,6 +129,12 @@ def as_matrix(name: str, value: Any, shape: tuple[int | None, int | None] = (Non
         wanted = " × ".join("any" if n is None else str(n) for n in shape)
         raise InvalidInput(f"{name} must have shape {wanted}, and it has {matrix.shape[0]} × {matrix.shape[1]}.")
     return matrix
+
+
+def read_only(array: Array) -> Array:
+    """The same array, not to be written to any more."""
+    array.flags.writeable = False
+    return array
 
 
 def shown(value: Any) -> str:
@@ -254,6 +262,10 @@ def as_rates(value: Any, depth: int) -> tuple[float, ...]:
     if rates.min() < 1e-50 or rates.max() > 1e50:
         raise InvalidInput(
             f"rates must lie between 1e-50 and 1e50, and they go from {rates.min():g} to {rates.max():g}."
+        )
+    if rates.max() > 1e12 * rates.min():
+        raise InvalidInput(
+            f"rates must be within a factor of 1e12 of each other, and they go from {rates.min():g} to {rates.max():g}."
         )
     return tuple(float(rate) for rate in rates)
 

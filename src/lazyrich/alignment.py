@@ -11,13 +11,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
 
-__all__ = ["Alignment", "align", "equal_groups"]
+__all__ = ["Alignment", "Followed", "align", "equal_groups", "follow", "lengths"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _MIXTURES = ((1.0, 0.618, 0.382, 0.27), (0.27, 1.0, -0.618, 0.382), (-0.618, 0.382, 1.0, 0.27))
@@ -79,8 +80,12 @@ def align(
         _coupling(x, np.full(len(x), np.abs(x).max()), np.full(len(x), np.abs(x).max()), inert, turn, _EPS),
     )
     d = np.diag(x)[:m].copy()
-    d[d <= 16 * len(x) * _EPS * np.abs(d).max(initial=0.0)] = 0.0  # inputs that never come
-    return Alignment(U, V, s, a, d, np.diag(g1)[:m].copy(), np.diag(g2)[:m].copy(), error, turn)
+    seen = 16 * _EPS * np.diag(np.abs(V).T @ np.abs(sigma_xx) @ np.abs(V))[:m]
+    d[d <= seen] = 0.0  # inputs that never come, up to rounding, entry by entry
+    p2, q2 = np.diag(g1)[:m].copy(), np.diag(g2)[:m].copy()
+    for array in (U, V, s, a, d, p2, q2, turn):
+        array.flags.writeable = False
+    return Alignment(U, V, s, a, d, p2, q2, error, turn)
 
 
 def _three(u: Float[Array, "out g"], v: Float[Array, "in g"], unit: list[Array]) -> tuple[Array, Array, Array]:
@@ -107,6 +112,43 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
     cutoff = 8 * np.sqrt(len(values)) * _EPS * np.abs(values).max()
     edges = [0, *(np.flatnonzero(np.abs(np.diff(values)) > cutoff) + 1), len(values)]
     return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
+
+
+class Followed(NamedTuple):
+    """Modes followed through the layers: their frames before each layer and after the last, and per layer how long each
+    is there, with what rounding may have made of it taken for zero."""
+
+    frames: list[Float[Array, "units m"]]
+    lengths: Float[Array, "L m"]
+    rounding: Float[Array, "L m"]
+
+    def imbalance(self) -> float:
+        """Largest relative difference between the layers of one mode, beyond rounding."""
+        largest = self.lengths.max(axis=0)
+        apart = largest - self.lengths.min(axis=0) - self.rounding.sum(axis=0)
+        return float(np.max(np.divide(apart, largest, out=np.zeros_like(largest), where=largest > 0), initial=0.0))
+
+
+def follow(layers: Sequence[Array], fit: Alignment, eps: float) -> Followed:
+    """Each mode through the layers: its share of each is far above rounding, its product may not be."""
+    frames, sizes, bounds = [fit.V[:, : len(fit.s)]], [], []
+    for i, W in enumerate(layers):
+        image = W @ frames[-1]
+        length = lengths(image.T)
+        rounding = 64 * max(eps, _EPS) * lengths((np.abs(W) @ np.abs(frames[-1])).T)
+        if i == 0:  # and what the task's own rounding turns of other modes into this one
+            rounding += length @ (fit.turn[: len(length), : len(length)] * (1 - np.eye(len(length))))
+        used = length > rounding
+        frames.append(np.where(used, image / np.where(used, length, 1.0), 0.0))
+        sizes.append(np.where(used, length, 0.0))
+        bounds.append(rounding)
+    return Followed(frames, np.array(sizes), np.array(bounds))
+
+
+def lengths(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
+    """Euclidean norms of rows, also where their squares would underflow."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    return largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1)
 
 
 def _turn(

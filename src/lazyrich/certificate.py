@@ -43,6 +43,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _SAMPLES = 12
 _KINKED_GRADIENTS = 5_000
 _FADED = 1e-25
+_NO_SQUARE = 1e-60  # what SciPy cannot take the norm of an error of
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Certificate:
 
     precision: str  # the one the problem came in
     method: str
+    closed_form: bool  # of the start as given: neither sampled nor moved off the separatrix on request
     residual: float | None  # of the flow equation, relative to the size of its terms
     drift: float | None  # of the conserved quantity, relative to the weights
     start_error: float | None  # at t = 0
@@ -72,8 +74,8 @@ class Certificate:
 
     @property
     def exact(self) -> bool:
-        """All figures are at rounding level, and the flow equation was among those checked."""
-        return self.residual is not None and self.worst <= _EXACT
+        """A closed form of this very start, the flow equation among what was checked, and all at rounding level."""
+        return self.closed_form and self.residual is not None and self.worst <= _EXACT
 
     def __str__(self) -> str:
         rows = {
@@ -96,7 +98,8 @@ def certify(trajectory: Trajectory) -> Certificate:
     """The certificate of an exact or a sampled trajectory."""
     facts = trajectory.problem.facts
     of = _of_samples if trajectory.solution is None else _of_solution
-    return Certificate(facts.precision, trajectory.method, **of(trajectory))
+    closed_form = trajectory.solution is not None and not trajectory.pushed
+    return Certificate(facts.precision, trajectory.method, closed_form, **of(trajectory))
 
 
 def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
@@ -258,6 +261,8 @@ def _rotation_error(problem: Problem, solution: Any, times: Float[Array, " T"]) 
 
         y = np.concatenate([W.ravel() for W in first])
         size = float(np.linalg.norm(y))
+        if size < _NO_SQUARE:
+            continue
         run = solve_ivp(slope, (0.0, span), y, "DOP853", rtol=1e-13, atol=1e-16 * size)
         worst = _worst(worst, _ratio(np.linalg.norm(run.y[:, -1] - np.concatenate([W.ravel() for W in last])), size))
     return worst
@@ -273,7 +278,7 @@ def _of_samples(trajectory: Trajectory) -> dict[str, float | None]:
     times = np.asarray(trajectory.times, dtype=float)
     if times[0] == 0:
         pairs = zip(layers, problem.network.weights, strict=True)
-        figures["start_error"] = max(_relative(W[0] - W0, W0) for W, W0 in pairs)
+        figures["start_error"] = _worst(*(_relative(W[0] - W0, W0) for W, W0 in pairs))
     return figures | {"residual": _defect(problem, layers, times), "drift": _drift(problem, layers)}
 
 
@@ -344,7 +349,12 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
 
     flat = np.concatenate([W.reshape(len(times), -1) for W in layers], axis=1)
     shapes, cuts = [W.shape[1:] for W in layers], np.cumsum([W[0].size for W in layers])[:-1]
-    movement = np.linalg.norm(np.diff(flat, axis=0), axis=1)
+    if times[0] > 0:  # what it was before the first record is known
+        flat = np.concatenate([np.concatenate([W.ravel() for W in problem.network.weights])[None], flat])
+        times = np.append(0.0, times)
+    movement = np.nan_to_num(np.linalg.norm(np.diff(flat, axis=0), axis=1), nan=np.inf)
+    if not np.isfinite(flat).all():
+        return math.nan
     if not movement.any():
         return None
     unpack = lambda y: [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]  # noqa: E731
@@ -366,7 +376,7 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
         except _TooLong:
             return None
         moved = max(movement[i], 1e-6 * float(np.linalg.norm(flat[i])))  # at rest, rounding is all that moves
-        worst = max(worst, _ratio(np.linalg.norm(run.y[:, -1] - flat[i + 1]), moved))
+        worst = _worst(worst, _ratio(np.linalg.norm(run.y[:, -1] - flat[i + 1]), moved))
     return worst
 
 
@@ -386,10 +396,11 @@ def _drift(problem: Problem, layers: list[Any]) -> float | None:
         size = eta[i] * np.sum(B**2, axis=(1, 2)) + eta[i + 1] * np.sum(A**2, axis=(1, 2))
         if problem.weight_decay:
             continue
-        change = D - D[0]
+        A0, B0 = problem.network.weights[i], problem.network.weights[i + 1]
+        change = D - (eta[i] * B0.T @ B0 - eta[i + 1] * A0 @ A0.T)
         if kind != "linear":
             change = np.diagonal(change, axis1=1, axis2=2)[:, :, None]
-        worst = max(worst, _ratio(np.max(np.linalg.norm(change, axis=(1, 2))), np.max(size)))
+        worst = _worst(worst, _ratio(np.max(np.linalg.norm(change, axis=(1, 2))), np.max(size)))
     return None if problem.weight_decay else worst
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.alignment import Alignment, align
+from lazyrich.alignment import Alignment, align, follow
 from lazyrich.networks import Network
 from lazyrich.networks.network import forward, in_words, product
 from lazyrich.tasks import Task
@@ -88,6 +88,7 @@ class Facts:
     balance: tuple[float, ...]  # λ of each neighbouring pair of layers
     balance_error: float  # largest ‖D − λI‖ / (‖W_ℓ‖² + ‖W_ℓ₊₁‖²), Frobenius
     alignment_error: float  # largest coupling between different modes, relative
+    mode_imbalance: float  # largest difference between the layers of one mode, relative; 0 where they are not aligned
     rank_target: int
     rank_start: int
     determinant_obstruction: bool
@@ -245,6 +246,7 @@ class Problem:
             balance=balance,
             balance_error=balance_error,
             alignment_error=self.alignment.error,
+            mode_imbalance=self._mode_imbalance() if self.alignment.error <= tolerance else 0.0,
             rank_target=rank_target,
             rank_start=rank_start,
             determinant_obstruction=full and zero_balanced and sign_start * sign_target < 0,
@@ -262,7 +264,13 @@ class Problem:
         eta = np.array(self.rates)
         kappa = np.prod(eta) ** (1 / (2 * L - 2)) if L > 1 else 1.0
         k = tuple(float(x) for x in kappa / np.sqrt(eta))
-        return Canonical(k, c, np.prod(k) * self.task.sigma_yx / c, self.weight_decay * self.rates[0] / c)
+        target = _check.read_only(np.prod(k) * self.task.sigma_yx / c)
+        return Canonical(k, c, target, self.weight_decay * self.rates[0] / c)
+
+    def _mode_imbalance(self) -> float:
+        """A mode far smaller than the largest may be unbalanced by itself, and the layers not notice."""
+        v = [k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True)]
+        return follow(v, self.alignment, self.network.eps).imbalance()
 
     def _balance(self) -> tuple[tuple[float, ...], float]:
         """λ and relative error of each pair, for v_ℓ = k_ℓ W_ℓ, which the flow conserves also with layer

@@ -19,7 +19,7 @@ from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
 from lazyrich.networks import Network
 from lazyrich.networks.network import product
-from lazyrich.problem import Problem, loss_of
+from lazyrich.problem import Problem, as_problem, loss_of
 
 if TYPE_CHECKING:
     import xarray
@@ -89,6 +89,13 @@ class Trajectory:
     _parts: dict[str, Any] = field(init=False)
 
     def __post_init__(self, parts: Mapping[str, Any], citations: tuple[str, ...]) -> None:
+        as_problem(self.problem)
+        if isinstance(self.times, np.ndarray | list | tuple | float | int) and np.size(self.times):
+            object.__setattr__(self, "times", _check.as_times(self.times))
+        elif isinstance(self.times, str) or self.times is None:
+            raise InvalidInput(f"times must be a vector of numbers, and it is {_check.shown(self.times)}.")
+        if not isinstance(parts, Mapping):
+            raise InvalidInput(f"parts must map names to arrays, and it is {_check.shown(parts)}.")
         object.__setattr__(self, "times", _read_only(self.times))
         held = {name: part if callable(part) else self._checked(name, part) for name, part in parts.items()}
         object.__setattr__(self, "citation", "\n\n".join(BIBTEX[key] for key in citations))
@@ -193,6 +200,8 @@ class Trajectory:
     def _checked(self, name: str, value: Any) -> Any:
         """A part with one state per time, read-only; or a sentence."""
         shapes, count = self._shapes(name), int(self.times.shape[0])
+        if name == "weights" and not isinstance(value, list | tuple):
+            raise InvalidInput(f"weights must be a list of arrays, one per layer, and it is a {type(value).__name__}.")
         arrays = list(value) if name == "weights" else [value]
         if len(arrays) != len(shapes):
             raise InvalidInput(f"weights must hold {len(shapes)} arrays, one per layer, and there are {len(arrays)}.")
@@ -233,7 +242,7 @@ class Trajectory:
         return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
 
     def __repr__(self) -> str:
-        span = f"{len(self.times)} times to {float(self.times[-1]):g}"
+        span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
 
 

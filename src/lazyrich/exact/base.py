@@ -11,7 +11,7 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.problem import Condition, Facts, Problem, Refusal
 
-__all__ = ["Separatrix", "Solution", "equal_rates_with_decay", "linear_layers"]
+__all__ = ["Separatrix", "Solution", "equal_rates_with_decay", "linear_layers", "unbalanced_mode"]
 
 
 def linear_layers(facts: Facts, words: str, least: int, most: int | None = None) -> Iterator[Refusal]:
@@ -29,6 +29,12 @@ def equal_rates_with_decay(facts: Facts) -> Iterator[Refusal]:
         rates = " and ".join(f"{rate:g}" for rate in facts.rates)
         message = f"with weight decay it needs equal layer rates, and they are {rates}"
         yield Refusal(Condition.DECAY, message, facts.weight_decay, 0.0)
+
+
+def unbalanced_mode(facts: Facts) -> Refusal:
+    """The layers as a whole are balanced, and one mode by itself is not."""
+    message = f"it needs every mode to be as long in each layer, and one is off by {facts.mode_imbalance:.2g} of itself"
+    return Refusal(Condition.BALANCED, message, facts.mode_imbalance, facts.tolerance)
 
 
 class Separatrix(NamedTuple):

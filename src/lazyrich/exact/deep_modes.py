@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from lazyrich import _check
-from lazyrich.exact.base import Separatrix, Solution, linear_layers
-from lazyrich.exact.graded import lengths
+from lazyrich.alignment import follow
+from lazyrich.exact.base import Separatrix, Solution, linear_layers, unbalanced_mode
 from lazyrich.problem import Condition, Facts, Problem, Refusal
 
 __all__ = ["CITATION", "NAME", "DeepModes", "deep_mode_strength", "half_time", "refusals", "solution"]
@@ -49,6 +49,8 @@ def refusals(facts: Facts) -> Iterator[Refusal]:
         off = max([facts.balance_error, *map(abs, facts.balance)])
         message = f"it needs zero-balanced layers (W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ), and these are off by {off:.2g}"
         yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
+    elif facts.mode_imbalance > facts.tolerance:
+        yield unbalanced_mode(facts)
     if not facts.aligned:
         message = f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
         yield Refusal(Condition.ALIGNED, message, facts.alignment_error, facts.tolerance)
@@ -63,7 +65,7 @@ def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
     s, a0 = np.asarray(s, dtype=float), np.asarray(a0, dtype=float)
     s, a0, times = np.broadcast_arrays(s, a0, times)
     a = np.zeros(a0.shape, dtype=times.dtype)
-    small = (a0 != 0) & (np.abs(s) <= 1e-14 * np.abs(a0))
+    small = (a0 != 0) & (np.abs(s) <= 1e-100 * np.abs(a0))  # nothing to fall to: a power law for ever
     a[small] = np.sign(a0[small]) * (np.abs(a0[small]) ** (2 / L - 2) + (2 * L - 2) * times[small]) ** (
         -L / (2 * L - 2)
     )
@@ -99,18 +101,8 @@ class DeepModes(Solution):
         fit, gain = problem.alignment, problem.canonical.gain
         self.problem, self.L, self.d = problem, problem.network.depth, fit.d
         self.s = gain * np.divide(fit.s, fit.d, out=np.zeros_like(fit.s), where=fit.d > 0)
-        # each mode is followed through the layers: its share of each is far above rounding, its product may not be
-        self.frames, size = [fit.V[:, : len(fit.s)]], np.ones(len(fit.s))
-        eps = 64 * max(problem.network.eps, 2.0**-52)
-        for W in problem.network.weights:
-            image = W @ self.frames[-1]
-            length = lengths(image.T)
-            rounding = eps * lengths((np.abs(W) @ np.abs(self.frames[-1])).T)
-            if W is problem.network.weights[0]:  # and what the task's own rounding turns of other modes into this one
-                rounding += length @ (fit.turn[: len(length), : len(length)] * (1 - np.eye(len(length))))
-            used = length > rounding
-            self.frames.append(np.where(used, image / np.where(used, length, 1.0), 0.0))
-            size = np.where(used, size * length, 0.0)
+        followed = follow(problem.network.weights, fit, problem.network.eps)
+        self.frames, size = followed.frames, np.prod(followed.lengths, axis=0)
         sign = np.sign(np.sum(fit.U[:, : len(fit.s)] * self.frames[-1], axis=0))
         self.start = self.a0 = gain * sign * size
 

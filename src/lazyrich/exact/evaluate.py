@@ -47,7 +47,7 @@ class Evaluation:
         self.O = make(scale[:, None] * F.to_coordinates(np.eye(len(w))))
         self.ratio = make(graded.L / graded.pivot_lengths)
         self.log_l = make(np.log(graded.pivot_lengths))
-        self.exponent = make(np.minimum(w_plus[:, None] - w_plus[piv][None, :], 0.0))
+        self.exponent = make(F.rate_differences(piv))
         self.w_column = make(w_plus[piv])
         self.w_below = make(np.minimum(w, 0.0))
         self.w_abs = make(np.abs(w))

@@ -36,7 +36,7 @@ class BlasEvaluation:
         self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
         self.ratio_grow, self.ratio_rest = (np.asfortranarray(part) for part in np.split(ratio, [self.growing]))
-        self.exponent = np.asfortranarray(np.minimum(F.w[: self.growing, None] - self.w_column, 0.0))
+        self.exponent = np.asfortranarray(F.rate_differences(piv)[: self.growing])
         self.release = _release_times(ratio, self.log_l, piv, F.w, len(F.s))
         self.U, self.V = np.asfortranarray(F.U), np.asfortranarray(F.V)
 

@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.alignment import equal_groups
+from lazyrich.alignment import equal_groups, lengths
 
-__all__ = ["Graded", "Spectrum", "grade", "lengths", "resume", "rounding", "spectrum"]
+__all__ = ["Graded", "Spectrum", "grade", "resume", "rounding", "spectrum"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _SAFETY = 16  # rounding errors are bounded to first order, and bounds are taken this much wider
@@ -46,6 +46,16 @@ class Spectrum(NamedTuple):
     a: Float[Array, " m"]
     b: Float[Array, " m"]
     outputs_first: bool  # which unpaired directions have +|λ|/2
+    excess: Float[
+        Array, " n"
+    ]  # w − |λ|/2 of the rows that grow, by s²/(w + |λ|/2): what tells them apart where |λ| ≫ s
+
+    def rate_differences(self, columns: Array) -> Float[Array, "n k"]:
+        """w_i⁺ − w_j⁺ for all rows i and the rows j in `columns`, and 0 where that is positive."""
+        grows, w_plus = self.w > 0, np.maximum(self.w, 0.0)
+        both = grows[:, None] & grows[columns]
+        apart = np.where(both, self.excess[:, None] - self.excess[columns], w_plus[:, None] - w_plus[columns])
+        return np.minimum(apart, 0.0)
 
     def unpaired(self) -> tuple[slice, slice]:
         """Where the input and output directions without a partner stand."""
@@ -105,22 +115,26 @@ class Graded:
         return np.abs(self.L[self.pivots, np.arange(len(self.pivots))])
 
     def doubt_until(self, t: float) -> float:
-        """How far rounding of the start may move the function by time t, relative.
+        """How far rounding of start and task may have moved the function by time t, relative.
 
         Mode i is learned as y/(1 + y), y = ĝ l² e^{2wt}, so that doubt about l moves it by 2y/(1 + y)² as much: nothing
-        before its time has come, half at most when it does.
+        before its time has come, half at most when it does. And of two close modes that want the same hidden direction
+        the weaker loses its share l_ij/l_jj by e^{(w_i − w_j)t}, with w known to rounding: most at t = 1/(w_j − w_i).
         """
-        w = self.spectrum.w[self.pivots]
-        grows = w > 0
-        w, l = w[grows], self.pivot_lengths[grows]
+        F, grows = self.spectrum, self.spectrum.w[self.pivots] > 0
+        w, l = F.w[self.pivots][grows], self.pivot_lengths[grows]
+        if len(w) == 0:
+            return 0.0
         with np.errstate(divide="ignore"):
             log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
         y = np.exp(np.minimum(log_y, 0.0))
-        return (
-            float((2 * y / (1 + y) ** 2 * self.doubt[grows] * w).max(initial=0.0) / np.linalg.norm(w))
-            if len(w)
-            else 0.0
-        )
+        of_start = (2 * y / (1 + y) ** 2 * self.doubt[grows] * w).max() / float(np.linalg.norm(w))
+        gap = -F.rate_differences(self.pivots)[F.w > 0][:, grows]
+        share = np.minimum(np.abs(self.L[F.w > 0][:, grows]) / l, 1.0)
+        when = np.minimum(np.divide(1.0, gap, out=np.full_like(gap, np.inf), where=gap > 0), t)
+        of_task = np.where(gap > 0, share * np.exp(-gap * when) * when, 0.0).max(initial=0.0)
+        of_task *= 8 * _EPS * float(F.excess.max())  # as accurate as singular values are
+        return float(max(of_start, of_task))
 
     @property
     def separatrix_distance(self) -> float:
@@ -145,8 +159,10 @@ def spectrum(
     np.divide(r, norm, out=strong, where=norm > 0)
     a, b = (weak, strong) if lam >= 0 else (strong, weak)  # with λ > 0, +w leans on the outputs
     first, second = (d_out - m, d_in - m) if lam >= 0 else (d_in - m, d_out - m)
+    above = np.divide(s**2, r, out=np.zeros(m), where=r > 0)
+    excess = np.concatenate([above, np.zeros(first + second + m)])
     w = np.concatenate([w, np.full(first, abs(lam) / 2), np.full(second, -abs(lam) / 2), -w[::-1]])
-    return Spectrum(U, s, V, w - decay, a, b, lam >= 0)
+    return Spectrum(U, s, V, w - decay, a, b, lam >= 0, excess)
 
 
 def grade(
@@ -219,12 +235,6 @@ def _doubt(T: Float[Array, "k k"], noise: Float[Array, " k"]) -> Float[Array, " 
     """A new part is its row less so much of each row above: it has a share of the rounding, `noise`, of all of them.
     Errors are taken as independent."""
     return lengths(np.linalg.inv(T) * noise)
-
-
-def lengths(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
-    """Euclidean norms of rows, also where their squares would underflow."""
-    largest = np.abs(rows).max(axis=1, initial=0.0)
-    return largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1)
 
 
 def _echelon(

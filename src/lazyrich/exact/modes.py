@@ -33,8 +33,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers
-from lazyrich.exact.graded import lengths, rounding, spectrum
+from lazyrich.alignment import lengths
+from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers, unbalanced_mode
+from lazyrich.exact.graded import rounding, spectrum
 from lazyrich.problem import Condition, Facts, Problem, Refusal
 
 __all__ = ["CITATION", "NAME", "Modes", "mode_strength", "refusals", "solution"]
@@ -61,6 +62,8 @@ def refusals(facts: Facts) -> Iterator[Refusal]:
         off = max([facts.balance_error, *map(abs, facts.balance)])
         message = f"with weight decay it needs λ = 0, and the layers are off by {off:.2g}"
         yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
+    elif facts.weight_decay and facts.mode_imbalance > facts.tolerance:
+        yield unbalanced_mode(facts)
     yield from equal_rates_with_decay(facts)
 
 

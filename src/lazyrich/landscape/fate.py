@@ -139,7 +139,7 @@ def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tup
         return fit.s > 0, ()  # a convex problem: nothing is missed
     gamma = problem.weight_decay
     best = np.where(fit.d > 0, np.maximum(fit.s - gamma / np.where(fit.d > 0, fit.d, 1.0), 0.0), 0.0)
-    learned = (best > 0) & (np.abs(fit.a - best) <= 1e-6 * best + 1e-14 * scale)
+    learned = (best > 0) & (np.abs(fit.a - best) <= 1e-6 * best + 1e-14 * float(fit.s.max()))
     # the narrowest layer has room for the modes that lower the loss most; among equals, for those that are learned
     gain = best**2 * fit.d
     order = np.lexsort((~learned, -np.round(gain / max(float(gain.max()), 1e-300), 10)))

@@ -52,8 +52,14 @@ class Network:
             raise InvalidInput(
                 f"weights must be below 1e50, or their products overflow, and the largest is {largest:.3g}."
             )
+        sizes = [float(np.linalg.norm(W)) for W in layers]
+        if sum(np.log10(size) for size in sizes if size) > 150:
+            raise InvalidInput(
+                "weights must have a product below 1e150, or its square overflows, and their sizes are "
+                f"{', '.join(f'{size:.2g}' for size in sizes)}."
+            )
         for W in layers:
-            W.flags.writeable = False
+            _check.read_only(W)
         object.__setattr__(self, "weights", layers)
         object.__setattr__(self, "activation", _activation(activation))
         object.__setattr__(self, "eps", _check.eps_of(*weights))

@@ -58,9 +58,10 @@ class Task:
     name: str = ""
 
     def __post_init__(self) -> None:
-        for array in (self.sigma_yx, self.sigma_xx, self.sigma_yy, self.inputs, self.targets, self.input_map):
-            if array is not None:
-                array.flags.writeable = False
+        for name in ("sigma_yx", "sigma_xx", "sigma_yy", "inputs", "targets", "input_map"):
+            array = getattr(self, name)
+            if array is not None and not (isinstance(array, np.ndarray) and not array.flags.writeable):
+                object.__setattr__(self, name, _check.read_only(_check.as_matrix(name, array)))  # a copy of its own
 
     @classmethod
     def from_data(cls, inputs: Any, targets: Any, *, reduction: str = "mean", name: str = "") -> Task:
@@ -80,9 +81,13 @@ class Task:
             raise InvalidInput(
                 f"inputs and targets must be below 1e150, or their squares overflow, and the largest is {largest:.3g}."
             )
+        sigma_xx = weight * (X.T @ X)
+        if not sigma_xx.any():
+            raise InvalidInput(f"inputs must have squares above 0, and the largest input is {np.abs(X).max():.3g}.")
+        X, Y = _check.read_only(X), _check.read_only(Y)
         return cls(
             sigma_yx=weight * (Y.T @ X),
-            sigma_xx=weight * (X.T @ X),
+            sigma_xx=sigma_xx,
             sigma_yy=weight * (Y.T @ Y),
             inputs=X,
             targets=Y,
@@ -128,17 +133,17 @@ class Task:
         """Singular modes of Σyx, the order in which they are learned from small weights."""
         U, s, Vt = np.linalg.svd(self.sigma_yx, full_matrices=False)
         cutoff = max(self.sigma_yx.shape) * self.eps * s[0]
-        return Modes(U, np.where(s > cutoff, s, 0.0), Vt.T)
+        return Modes(*map(_check.read_only, (U, np.where(s > cutoff, s, 0.0), Vt.T)))
 
     @cached_property
     def target(self) -> Float[Array, "out in"]:
         """T = Σyx Σxx⁻¹, the best linear map (least norm where Σxx is singular)."""
         if self.whitening_error == 0:
-            return self.sigma_yx / self.input_scale
+            return _check.read_only(self.sigma_yx / self.input_scale)
         if self.inputs is not None and self.targets is not None:  # by Σxx, the condition number would be squared
             cutoff = max(self.inputs.shape) * np.finfo(np.float64).eps
-            return np.asarray(np.linalg.lstsq(self.inputs, self.targets, rcond=cutoff)[0].T)
-        return self.sigma_yx @ _pseudo_inverse(self.sigma_xx)
+            return _check.read_only(np.asarray(np.linalg.lstsq(self.inputs, self.targets, rcond=cutoff)[0].T))
+        return _check.read_only(self.sigma_yx @ _pseudo_inverse(self.sigma_xx))
 
     @property
     def input_scale(self) -> float:
