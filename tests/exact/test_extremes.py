@@ -105,6 +105,7 @@ def test_sampled_runs_and_strangers_are_not_called_exact():
         (lambda: lr.Problem(DIAGONAL, lr.Network([np.eye(2)] * 2), rates=(1e-20, 1e20)), "within a factor of 1e12"),
     ],
 )
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_what_cannot_be_used_is_said_in_one_sentence(make, sentence):
     with pytest.raises(lr.InvalidInput, match=sentence):
         make()
