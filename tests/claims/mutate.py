@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 _OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+_OTHER |= {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 _JUDGES = (
     "lazyrich._check",
     "lazyrich.claims.draws",
@@ -33,7 +34,7 @@ _JUDGES = (
 _MOST = 12  # functions under a check
 
 
-def error(check: Callable, identifier: str, seeds: int = 5) -> float:
+def error(check: Callable, identifier: str, seeds: int) -> float:
     """The worst of a check, with the draws that `lazyrich claims` makes."""
     streams = [np.random.default_rng([zlib.crc32(identifier.encode()), seed]) for seed in range(seeds)]
     with np.errstate(all="ignore"):
@@ -89,9 +90,9 @@ def parts(check: Callable) -> list[Callable]:
 def mutants(function: Callable) -> Iterator[tuple[str, Callable]]:
     """Each with what was changed, in words."""
     tree = _tree(function)
-    for number in range(sum(map(_can_break, ast.walk(tree)))):
+    for number in range(len(_sites(tree))):
         broken = copy.deepcopy(tree)
-        site = [node for node in ast.walk(broken) if _can_break(node)][number]
+        site = _sites(broken)[number]
         before = ast.unparse(site)
         _break(site)
         yield f"{function.__name__}: {before} → {ast.unparse(site)}", _compiled(broken, function)
@@ -139,12 +140,30 @@ def _tree(function: Callable) -> ast.Module:
     return tree
 
 
+def _sites(tree: ast.Module) -> list[ast.AST]:
+    """What can be broken, except within a draw: rng.uniform(1, 2), draws.target(rng, 3, 4)."""
+    drawn = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id in ("rng", "draws")
+        for inner in ast.walk(node)
+    }
+    return [node for node in ast.walk(tree) if _can_break(node) and node not in drawn]
+
+
 def _can_break(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp):
         return type(node.op) in _OTHER
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    if isinstance(node, ast.Compare):
+        return type(node.ops[0]) in _OTHER
+    if isinstance(node, ast.Constant):
+        return type(node.value) in (int, float)
+    return isinstance(node, ast.IfExp) or (isinstance(node, ast.Attribute) and node.attr == "T")
 
 
 def _break(node: Any) -> None:
@@ -152,5 +171,11 @@ def _break(node: Any) -> None:
         node.op = _OTHER[type(node.op)]()
     elif isinstance(node, ast.UnaryOp):
         node.op = ast.UAdd()
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = _OTHER[type(node.ops[0])]()
+    elif isinstance(node, ast.IfExp):
+        node.body, node.orelse = node.orelse, node.body
+    elif isinstance(node, ast.Attribute):
+        node.attr = "real"  # of a real array, the array itself: a transpose is left out
     else:
         node.value = 2 * node.value if node.value else 1

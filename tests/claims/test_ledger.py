@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lazyrich.claims import Verdict, ledger, not_checked
+from lazyrich.claims import Verdict, ledger, not_checked, slips
 from lazyrich.claims.ledger import SOURCES, claim
 
 LEDGER = ledger()
@@ -74,6 +74,7 @@ def test_is_well_formed(name):
     assert re.search(r"[.)?!]$", entry.statement) and entry.conditions.endswith((".", ")"))
     assert "$" not in entry.formula and "\t" not in entry.formula + entry.statement
     assert 0 <= entry.tolerance <= 5 and (entry.amendment is None) == (entry.refutation is None)
+    assert entry.seeds >= 3 and (entry.amendment is None) == (entry.slips == ())
     if entry.amendment and entry.refutation:
         assert len(entry.amendment.statement) > 10 and not entry.refutation.words.endswith(".")
         assert entry.amendment.check is not entry.check
@@ -83,6 +84,18 @@ def test_tolerances_are_tight():
     """Those above 1e-4 are numbers that a source rounds, or chances: they are few, and each says so in a comment."""
     loose = [name for name, entry in LEDGER.items() if entry.tolerance > 1e-4]
     assert len(loose) <= 12, loose
+
+
+def test_slips_are_of_one_source_and_counted_once():
+    found = slips(LEDGER.values())
+    keys = [slip.key for slip in found]
+    assert len(set(keys)) == len(keys) and 50 < len(keys) < sum(bool(entry.slips) for entry in LEDGER.values())
+    for slip, sharing in found.items():
+        assert {entry.source for entry in sharing} == {slip.key.partition("/")[0]}
+        assert len(sharing) == 1 or (slip.sentence.endswith(".") and len(slip.sentence) > 10)
+    shared = {slip.key: {entry.identifier for entry in sharing} for slip, sharing in found.items() if len(sharing) > 1}
+    assert not set(shared) & set(LEDGER)  # a name of its own, not that of a claim
+    assert shared["braun2022/determinant"] == {"braun2022/t-peak", "braun2022/equation-15"}
 
 
 def test_what_is_not_checked_says_why():

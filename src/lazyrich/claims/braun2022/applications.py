@@ -10,6 +10,7 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich.claims import draws
 from lazyrich.claims.braun2022.setting import data_loss, gram
+from lazyrich.claims.braun2022.slips import SINGULAR_B
 from lazyrich.claims.braun2022.solution import distance_from_separatrix, regular
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import correlations, gradient, layers, product, relative_error
@@ -53,7 +54,8 @@ def any_balanced_start(rng: np.random.Generator) -> float:
 @any_balanced_start.stronger(
     "B non-singular. Theorem 3.2 itself states this condition; it is what is concluded from it that leaves it out. Of "
     "random starts with as many outputs as inputs half violate it: where det W2W1(0) and det Σyx differ in sign, the "
-    "flow ends in the saddle that misses the weakest mode."
+    "flow ends in the saddle that misses the weakest mode.",
+    slips=(SINGULAR_B,),
 )
 def any_balanced_start_off_the_separatrix(rng: np.random.Generator) -> float:
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
@@ -100,7 +102,8 @@ def continual_solution(rng: np.random.Generator) -> float:
 @continual_solution.stronger(
     "B non-singular at every change of task. Theorems 3.1 and 3.2 themselves state this condition; it is what is "
     "concluded from them that leaves it out. With as many outputs as inputs a network that has learned one task lies "
-    "on the separatrix of every task whose determinant has the other sign, and eq. 11 has no value there."
+    "on the separatrix of every task whose determinant has the other sign, and eq. 11 has no value there.",
+    slips=(SINGULAR_B,),
 )
 def continual_solution_off_the_separatrix(rng: np.random.Generator) -> float:
     """Tasks near to each other, or of unequal sizes."""

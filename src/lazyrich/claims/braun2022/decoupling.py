@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 
 from lazyrich.claims import draws
 from lazyrich.claims.braun2022.setting import gram
+from lazyrich.claims.braun2022.slips import DETERMINANT
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import gradient, layers, product, relative_error
 from lazyrich.exact.letter import saxe2014
@@ -195,6 +196,7 @@ def t_peak_printed(rng: np.random.Generator) -> float:
     "The determinant is missing from the numerator; it may be left out for small starts only. As it should be, the "
     "time is positive whenever s > a1 + a2.",
     formula=r"t_{\text{peak}} = \frac{\tau}{4s} \ln \frac{s(s - a_1 - a_2) + a_1 a_2 - b(0)^2}{a_1 a_2 - b(0)^2}",
+    slips=(DETERMINANT,),
 )
 def t_peak_with_determinant(rng: np.random.Generator) -> float:
     s, A0, values = _before_a_peak(rng)

@@ -6,6 +6,7 @@ import numpy as np
 
 from lazyrich.claims import draws
 from lazyrich.claims.braun2022.setting import gram
+from lazyrich.claims.braun2022.slips import SINGULAR_B
 from lazyrich.claims.braun2022.solution import distance_from_separatrix, regular, rich_end, some_target
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import layers, product, relative_error
@@ -125,7 +126,8 @@ def task_agnostic(rng: np.random.Generator) -> float:
     "B non-singular for every one of the tasks, which is so of almost all starts if the numbers of inputs and outputs "
     "differ. Theorem 3.2 itself states this condition; it is what is concluded from it that leaves it out. Where the "
     "numbers are equal, the sign of det W2W1 never changes, and of two tasks that differ in the sign of their "
-    "determinant one is out of reach: the flow ends in a saddle."
+    "determinant one is out of reach: the flow ends in a saddle.",
+    slips=(SINGULAR_B,),
 )
 def task_agnostic_unequal(rng: np.random.Generator) -> float:
     d_in, h, d_out = ((1, 2, 2), (3, 3, 2), (2, 4, 3))[rng.integers(3)]

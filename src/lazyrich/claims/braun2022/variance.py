@@ -9,6 +9,7 @@ from scipy.linalg import cholesky
 from scipy.optimize import minimize_scalar
 
 from lazyrich.claims.braun2022.decoupling import coupled, course, growth_of_coupling, moment, peak
+from lazyrich.claims.braun2022.slips import DETERMINANT
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import layers, product, relative_error
 from lazyrich.exact.letter.braun2022 import decoupling_2x2, equation_15
@@ -125,6 +126,7 @@ def equation_15_printed(rng: np.random.Generator) -> float:
     "sigmoid ends at s·a1/(a1 + a2) in place of s; it is right up to the time of the peak of b.",
     formula=r"a_1(t) = \frac{s\,(s q\,a_1(0) + (1-q)\Delta)}{s^2 q^2 + s q (1-q)(a_1(0) + a_2(0)) + (1-q)^2 \Delta},"
     r" \qquad q = e^{-2st/\tau},\ \Delta = a_1(0)a_2(0) - b(0)^2",
+    slips=(DETERMINANT,),
 )
 def equation_15_with_determinant(rng: np.random.Generator) -> float:
     s, A0, (a1, a2, b), times = _small_start(rng)

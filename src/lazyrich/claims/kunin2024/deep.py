@@ -16,6 +16,7 @@ from lazyrich.bias.function_space import deep_preconditioner
 from lazyrich.bias.potentials import deep_potential
 from lazyrich.claims import draws
 from lazyrich.claims.kunin2024.measures import beyond_chance, spread_and_mean, tangent
+from lazyrich.claims.kunin2024.slips import ENTRIES
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import layers, relative_error
 
@@ -116,6 +117,7 @@ def deep_gaussian(rng: Rng) -> float:
     "The entries vanish, like d^(−1/2), but the eigenvalues do not: in root mean square they tend to √2.",
     formula=r"\tfrac1d\|W_{l+1}^\top W_{l+1} - W_lW_l^\top\|_F \to 0, \qquad"
     r" \tfrac{1}{\sqrt d}\|W_{l+1}^\top W_{l+1} - W_lW_l^\top\|_F \to \sqrt2",
+    slips=(ENTRIES,),
 )
 def deep_gaussian_by_entries(rng: Rng) -> float:
     """The second limit, which gives the first."""

@@ -23,6 +23,7 @@ from lazyrich.claims.kunin2024.measures import (
     tangent,
     vec,
 )
+from lazyrich.claims.kunin2024.slips import ENTRIES
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import integrate, relative_error
 
@@ -107,6 +108,7 @@ def gaussian_isotropic(rng: Rng) -> float:
     "interval of order one, and the matrix does not come close to δI.",
     formula=r"\tfrac1h\|\Delta - \delta I_h\|_F \to 0, \qquad \tfrac{1}{\sqrt h}\|\Delta - \delta I_h\|_F \to"
     r" \sqrt{\sigma_a^4 + \sigma_w^4}",
+    slips=(ENTRIES,),
 )
 def gaussian_isotropic_by_entries(rng: Rng) -> float:
     """The second limit, which gives the first."""

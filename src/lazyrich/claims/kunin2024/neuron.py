@@ -10,6 +10,7 @@ from scipy.ndimage import label
 from scipy.optimize import least_squares
 
 from lazyrich.claims.kunin2024._one_neuron import Neuron, drawn, mu_and_phi, size, unit_vector, weights
+from lazyrich.claims.kunin2024.slips import ONE_INPUT
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import gradient, hessian, relative_error
 from lazyrich.exact.letter import kunin2024
@@ -246,7 +247,8 @@ def neuron_sheets(rng: np.random.Generator) -> float:
 
 
 @neuron_sheets.stronger(
-    "d ≥ 2; only d = 1 is left out: there, for δ < 0, there are two branches, one for each sign of w."
+    "d ≥ 2; only d = 1 is left out: there, for δ < 0, there are two branches, one for each sign of w.",
+    slips=(ONE_INPUT,),
 )
 def neuron_sheets_from_two_inputs(rng: np.random.Generator) -> float:
     return _missed_sheets(rng, int(rng.integers(2, 4)))

@@ -10,6 +10,7 @@ from lazyrich.bias.interpolation import downstream_end, upstream_end
 from lazyrich.claims.kunin2024._one_neuron import Neuron, drawn, size, underdetermined, unit_vector, weights
 from lazyrich.claims.kunin2024.neuron_downstream import zeros_met
 from lazyrich.claims.kunin2024.neuron_mirror import fewest_by, q
+from lazyrich.claims.kunin2024.slips import ONE_INPUT
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import gradient, relative_error
 from lazyrich.tasks import Task
@@ -124,7 +125,8 @@ def assumptions_compared(rng: np.random.Generator) -> float:
 
 
 @assumptions_compared.stronger(
-    "d ≥ 2; only d = 1 is left out: with one input, w passes through zero from every start on the wrong side."
+    "d ≥ 2; only d = 1 is left out: with one input, w passes through zero from every start on the wrong side.",
+    slips=(ONE_INPUT,),
 )
 def assumptions_compared_from_two_inputs(rng: np.random.Generator) -> float:
     return _passes_zero(rng, int(rng.integers(2, 5)))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazyrich.claims.kunin2024._one_neuron import Neuron, cosine, drawn, size
+from lazyrich.claims.kunin2024.slips import BETA_FOR_TARGET, UNIT_RATES
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import gradient, hessian, integrate, relative_error
 from lazyrich.exact.letter import kunin2024
@@ -63,7 +64,8 @@ def a_omega_dynamics(rng: np.random.Generator) -> float:
 
 @a_omega_dynamics.stronger(
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of ω and η_w in "
-    "front of a² in the first equation, and η_w in front of the second."
+    "front of a² in the first equation, and η_w in front of the second.",
+    slips=(UNIT_RATES,),
 )
 def a_omega_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
     n = drawn(rng, rates="unit")
@@ -89,7 +91,8 @@ def upsilon_dynamics(rng: np.random.Generator) -> float:
 
 
 @upsilon_dynamics.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of a/(η_a wᵀβ*)."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of a/(η_a wᵀβ*).",
+    slips=(UNIT_RATES,),
 )
 def upsilon_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
     return _upsilon_error(drawn(rng, rates="unit"))
@@ -164,6 +167,7 @@ def omega_dynamics(rng: np.random.Generator) -> float:
 @omega_dynamics.corrected(
     "The target β* was meant where β is printed; and unless both rates are 1, η_w stands in front.",
     formula=r"\dot\omega = \eta_w\,\omega\left(\upsilon\|\beta_*\|^2 - \upsilon^2\omega^2\right)",
+    slips=(UNIT_RATES, BETA_FOR_TARGET),
 )
 def omega_dynamics_of_the_target(rng: np.random.Generator) -> float:
     n = drawn(rng)
@@ -219,7 +223,8 @@ def separating_surface(rng: np.random.Generator) -> float:
 
 
 @separating_surface.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
+    slips=(UNIT_RATES,),
 )
 def separating_surface_with_unit_rates(rng: np.random.Generator) -> float:
     return _surface_error(rng, "unit")
@@ -303,7 +308,8 @@ def basin_as_printed(n: Neuron) -> float:
 
 
 @basins.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
+    slips=(UNIT_RATES,),
 )
 def basins_with_unit_rates(rng: np.random.Generator) -> float:
     """The library's rule, one for every δ, is tried beside the printed one, with other rates too."""

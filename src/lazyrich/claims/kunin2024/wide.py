@@ -19,6 +19,7 @@ from lazyrich.claims.kunin2024.measures import (
     rates,
     velocity,
 )
+from lazyrich.claims.kunin2024.slips import ONE_INPUT, UNIT_RATES, UNIT_TARGET
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import relative_error
 from lazyrich.exact.letter import kunin2024
@@ -142,6 +143,7 @@ def wide_conserved_appendix(rng: Rng) -> float:
 @wide_conserved_appendix.corrected(
     "Each layer goes with the rate of the other, as in the main text.",
     formula=r"\Delta = \eta_w A A^\top - \eta_a W W^\top = \mathrm{const}",
+    slips=(UNIT_RATES,),
 )
 def wide_conserved_appendix_with_rates(rng: Rng) -> float:
     return drift(conserved_with_rates, rng)
@@ -173,7 +175,9 @@ def hyperboloid_connected(rng: Rng) -> float:
     return abs(pieces(rng, c, d, float(rng.normal()), rates(rng)) - 1)
 
 
-@hyperboloid_connected.stronger("c > 1 and d > 1, or c > 1 and δ ≥ 0: for δ < 0 and d = 1, w cannot change its sign.")
+@hyperboloid_connected.stronger(
+    "c > 1 and d > 1, or c > 1 and δ ≥ 0: for δ < 0 and d = 1, w cannot change its sign.", slips=(ONE_INPUT,)
+)
 def hyperboloid_connected_for_wide_inputs(rng: Rng) -> float:
     c, d, delta = int(rng.integers(2, 4)), int(rng.integers(1, 4)), float(rng.normal())
     return abs(pieces(rng, c, d, delta if d > 1 else abs(delta), rates(rng)) - 1)
@@ -280,6 +284,7 @@ def wide_mu_phi(rng: Rng) -> float:
     r" \dot\mu = \sqrt{\operatorname{Diag}(\Delta)^2 + 4\operatorname{Diag}(\mu)^2}\,(\phi - Q\mu), \quad"
     r" \dot\phi = M\operatorname{Diag}(\mu)\left((\|\beta_*\|^2 - \phi^\top\mu)1_h + \operatorname{Diag}(\phi)Q\mu"
     r" - \phi^2\right)",
+    slips=(UNIT_TARGET,),
 )
 def wide_mu_phi_unscaled(rng: Rng) -> float:
     parameters, beta_star = one_output(rng)

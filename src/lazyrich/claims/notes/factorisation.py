@@ -14,6 +14,7 @@ from lazyrich.bias.measurements import commuting_measurements
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.passages import diagonal, extrapolated, follow, half_times
+from lazyrich.claims.notes.slips import GREEDY_NORM
 from lazyrich.claims.oracles import layers, product, relative_error
 
 NOT_CHECKED = (
@@ -214,6 +215,7 @@ def trajectory_nuclear_norm(rng: np.random.Generator) -> float:
     "flow does not follow it.",
     formula=r"\min\{\|W\|_* : L(W) = \ell\} = \sum_\alpha (s_\alpha - c)_+, \qquad "
     r"\tfrac12\sum_\alpha \min(s_\alpha, c)^2 = \ell",
+    slips=(GREEDY_NORM,),
 )
 def trajectory_nuclear_norm_corrected(rng: np.random.Generator) -> float:
     loss, norm, s = on_the_way(rng)
@@ -252,7 +254,9 @@ def greedy_nuclear_norm(rng: np.random.Generator) -> float:
 
 
 @greedy_nuclear_norm.corrected(
-    "It is the other way round.", formula=r"\|W_{\mathrm{one\ by\ one}}\|_* > \|W_{\mathrm{all\ at\ once}}\|_*"
+    "It is the other way round.",
+    formula=r"\|W_{\mathrm{one\ by\ one}}\|_* > \|W_{\mathrm{all\ at\ once}}\|_*",
+    slips=(GREEDY_NORM,),
 )
 def greedy_nuclear_norm_corrected(rng: np.random.Generator) -> float:
     return excess_of_growing_together(*on_the_way(rng))

@@ -10,6 +10,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.landscape import above, below, gradient_as_it_is, gradient_as_printed, whitened_loss, widths
+from lazyrich.claims.notes.slips import TRANSPOSE
 from lazyrich.claims.oracles import flow_of, gradient, integrate, layers, product, relative_error
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
@@ -57,6 +58,7 @@ def layer_flow(rng: np.random.Generator) -> float:
 @layer_flow.corrected(
     "The product of the layers below must be transposed, as in the gradient.",
     formula=r"\dot W_\ell = W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top",
+    slips=(TRANSPOSE,),
 )
 def layer_flow_with_both_transposes(rng: np.random.Generator) -> float:
     return _error_of_flow(gradient_as_it_is, *drawn(rng, any_sizes(rng)))
@@ -99,6 +101,7 @@ def product_flow(rng: np.random.Generator) -> float:
 @product_flow.corrected(
     "What lies below a layer enters as the product with its transpose on the other side.",
     formula=r"\dot W = \sum_{\ell=1}^{L} W_{L:\ell+1} W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top W_{\ell-1:1}",
+    slips=(TRANSPOSE,),
 )
 def product_flow_with_transposes_in_place(rng: np.random.Generator) -> float:
     return _error_of_product(rng, product_velocity_in_order)

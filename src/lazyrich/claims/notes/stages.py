@@ -9,6 +9,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.passages import follow, half_times, passages, square
+from lazyrich.claims.notes.slips import GAP, TWO_LAYERS
 from lazyrich.claims.oracles import hessian, layers, product, relative_error
 
 NOT_CHECKED = (
@@ -101,6 +102,7 @@ def stage_0_time(rng: np.random.Generator) -> float:
     "For two layers alone; deeper ones stay for a time that is a power of the start.",
     formula=r"t_0 \sim \begin{cases} \frac{1}{s_1}\log\frac{1}{\epsilon} & L = 2 \\ "
     r"c\,\epsilon^{-(L-2)} & L \ge 3 \end{cases}",
+    slips=(TWO_LAYERS,),
 )
 def stage_0_time_corrected(rng: np.random.Generator) -> float:
     L, s1, delays = further_delays(rng)
@@ -146,7 +148,10 @@ def stage_1(rng: np.random.Generator) -> float:
     return off_the_leading_mode(*small_start(rng, int(rng.integers(2, 4))))
 
 
-@stage_1.stronger("Two layers. In deeper ones a weaker mode with a larger start is first, from an open set of starts.")
+@stage_1.stronger(
+    "Two layers. In deeper ones a weaker mode with a larger start is first, from an open set of starts.",
+    slips=(TWO_LAYERS,),
+)
 def stage_1_of_two_layers(rng: np.random.Generator) -> float:
     return off_the_leading_mode(*small_start(rng, 2))
 
@@ -243,6 +248,7 @@ def gap_time(rng: np.random.Generator) -> float:
 @gap_time.corrected(
     "The strength itself sets the time, not the gap, as it does for an aligned start.",
     formula=r"\tau_r \sim \frac{1}{s_r}\log\frac1\epsilon",
+    slips=(GAP,),
 )
 def gap_time_corrected(rng: np.random.Generator) -> float:
     s = three_strengths(rng)
@@ -275,7 +281,7 @@ def equal_modes(rng: np.random.Generator) -> float:
     return relative_error(1.0, second / first)
 
 
-@equal_modes.stronger("Two layers. In deeper ones the time is a power of each mode's own start.")
+@equal_modes.stronger("Two layers. In deeper ones the time is a power of each mode's own start.", slips=(TWO_LAYERS,))
 def equal_modes_of_two_layers(rng: np.random.Generator) -> float:
     first, second = slopes_in_log(np.full(2, rng.uniform(0.5, 3.0)), rng.normal(size=(2, 2, 2)))
     return relative_error(1.0, second / first)
@@ -312,6 +318,7 @@ def near_degeneracy(rng: np.random.Generator) -> float:
 @near_degeneracy.corrected(
     "The strength of the mode sets the time here too: 0.77 in the example.",
     formula=r"\tau_2 \sim \frac{1}{s_2}\log\frac1\epsilon",
+    slips=(GAP,),
 )
 def near_degeneracy_corrected(rng: np.random.Generator) -> float:
     s, G = two_close_modes(rng)

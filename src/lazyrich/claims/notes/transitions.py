@@ -9,6 +9,7 @@ import numpy as np
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.modes import mode_rate, mode_rates
 from lazyrich.claims.notes.passages import extrapolated, half_times, time_between
+from lazyrich.claims.notes.slips import STRONG_MODES, TWO_LAYERS
 from lazyrich.claims.oracles import relative_error
 from lazyrich.exact.letter import saxe2014
 
@@ -40,7 +41,7 @@ def deeper_sharper(rng: np.random.Generator) -> float:
     return _widens(10.0 ** rng.uniform(-2, 1), int(rng.integers(2, 6)))
 
 
-@deeper_sharper.stronger("s ≥ 1. A weak mode takes longer: its width goes as s^{−(2−2/L)}.")
+@deeper_sharper.stronger("s ≥ 1. A weak mode takes longer: its width goes as s^{−(2−2/L)}.", slips=(STRONG_MODES,))
 def deeper_sharper_if_strong(rng: np.random.Generator) -> float:
     return _widens(10.0 ** rng.uniform(0, 1), int(rng.integers(2, 6)))
 
@@ -93,6 +94,7 @@ def transition_width(rng: np.random.Generator) -> float:
 @transition_width.corrected(
     "For two layers alone; in general to another power of the strength.",
     formula=r"\delta t_L = \frac{c_L}{s^{2 - 2/L}}, \qquad c_L = \frac1L\int_{0.1}^{0.9}\frac{dx}{x^{2-2/L}(1-x)}",
+    slips=(TWO_LAYERS,),
 )
 def transition_width_corrected(rng: np.random.Generator) -> float:
     s, L = rng.uniform(0.2, 5.0, size=2), int(rng.integers(2, 7))
@@ -142,7 +144,7 @@ def midpoint_rate_grows(rng: np.random.Generator) -> float:
     return 1 - midpoint_speed(s, L + 1) / midpoint_speed(s, L)
 
 
-@midpoint_rate_grows.stronger("s ≥ 1; below 0.59 a third layer slows the mode down.")
+@midpoint_rate_grows.stronger("s ≥ 1; below 0.59 a third layer slows the mode down.", slips=(STRONG_MODES,))
 def midpoint_rate_grows_if_strong(rng: np.random.Generator) -> float:
     s, L = 10.0 ** rng.uniform(0, 1), int(rng.integers(2, 6))
     return 1 - midpoint_speed(s, L + 1) / midpoint_speed(s, L)
