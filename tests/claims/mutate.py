@@ -1,4 +1,4 @@
-"""Broken versions of a formula: each has one sign, factor, number or index changed.
+"""Broken versions of a formula: each has one sign, factor, number, index, transpose or case changed.
 
 A check that lets all of them pass checks nothing. Oracles and draws are never broken: they judge.
 """
@@ -9,15 +9,18 @@ import ast
 import copy
 import inspect
 import math
-import multiprocessing
+import signal
 import sys
 import textwrap
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+from lazyrich.claims import Claim
 
 _OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 _OTHER |= {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
@@ -34,31 +37,45 @@ _JUDGES = (
 _MOST = 12  # functions under a check
 
 
-def error(check: Callable, identifier: str, seeds: int) -> float:
-    """The worst of a check, with the draws that `lazyrich claims` makes."""
-    streams = [np.random.default_rng([zlib.crc32(identifier.encode()), seed]) for seed in range(seeds)]
-    with np.errstate(all="ignore"):
-        return max(float(check(stream)) for stream in streams)
+class _Late(BaseException):
+    """Not an Exception: no check may catch it."""
 
 
-def error_within(seconds: float, check: Callable, identifier: str) -> float:
-    """In a process of its own; NaN where a broken formula cannot be evaluated, or not in that time."""
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
+def draw(check: Callable, identifier: str, seed: int) -> float:
+    """The error of a check on a draw that `lazyrich claims` makes."""
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        return float(check(np.random.default_rng([zlib.crc32(identifier.encode()), seed])))
 
-    def send() -> None:
-        with suppress(Exception), redirect_stderr(None):
-            there.send(error(check, identifier, seeds=2))
 
-    process = context.Process(target=send)
-    process.start()
-    there.close()
-    found = math.nan
-    with suppress(EOFError):  # it ended without an answer
-        found = here.recv() if here.poll(seconds) else math.nan
-    process.kill()
-    process.join()
-    return found
+def noticed(check: Callable, claim: Claim, seeds: int, seconds: float) -> tuple[int, bool] | None:
+    """The first of so many draws on which a check does not pass, and whether it gives a number there.
+
+    None where all pass. A check that takes too long, as a broken flow that blows up may, counts as no number on draw 0.
+    """
+    kept = signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # of the processor: others may be using it as well
+    try:
+        for seed in range(seeds):
+            found = _error_or_nan(check, claim.identifier, seed)
+            if not found <= claim.tolerance:
+                return seed, not math.isnan(found)
+    except _Late:
+        return 0, False
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, kept)
+    return None
+
+
+def _error_or_nan(check: Callable, identifier: str, seed: int) -> float:
+    try:
+        return draw(check, identifier, seed)
+    except Exception:  # of any kind: a broken formula may fail in any way
+        return math.nan
+
+
+def _stop(*_: Any) -> None:
+    raise _Late
 
 
 def parts(check: Callable) -> list[Callable]:
@@ -156,7 +173,7 @@ def _sites(tree: ast.Module) -> list[ast.AST]:
 
 def _can_break(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp):
-        return type(node.op) in _OTHER
+        return type(node.op) in (*_OTHER, ast.MatMult)
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)
     if isinstance(node, ast.Compare):
@@ -167,7 +184,9 @@ def _can_break(node: ast.AST) -> bool:
 
 
 def _break(node: Any) -> None:
-    if isinstance(node, ast.BinOp):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        node.left, node.op, node.right = copy.copy(node), ast.Mult(), ast.Constant(2.0)
+    elif isinstance(node, ast.BinOp):
         node.op = _OTHER[type(node.op)]()
     elif isinstance(node, ast.UnaryOp):
         node.op = ast.UAdd()

@@ -44,6 +44,7 @@ SQUARE = ((1, 1, 1), (2, 2, 2), (2, 3, 2))
     formula=r"W_1 W_1^\top(0) = W_2^\top W_2(0) \ \Rightarrow\ W_2 W_1(t) \to \tilde U \tilde S \tilde V^\top",
     conditions="White inputs; Σyx and W2W1(0) of full rank.",
     tolerance=1e-8,
+    seeds=5,
 )
 def any_balanced_start(rng: np.random.Generator) -> float:
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
@@ -92,6 +93,7 @@ def end_of_task(weights: Sequence[Any], sigma_yx: Any, span: float) -> list[Any]
     r" t_{k-1};\ \dots)\right)",
     conditions="White inputs, zero-balanced start of full rank, arbitrary tasks of full rank.",
     tolerance=1e-8,
+    seeds=6,
 )
 def continual_solution(rng: np.random.Generator) -> float:
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
@@ -151,6 +153,7 @@ def _() -> tuple[float, float]:
     formula=r"\mathcal L_i(\mathcal T_j) = \tfrac12 \|\Sigma_j^{yx} - \Sigma_i^{yx}\|_F^2 + c_i",
     conditions="White inputs in every task; training on j ends at the global optimum.",
     tolerance=1e-9,
+    seeds=5,
 )
 def loss_of_other_tasks(rng: np.random.Generator) -> float:
     """Two networks are trained, on i and on j; the loss of the first on its own samples is the constant."""
@@ -168,6 +171,7 @@ def loss_of_other_tasks(rng: np.random.Generator) -> float:
     r" - \tfrac12 \|\Sigma_b^{yx} - \Sigma_a^{yx}\|_F^2",
     conditions="White inputs in every task; each training ends at the global optimum.",
     tolerance=1e-9,
+    seeds=5,
 )
 def forgetting_known_before(rng: np.random.Generator) -> float:
     """One network through a, b and c, each to convergence; the losses on the samples of a."""

@@ -144,6 +144,7 @@ def a_delta(rng: Rng, sign: int) -> float:
     r" \frac{\delta^2}{4}I_d}\right)",
     conditions="Δ = δI; δ ≥ 0, or δ < 0 and h ≥ d (which leaves h = d).",
     tolerance=1e-10,
+    seeds=8,
 )
 def lemma_8(rng: Rng) -> float:
     d, h, c = (int(n) for n in rng.integers(1, 4, size=3))
@@ -162,6 +163,7 @@ def lemma_8(rng: Rng) -> float:
     r" \frac{\delta^2}{4}I_c}\right)",
     conditions="Δ = δI; δ ≤ 0, or δ > 0 and h ≥ c (which leaves h = c).",
     tolerance=1e-10,
+    seeds=6,
 )
 def lemma_9(rng: Rng) -> float:
     d, h, c = (int(n) for n in rng.integers(1, 4, size=3))
@@ -186,6 +188,7 @@ def sizes_of_theorem_3(rng: Rng, sign: int) -> tuple[int, int, int]:
     r" \sqrt{\eta_a\eta_w\beta\beta^\top + \tfrac{\delta^2}{4}I_d}",
     conditions="Δ = δI; h = d if δ < 0, h = c if δ > 0.",
     tolerance=1e-10,
+    seeds=8,
 )
 def theorem_3(rng: Rng) -> float:
     sign = int(rng.integers(-1, 2))
@@ -217,6 +220,7 @@ def self_consistent(beta: Any, delta: float, X: Any, Y: Any, eta: Eta) -> Any:
     r" - \sqrt{\eta_a\eta_w\beta\beta^\top + \tfrac{\delta^2}{4}I_d}\,X^\top P, \qquad P = X\beta - Y",
     conditions="Δ = δI; h = d if δ < 0, h = c if δ > 0.",
     tolerance=1e-10,
+    seeds=4,
 )
 def isotropic_flow(rng: Rng) -> float:
     """This equation, integrated, against the layers."""
@@ -302,6 +306,7 @@ def isotropic_rich(rng: Rng) -> float:
     r" \text{ for each output}",
     conditions="Δ = δI; h = d if δ < 0, h = c if δ > 0; β_0 fixed.",
     tolerance=1e-8,
+    seeds=8,
 )
 def isotropic_lazy(rng: Rng) -> float:
     """Extrapolated to δ = ±∞ from two values."""

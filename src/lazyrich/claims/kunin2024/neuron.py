@@ -185,6 +185,7 @@ def hyperboloid(k: int, n: int) -> list[float]:
     formula=r"\sum_{i \le k} x_i^2 - \sum_{i > k} x_i^2 = \alpha: \quad \text{two sheets if } k = 1, \text{ else one}",
     conditions="α ≥ 0.",
     tolerance=0.0,  # a count
+    seeds=19,
 )
 def hyperboloid_sheets(rng: np.random.Generator) -> float:
     return _miscounted(rng, rng.choice([0.0, rng.uniform(0.5, 2.0)]))
@@ -241,6 +242,7 @@ def hyperboloid_curvature(rng: np.random.Generator) -> float:
     r"< 0",
     conditions="w in any number d of dimensions.",
     tolerance=0.0,  # a count
+    seeds=7,
 )
 def neuron_sheets(rng: np.random.Generator) -> float:
     return _missed_sheets(rng, int(rng.choice([1, 1, 2, 3])))

@@ -28,6 +28,7 @@ def zeros_met(values: Any) -> int:
     formula=r"\#\{t \ge 0 : a(t)\,w(t)^\top\beta_* = 0\} \le 1",
     conditions="White inputs, a0 ≠ 0 or w0ᵀβ* ≠ 0; any δ.",
     tolerance=0.0,  # a count
+    seeds=5,
 )
 def lemma_4(rng: np.random.Generator) -> float:
     n = drawn(rng, rates="any")
@@ -297,6 +298,7 @@ def end_sign(n: Neuron) -> float:
     r"\end{cases}",
     conditions="White inputs, η_aη_w = 1, a start off the separating surface.",
     tolerance=0.0,  # a sign
+    seeds=8,
 )
 def basins(rng: np.random.Generator) -> float:
     n = near_the_surface(rng, "product one")

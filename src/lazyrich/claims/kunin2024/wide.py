@@ -67,6 +67,7 @@ def kronecker_sum(C: Any, D: Any) -> Any:
     formula=r"\{W^\top A : W \in \mathbb{R}^{h\times d},\ A \in \mathbb{R}^{h\times c}\} = \mathbb{R}^{d\times c}",
     conditions="h ≥ min(d, c).",
     tolerance=1e-9,  # what is drawn may be ill-conditioned
+    seeds=18,
 )
 def wide_represents_all(rng: Rng) -> float:
     """One layer drawn at random, the other solved for."""
@@ -87,6 +88,7 @@ def wide_represents_all(rng: Rng) -> float:
     formula=r"\dot A = -\eta_a W X^\top(X\beta - Y), \qquad \dot W^\top = -\eta_w X^\top(X\beta - Y)A^\top",
     conditions="Any data, sizes and weights; β = WᵀA; the loss is a sum over samples.",
     tolerance=1e-12,
+    seeds=18,
 )
 def wide_gradients(rng: Rng) -> float:
     d, h, c = sizes(rng)
@@ -135,6 +137,7 @@ def wide_conserved(rng: Rng) -> float:
     formula=r"\Delta = A A^\top - W W^\top = \mathrm{const}",
     conditions="Any data, sizes, weights and rates.",
     tolerance=1e-9,
+    seeds=4,
 )
 def wide_conserved_appendix(rng: Rng) -> float:
     return drift(conserved_without_rates, rng)
@@ -169,6 +172,7 @@ def _() -> tuple[float, float]:
     r"\ \text{is connected for}\ c > 1",
     conditions="c > 1, any d and δ.",
     tolerance=0.0,  # a count of pieces
+    seeds=6,
 )
 def hyperboloid_connected(rng: Rng) -> float:
     c, d = int(rng.integers(2, 4)), int(rng.integers(1, 4))
@@ -305,6 +309,7 @@ def _() -> tuple[float, float]:
     formula=r"Q = M\mu\mu^\top M - M^{1/2}\Delta M^{1/2}",
     conditions="One output, unit rates, all w_k ≠ 0; M as for the dynamics of μ and φ.",
     tolerance=1e-8,
+    seeds=16,
 )
 def wide_q(rng: Rng) -> float:
     """At a time other than the one at which Δ was taken."""

@@ -215,6 +215,7 @@ def _error_of_gradient(printed: list[Any], weights: list[Any], T: Any) -> float:
     r"\sigma_{\min}(W_{L:\ell+1}) = 0 \ \text{ or }\ \sigma_{\min}(W_{\ell-1:1}) = 0 \text{ for some } \ell",
     conditions="White inputs; any widths.",
     tolerance=1e-8,
+    seeds=5,
 )
 def degenerate_or_minimum(rng: np.random.Generator) -> float:
     """At critical points that a search finds, of two layers; the smaller of the two departures."""

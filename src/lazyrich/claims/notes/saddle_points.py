@@ -83,6 +83,7 @@ def extremes_nearby(rng: np.random.Generator, loss: Any, weights: list[Any], rad
     r"v_\alpha^\top\ \text{ is a saddle}",
     conditions="White inputs, any T and any widths that have room for S.",
     tolerance=0.0,  # 1e-6 less the least of what the loss falls and rises within a small ball
+    seeds=4,
 )
 def every_subset_a_saddle(rng: np.random.Generator) -> float:
     s, hidden = np.array([2.0, rng.uniform(0.5, 1.5)]), [int(n) for n in rng.integers(1, 3, size=rng.integers(1, 3))]
@@ -127,6 +128,7 @@ def _not_a_saddle(rng: np.random.Generator, s: Any, hidden: list[int]) -> float:
     formula=r"\theta^* \text{ a local minimum} \;\Rightarrow\; L(\theta^*) = \min_\theta L(\theta)",
     conditions="Any depth and widths, bottlenecks too.",
     tolerance=1e-8,
+    seeds=8,
 )
 def baldi_hornik(rng: np.random.Generator) -> float:
     """Descends from a place beside a saddle, and from a random one, to a loss that no other search undercuts."""
@@ -298,6 +300,7 @@ def _saddle(rng: np.random.Generator) -> tuple[Any, list[Any], int, tuple[int, .
     formula=r"\text{index}(\emptyset) = k",
     conditions="k nonzero singular values, no bottleneck, any depth.",
     tolerance=0.0,  # a count
+    seeds=4,
 )
 def origin_index(rng: np.random.Generator) -> float:
     T, nothing, k, _ = _origin(rng)
@@ -335,6 +338,7 @@ def _origin(rng: np.random.Generator) -> tuple[Any, list[Any], int, list[int]]:
     formula=r"L(\emptyset) > L(S), \quad \text{index}(\emptyset) > \text{index}(S) \qquad \text{for } S \ne \emptyset",
     conditions="k nonzero singular values, no bottleneck, any depth.",
     tolerance=0.0,  # ½ less the least lead of the index, a count, or minus infinity if the loss is not the highest
+    seeds=7,
 )
 def origin_is_extreme(rng: np.random.Generator) -> float:
     return _lead_lacking(rng, int(rng.integers(2, 4)))
@@ -374,6 +378,7 @@ def _lead_lacking(rng: np.random.Generator, depth: int) -> float:
     formula=r"|S| < |S'| \;\Rightarrow\; -\lambda_{\min}(S) \ge -\lambda_{\min}(S')",
     conditions="k nonzero singular values, no bottleneck.",
     tolerance=1e-7,
+    seeds=7,
 )
 def hardest_saddle(rng: np.random.Generator) -> float:
     """By how much a saddle with more modes is steeper, relative to s_1; two layers."""

@@ -92,6 +92,7 @@ def time_near_zero_as_printed(epsilon: Any, s1: float) -> Any:
     formula=r"t_0 \sim \frac{1}{s_1}\log\frac{s_1}{\epsilon}",
     conditions="W_ℓ(0) = εG_ℓ, any depth L ≥ 2, ε → 0. Compared are the delays that halving ε adds, once and again.",
     tolerance=1e-6,
+    seeds=5,
 )
 def stage_0_time(rng: np.random.Generator) -> float:
     _, s1, delays = further_delays(rng)
@@ -184,6 +185,7 @@ def mode_as_printed(r: int) -> int:
     formula=r"\text{transition } r: \quad W \to W + s_{r+1} u_{r+1} v_{r+1}^\top",
     conditions="Two layers, W_ℓ(0) = εG_ℓ, ε → 0. Tried at 1e-20, by the difference of W on two plateaus.",
     tolerance=1e-6,
+    seeds=4,
 )
 def stage_r(rng: np.random.Generator) -> float:
     r = int(rng.integers(1, 3))
