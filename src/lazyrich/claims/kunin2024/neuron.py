@@ -219,10 +219,10 @@ def _() -> tuple[float, float]:
     tolerance=0.0,  # an ordering
 )
 def hyperboloid_curvature(rng: np.random.Generator) -> float:
-    """Of the branch x = √(α + y²) of a section, from circles through three points close together."""
+    """Of the branch x = √(α + y²) of a section, from circles through three points close together: about x''(0)."""
 
     def largest(alpha: float) -> float:
-        y = np.linspace(-3.0, 3.0, 241)
+        y = np.linspace(-3.0, 3.0, 2401)
         points = np.stack([np.sqrt(alpha + y**2), y], axis=1)
         before, after = points[1:-1] - points[:-2], points[2:] - points[1:-1]
         across = points[2:] - points[:-2]
@@ -230,7 +230,8 @@ def hyperboloid_curvature(rng: np.random.Generator) -> float:
         return float(np.max(2 * doubled_area / (size(before) * size(after) * size(across))))
 
     alpha = np.cumsum(rng.uniform(0.3, 2.0, size=4))
-    return float(np.max(np.diff([largest(value) for value in alpha])))
+    found = np.array([largest(value) for value in alpha])
+    return max(float(np.max(np.diff(found))), float(np.max(np.abs(found * np.sqrt(alpha) - 1))) - 1e-3)
 
 
 @claim(
