@@ -63,7 +63,7 @@ def hierarchy_similarity(rng: np.random.Generator) -> float:
     tolerance=1e-8,  # weights of 1e-6 leave an imbalance of 1e-12, and the integration 1e-11
 )
 def small_random_rich(rng: np.random.Generator) -> float:
-    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]))
+    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]).tolist())
     weights = draws.gaussian(rng, (len(V), 6, len(U)), 1e-6)
     return relative_error(rich_end(U, s, V), gram(layers(weights, sigma_yx, [45 / s[-1]]))[0])
 
@@ -80,7 +80,7 @@ def small_random_rich(rng: np.random.Generator) -> float:
     seeds=7,
 )
 def large_random_lazy(rng: np.random.Generator) -> float:
-    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]))
+    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]).tolist())
     weights = [layer[0] for layer in layers(draws.gaussian(rng, (len(V), 6, len(U)), 1.0), sigma_yx, [30 / s[-1]])]
     G, rich, d_in = gram(weights), rich_end(U, s, V), len(V)
     off_in = relative_error(G[:d_in, :d_in], rich[:d_in, :d_in])

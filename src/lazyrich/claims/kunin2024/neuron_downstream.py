@@ -192,7 +192,7 @@ def _surface_error(rng: np.random.Generator, rates: str) -> float:
     The course is found backwards in time, from a saddle a little off in its stable direction, which is an eigenvector
     of a numerical Hessian. Backwards every other course comes to this one, so that a small error at its end fades.
     """
-    n = drawn(rng, sign=rng.choice([-1, -1, 0]), rates=rates)
+    n = drawn(rng, sign=int(rng.choice([-1, -1, 0])), rates=rates)
     w = n.w - (n.w @ n.beta_star) / (n.beta_star @ n.beta_star) * n.beta_star
     w = w * (np.sqrt(max(-n.delta, 0.0) / n.eta_a) / size(w))
     eta = np.array([n.eta_a] + [n.eta_w] * len(w))
