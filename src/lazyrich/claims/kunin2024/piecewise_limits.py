@@ -210,6 +210,7 @@ def _error_of_alignment(directions: Any, X: Any, y: Any, gamma: float, eta: Eta)
     r" \lim_{\delta\to-\infty} |\delta|\,\frac{\|\dot K\|}{\|K\|} = \mathrm{const} \ne 0",
     conditions="δ_k → −∞, fewer neurons than samples, at the end of the lazy phase, where μ is that of the least loss.",
     tolerance=1e-6,
+    seeds=4,
 )
 def piecewise_delayed_rich(rng: Rng) -> float:
     return _error_of_alignment(*too_few(rng, float(rng.choice([0.0, rng.uniform(0.05, 0.9)])), below_inputs=False))
