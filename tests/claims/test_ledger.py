@@ -7,7 +7,9 @@ import re
 import pytest
 
 from lazyrich.claims import Verdict, ledger, not_checked, slips
+from lazyrich.claims.kunin2024.settings import parameters_of
 from lazyrich.claims.ledger import SOURCES, claim
+from lazyrich.experiments.grokking import start
 
 LEDGER = ledger()
 
@@ -96,6 +98,17 @@ def test_slips_are_of_one_source_and_counted_once():
     shared = {slip.key: {entry.identifier for entry in sharing} for slip, sharing in found.items() if len(sharing) > 1}
     assert not set(shared) & set(LEDGER)  # a name of its own, not that of a claim
     assert shared["braun2022/determinant"] == {"braun2022/t-peak", "braun2022/equation-15"}
+
+
+def test_the_parameters_of_the_transformer_are_those_of_the_named_code():
+    """Layer by layer, with biases, as PyTorch has them; ours leaves out the fifth position."""
+    width, tokens = 128, 99
+    attention = (3 * width * width + 3 * width) + (width * width + width)
+    perceptron = (4 * width * width + 4 * width) + (4 * width * width + width)
+    norms, head, embeddings = 3 * 2 * width, tokens * width, (tokens + 5) * width
+    total = attention + perceptron + norms + head + embeddings
+    assert total == 224_512 and f"{total:,}".replace(",", r"\,") in LEDGER["kunin2024/embedding-share"].formula
+    assert parameters_of(start(97, width, 1.0, 0)) == total - width
 
 
 def test_what_is_not_checked_says_why():
