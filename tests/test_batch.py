@@ -133,14 +133,14 @@ class TestGradients:
         problems = many(rng, [*MIXED, ("linear", (3, 4, 2))])
         problems.append(lr.Problem(task(rng, 3, 2, white=True), network(rng, "linear", (3, 4, 2))))
         problems.append(lr.Problem(task(rng, 3, 2, reduction="sum"), network(rng, "relu", (3, 4, 2))))
-        for problem, traj in zip(problems, lr.batch.descend(problems, rate=0.25, at=[1]), strict=True):
+        for problem, traj in zip(problems, lr.batch.descend(problems, 0.25, 1, at=[1]), strict=True):
             assert worst([W[0] for W in traj.weights], stepped(problem, 0.25, 1)) < 1e-14
 
 
 class TestDescend:
     def test_each_network_as_if_alone(self, rng):
         problems = many(rng)
-        for problem, traj in zip(problems, lr.batch.descend(problems, 0.02, AT), strict=True):
+        for problem, traj in zip(problems, lr.batch.descend(problems, 0.02, AT[-1], at=AT), strict=True):
             alone = lr.descend(problem, 0.02, AT[-1], at=AT)
             assert traj.problem is problem and traj.status == "complete" and traj.method == "descend"
             assert worst(traj.weights, alone.weights) < 1e-12
@@ -149,44 +149,50 @@ class TestDescend:
 
     def test_against_complex_steps(self, rng):
         problems = many(rng)[:6]
-        for problem, traj in zip(problems, lr.batch.descend(problems, 0.05, [20]), strict=True):
+        for problem, traj in zip(problems, lr.batch.descend(problems, 0.05, 20, at=[20]), strict=True):
             assert worst([W[0] for W in traj.weights], stepped(problem, 0.05, 20)) < 1e-13
 
     def test_one_rate_per_problem(self, rng):
         problems = many(rng)
         rates = rng.uniform(0.001, 0.05, size=len(problems))
-        for problem, rate, traj in zip(problems, rates, lr.batch.descend(problems, rates, AT), strict=True):
+        for problem, rate, traj in zip(problems, rates, lr.batch.descend(problems, rates, AT[-1], at=AT), strict=True):
             np.testing.assert_allclose(traj.times, rate * np.array(AT), rtol=1e-15)
             assert worst(traj.weights, lr.descend(problem, rate, AT[-1], at=AT).weights) < 1e-12
 
     def test_single_precision(self, rng):
-        problems = many(rng)
-        fine, coarse = (lr.batch.descend(problems, 0.02, AT, precision=p) for p in ("float64", "float32"))
-        errors = [worst(a.weights, b.weights) for a, b in zip(coarse, fine, strict=True)]
-        assert 1e-8 < max(errors) < 2e-5  # some 1e-7 a step, a hundred steps; and it was not float64 in disguise
-        assert {W.dtype for traj in coarse for W in traj.weights} == {np.dtype(np.float64)}
+        """Of the engine, for sweeps: some 1e-7 a step, a hundred steps; and it was not float64 in disguise."""
+        for stack in stacking.stacks(problems := many(rng), np.dtype(np.float32)):
+            with in_precision("float32"):
+                run = engine.descend_stack(stack, np.full(stack.members.shape, 0.02), AT)
+            for place in np.ndindex(stack.members.shape):
+                fine = lr.descend(problems[stack.members[place]], 0.02, AT[-1], at=AT)
+                coarse = [W[(slice(None), *place)] for W in run.weights]
+                assert {W.dtype for W in coarse} == {np.dtype(np.float32)}
+                assert 1e-9 < worst(coarse, fine.weights) < 2e-5
 
     def test_the_order_of_problems_does_not_matter(self, rng):
         problems, order = many(rng), rng.permutation(16)
-        straight, turned = (lr.batch.descend(chosen, 0.02, AT) for chosen in (problems, [problems[i] for i in order]))
+        straight, turned = (
+            lr.batch.descend(chosen, 0.02, AT[-1], at=AT) for chosen in (problems, [problems[i] for i in order])
+        )
         assert max(worst(traj.weights, straight[i].weights) for i, traj in zip(order, turned, strict=True)) < 1e-13
 
     def test_the_same_problem_twice(self, rng):
         problem = many(rng)[0]
-        first, second = lr.batch.descend([problem, problem], 0.02, AT)
+        first, second = lr.batch.descend([problem, problem], 0.02, AT[-1], at=AT)
         assert same(first, second)
 
     def test_however_steps_are_cut_into_calls(self, rng, monkeypatch):
         problems = many(rng, MIXED[1:2])
-        whole = lr.batch.descend(problems, 0.02, AT)
+        whole = lr.batch.descend(problems, 0.02, AT[-1], at=AT)
         monkeypatch.setattr(engine, "_CALL_OPERATIONS", (1.0, 1.0))  # 50 steps a call
-        assert all(same(a, b) for a, b in zip(lr.batch.descend(problems, 0.02, AT), whole, strict=True))
+        assert all(same(a, b) for a, b in zip(lr.batch.descend(problems, 0.02, AT[-1], at=AT), whole, strict=True))
 
     def test_however_problems_are_cut_into_stacks(self, rng, monkeypatch):
         problems = many(rng)
-        whole = lr.batch.descend(problems, 0.02, AT)
+        whole = lr.batch.descend(problems, 0.02, AT[-1], at=AT)
         monkeypatch.setattr(stacking, "_NEAR_CACHE", 1)  # one network each
-        parts = lr.batch.descend(problems, 0.02, AT)
+        parts = lr.batch.descend(problems, 0.02, AT[-1], at=AT)
         assert max(worst(a.weights, b.weights) for a, b in zip(parts, whole, strict=True)) < 1e-13
 
     def test_checkpoints_and_the_start_stay_as_they_were(self, rng):
@@ -218,9 +224,9 @@ class TestDivergence:
             shared = task(rng, 3, 1)
             tasks = [shared if one_task else task(rng, 3, 1) for _ in range(4)]
             start = [network(rng, "relu", (3, 4, 1)) for _ in range(4)]
-            quiet = lr.batch.descend([lr.Problem(t, w) for t, w in zip(tasks, start, strict=True)], 0.02, AT)
+            quiet = lr.batch.descend([lr.Problem(t, w) for t, w in zip(tasks, start, strict=True)], 0.02, AT[-1], at=AT)
             start[2] = lr.Network([1e3 * W for W in start[2].weights], "relu")
-            wild = lr.batch.descend([lr.Problem(t, w) for t, w in zip(tasks, start, strict=True)], 0.02, AT)
+            wild = lr.batch.descend([lr.Problem(t, w) for t, w in zip(tasks, start, strict=True)], 0.02, AT[-1], at=AT)
             assert all(same(wild[i], quiet[i]) for i in (0, 1, 3))
             assert wild[2].status == "diverged between steps 3 and 60: a smaller rate would do"
             assert len(wild[2].times) == len(wild[2].weights[0]) == 2 and np.isfinite(wild[2].weights[0]).all()
@@ -230,7 +236,7 @@ class TestDivergence:
         problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[10.0]], [[10.0]]]))
         for last in range(1, 8):
             at = list(range(last + 1))
-            (traj,), alone = lr.batch.descend([problem], 1.0, at), lr.descend(problem, 1.0, last, at=at)
+            (traj,), alone = lr.batch.descend([problem], 1.0, last, at=at), lr.descend(problem, 1.0, last, at=at)
             assert len(traj.times) == len(alone.times)
             assert traj.status.split()[0] == alone.status.split(":")[0]
             assert np.isfinite(traj.loss).all()
@@ -265,13 +271,13 @@ class TestStacks:
 class TestTrajectories:
     def test_jax_is_left_alone(self, rng):
         assert not jax.config.jax_enable_x64
-        lr.batch.descend(many(rng)[:2], 0.02, AT)
+        lr.batch.descend(many(rng)[:2], 0.02, AT[-1], at=AT)
         assert not jax.config.jax_enable_x64 and jnp.ones(1).dtype == np.float32
 
     def test_can_be_measured(self, rng):
         shared = task(rng, 3, 1)
         problems = [lr.Problem(shared, network(rng, "relu", (3, 4, 1))) for _ in range(3)]
-        for traj in lr.batch.descend(problems, 0.02, AT):
+        for traj in lr.batch.descend(problems, 0.02, AT[-1], at=AT):
             alone = lr.descend(traj.problem, 0.02, AT[-1], at=AT)
             for name in ("kernel_distance", "parameter_distance", "hamming_distance"):
                 measure = getattr(lr.observables, name)
@@ -279,7 +285,7 @@ class TestTrajectories:
 
     def test_of_steps_zero_only(self, rng):
         problems = many(rng)
-        for traj, problem in zip(lr.batch.descend(problems, 0.1, [0]), problems, strict=True):
+        for traj, problem in zip(lr.batch.descend(problems, 0.1, 1, at=[0]), problems, strict=True):
             assert traj.times.tolist() == [0.0] and traj.status == "complete"
             assert worst([W[0] for W in traj.weights], problem.network.weights) == 0
 
@@ -297,19 +303,20 @@ class TestRefusals:
             ),
             ({"rate": 0}, "rate must be above 0, and the least is 0."),
             ({"rate": [1, 2, 3]}, "rate must be one number, or one per problem (2), and it has shape (3,)."),
-            ({"at": [0, 2, 2]}, "at must list the steps to record, whole and growing, and it is [0, 2, 2]."),
-            ({"at": [-1, 2]}, "at must list the steps to record, whole and growing, and it is [-1, 2]."),
-            ({"at": [0.5]}, "at must list the steps to record, whole and growing, and it is [0.5]."),
+            ({"steps": 0}, "steps must be at least 1, and it is 0."),
+            ({"steps": [0, 2]}, "steps must be a whole number, and it is [0, 2]."),
+            ({"at": [2, 0]}, "at must be sorted, and it is not: np.sort(at) would do."),
+            ({"at": [-1, 2]}, "at must lie between 0 and steps (2), and it goes from -1 to 2."),
+            ({"at": [0.5]}, "at must list steps, whole numbers from 0 to 2, and it is [0.5]."),
             ({"at": []}, "at is empty (shape (0,)), and at least one entry is needed."),
-            ({"at": [[1, 2]]}, "at must list the steps to record, whole and growing, and it is [[1, 2]]."),
             (
-                {"precision": "half"},
-                "precision must be one of 'float64', 'float32', and it is 'half'.",
+                {"record": "gram"},
+                "record='gram' belongs to linear networks, and this one is relu: 'weights' or 'loss' would do.",
             ),
         ],
     )
     def test_of_descend(self, rng, change, sentence):
-        given = {"problems": many(rng)[:2], "rate": 0.1, "at": [1]} | change
+        given = {"problems": many(rng, MIXED[1:2])[:2], "rate": 0.1, "steps": 2} | change
         with pytest.raises(lr.InvalidInput) as caught:
             lr.batch.descend(**given)
         assert str(caught.value) == sentence
@@ -317,7 +324,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "change, sentence",
         [
-            ({"times": [0.0, 1.0, 1.0]}, "times must grow, and two of them are equal."),
+            ({"rtol": 0.5}, "rtol must lie between 1e-14 and 0.01, and it is 0.5."),
             ({"times": [[0.0, 1.0]] * 3}, "times must be a vector, and it has shape (3, 2)."),
             ({"times": [-1.0]}, "times must not be negative, and the least is -1."),
             ({"rtol": 0.0}, "rtol must be above 0, and it is 0."),
@@ -330,23 +337,19 @@ class TestRefusals:
 
     def test_of_one_problem(self, rng):
         with pytest.raises(lr.InvalidInput, match=r"^problems must be a list of problems, and it is a Problem\.$"):
-            lr.batch.descend(many(rng)[0], 0.1, [1])
+            lr.batch.descend(many(rng)[0], 0.1, 1)
 
     def test_of_a_nonlinear_network_without_samples(self, rng):
         bare = lr.Problem(lr.Task.from_correlations(np.ones((1, 3))), network(rng, "relu", (3, 4, 1)))
-        for call in (lambda: lr.batch.descend([bare], 0.1, [1]), lambda: lr.batch.flow([bare], [1.0])):
-            with pytest.raises(
-                lr.InvalidInput, match=r"^a batch needs the samples of the task where the network is relu"
-            ):
+        for call in (lambda: lr.batch.descend([bare], 0.1, 1), lambda: lr.batch.flow([bare], [1.0])):
+            with pytest.raises(lr.InvalidInput, match=r"needs the samples of the task where the network is relu"):
                 call()
 
     def test_without_the_engine(self, rng, monkeypatch):
         problems = many(rng)[:1]
         monkeypatch.setitem(sys.modules, "jax", None)
-        for call in (lambda: lr.batch.descend(problems, 0.1, [1]), lambda: lr.batch.flow(problems, [1.0])):
-            with pytest.raises(
-                ImportError, match=r"^a batch of networks needs jax: pip install 'lazyrich\[engines\]'\.$"
-            ):
+        for call in (lambda: lr.batch.descend(problems, 0.1, 1), lambda: lr.batch.flow(problems, [1.0])):
+            with pytest.raises(ImportError, match=r"^(flow|descend) needs jax: pip install 'lazyrich\[engines\]'\.$"):
                 call()
 
 
@@ -356,5 +359,5 @@ def test_every_pair_of_kinds_can_be_in_one_list(rng):
         lr.Problem(task(rng, 3, 1, reduction=reduction), network(rng, activation, (3, 4, 1)))
         for activation, reduction in itertools.product(("linear", "relu", "tanh", 0.3), ("mean", "sum"))
     ]
-    for problem, traj in zip(problems, lr.batch.descend(problems, 0.01, [2]), strict=True):
+    for problem, traj in zip(problems, lr.batch.descend(problems, 0.01, 2, at=[2]), strict=True):
         assert worst([W[0] for W in traj.weights], stepped(problem, 0.01, 2)) < 1e-14

@@ -271,7 +271,7 @@ def test_predict_tells_of_a_saddle(capsys, folder):
     assert told["fate"]["kind"] == "saddle" and told["fate"]["missed"] == [1]
     assert told["fate"]["loss_limit"] == pytest.approx(0.5, rel=1e-12)
     assert told["fate"]["modes"][1]["half_time"] is None
-    assert "the saddle that misses mode 1" in answer(capsys, *arguments)[1]
+    assert "the saddle that misses mode 2" in answer(capsys, *arguments)[1]
 
 
 def test_predict_warns_when_the_horizon_is_too_near(capsys, folder):

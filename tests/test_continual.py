@@ -105,8 +105,8 @@ def test_inputs_that_are_not_white_are_integrated_and_the_next_task_is_exact_aga
         weights = [W[-1] for W in states]
         assert relative(part.function, states[1] @ states[0]) < 1e-8
     assert 0 < run.rebalanced[2] < 1e-8 and run.rebalanced[:2] == (0.0, 0.0)
-    assert any(note.startswith("task 1: integrated") and "whitened inputs" in note for note in run.notes)
-    assert any(note.startswith("task 2: brought back to D = λI") for note in run.notes)
+    assert any(note.startswith("task 2: integrated") and "whitened inputs" in note for note in run.notes)
+    assert any(note.startswith("task 3: brought back to D = λI") for note in run.notes)
 
 
 def test_an_unbalanced_network_is_integrated_and_never_rebalanced():
@@ -310,11 +310,11 @@ def test_reversal_stays_on_the_saddle_unless_asked():
     run = continual(tasks, network, [0.0, 40.0])
     assert np.abs(run.network().function).max() < 1e-12  # the origin, for ever
     assert abs(run.loss_matrix[1, 1] - task.loss(np.zeros((2, 2)))) < 1e-12
-    assert any("task 1" in note and "separatrix" in note for note in run.notes)
+    assert any("task 2" in note and "separatrix" in note for note in run.notes)
     assert np.abs(run.loss_matrix - run.limit_loss_matrix).max() < 1e-12
     away = continual(tasks, network, [0.0, 80.0], on_separatrix="perturb")
     assert np.abs(away.network().function + task.sigma_yx).max() < 1e-10
-    assert not any("task 0" in note for note in away.notes)  # the first start is not on it, and is not moved
+    assert not any("task 1" in note for note in away.notes)  # the first start is not on it, and is not moved
     assert abs(away.forgetting[1, 0] - 10.0) < 1e-9  # ½‖2Σ‖²
     shallow = continual(tasks, lr.Network([np.eye(2)]), [0.0, 40.0])
     assert np.abs(shallow.network().function + task.sigma_yx).max() < 1e-12
@@ -355,6 +355,56 @@ def test_five_random_tasks_as_in_braun_2022():
     assert run.losses.shape == (65, 5)
     for i, part in enumerate(run.trajectories):
         assert np.array_equal(run.losses[run.training == i, i], part.loss)
+
+
+def test_changes_of_the_loss_from_stage_to_stage_against_samples():
+    """Brute losses of networks that scipy integrates, before and after each stage; falls included."""
+    rng = np.random.default_rng(39)
+    tasks = [lr.Task.from_data(*white_samples(rng, 3, 4)) for _ in range(3)]
+    network = network_of(rng, 0, (3, 4, 4), 0.5)
+    run = continual(tasks, network, [[0.0, 1.0], [2.0], [0.5, 3.0]])
+    weights, before = network.weights, [brute_loss(task, network.weights) for task in tasks]
+    for i, (task, span) in enumerate(zip(tasks, (1.0, 2.0, 3.0), strict=True)):
+        weights = [W[-1] for W in integrate.weights(weights, task.sigma_yx, task.sigma_xx, [span])]
+        after = [brute_loss(other, weights) for other in tasks]
+        assert np.abs(run.loss_changes[i] - np.subtract(after, before)).max() < 1e-8
+        assert run.loss_changes[i, i] < 0
+        before = after
+    assert run.loss_changes.shape == (3, 3) and np.isfinite(run.loss_changes).all()
+    long = continual(tasks, network, 5000.0)
+    assert np.abs(long.loss_changes - long.predicted_loss_changes).max() < 1e-10
+    assert np.allclose(run.to_xarray().loss_changes, run.loss_changes) and run.to_dict()["loss_changes"][2][0]
+
+
+# --- coordinates
+
+
+def test_tasks_whitened_apart_are_refused_and_those_whitened_alike_are_not(rng):
+    """W M1 is what was learned; the same weights on the inputs of another map M2 are another function."""
+    mixing = rng.normal(size=(3, 3))
+    X, other = rng.normal(size=(20, 3)), rng.normal(size=(20, 3)) @ mixing
+    one, two, third = (lr.Task.from_data(x, rng.normal(size=(20, 2))) for x in (X, X, other))
+    network = lr.inits.zero_balanced(0, sizes=(3, 4, 2), scale=0.3)
+    white = [task.whitened() for task in (one, two, third)]
+    for tasks in ([white[0], white[2]], [white[1], white[0], white[2]], [one, white[0]], [white[2], third]):
+        for call in (lambda t: continual(t, network, 1.0), loss_matrix, forgetting):
+            with pytest.raises(lr.InvalidInput, match=r"tasks must see the same input coordinates, .*: try the tasks"):
+                call(tasks)
+    alike = continual(white[:2], network, 5000.0)
+    carried = alike.network(0).function @ white[0].input_map  # as a map of the inputs as they were
+    assert relative(carried, one.target) < 1e-9
+    assert relative(alike.loss_matrix[0, 1], brute_loss(two, [carried])) < 1e-9
+    meant = [lr.Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy) for task in (white[0], white[2])]
+    assert continual(meant, network, 1.0).methods == ("riccati", "riccati")
+
+
+def test_the_same_inputs_whitened_from_samples_and_from_correlations_are_the_same_coordinates(rng):
+    X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+    samples = lr.Task.from_data(X, Y)
+    sums = lr.Task.from_correlations(samples.sigma_yx, samples.sigma_xx, samples.sigma_yy)
+    assert loss_matrix([samples.whitened(), sums.whitened()]).shape == (2, 2)
+    white = lr.Task.from_correlations(np.ones((2, 3)))
+    assert loss_matrix([white, white.whitened()]).shape == (2, 2)  # by the identity
 
 
 # --- balance
@@ -404,7 +454,7 @@ def test_a_rebalanced_network_follows_the_exact_solution():
     for seed in range(12):
         rng = np.random.default_rng((41, seed))
         problem, lam, start, about = perturbed(rng, seed)
-        refused += problem.facts.methods["riccati"] is not None
+        refused += bool(problem.facts.methods["riccati"])
         network, _ = rebalance(problem, lam)
         again = lr.Problem(problem.task, network, problem.rates)
         assert again.facts.balanced
@@ -441,10 +491,9 @@ def test_a_network_that_has_shrunk_goes_on_exactly():
     network = lr.inits.zero_balanced(0, sizes=(4, 6, 4), scale=0.25)
     tasks = [task, lr.tasks.reversal(task), lr.tasks.random_regression(2, d_in=4, d_out=4, samples=16)]
     run = continual(tasks, network, 60.0)
-    with pytest.raises(lr.NoExactSolution):  # as it comes
-        lr.solve(lr.Problem(tasks[2], run.network(1)), [1.0])
-    assert run.methods == ("riccati", "riccati", "riccati")
-    assert run.rebalanced[:2] == (0.0, 0.0) and 0 < run.rebalanced[2] < 1e-10
+    shrunk = lr.Problem(tasks[2], run.network(1))  # as it comes: balanced by its own size, not by what it was
+    assert shrunk.facts.balanced and lr.solve(shrunk, [1.0]).method == "riccati"
+    assert run.methods == ("riccati", "riccati", "riccati") and run.rebalanced == (0.0, 0.0, 0.0)
     start = run.trajectories[2].problem.network
     assert relative(start.function, run.network(1).function) < 1e-12
     states = integrate.weights(start.weights, tasks[2].sigma_yx, None, [5.0])
@@ -484,7 +533,7 @@ def test_run_as_table_dict_and_text():
     assert told["methods"] == ["riccati"] * 3 and told["boundaries"] == [1.0, 5.0, 8.0]
     text = str(run)
     assert (
-        "after 2, riccati" in text and f"{run.loss_matrix[1, 2]:.5g}" in text and f"{run.forgetting[2, 0]:.5g}" in text
+        "after 3, riccati" in text and f"{run.loss_matrix[1, 2]:.5g}" in text and f"{run.forgetting[2, 0]:.5g}" in text
     )
     assert repr(run) == "<Continual: 3 of 3 tasks, riccati, riccati, riccati>"
 

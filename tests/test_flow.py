@@ -303,9 +303,10 @@ MISTAKES = {
     r"record must name what to keep, such as \('weights', 'loss'\), and it is 3": dict(record=3),
     r"record is empty, and at least one of 'weights', 'function', 'gram', 'loss' is needed": dict(record=()),
     r"rtol must be above 0, and it is -1": dict(rtol=-1.0),
-    r"rtol must lie between 1e-14 and 1, and it is 1e-17": dict(rtol=1e-17),
-    r"rtol must lie between 1e-14 and 1, and it is 2": dict(rtol=2.0),
+    r"rtol must lie between 1e-14 and 0.01, and it is 1e-17": dict(rtol=1e-17),
+    r"rtol must lie between 1e-14 and 0.01, and it is 0.5": dict(rtol=0.5),
     r"atol must be above 0, and it is 0": dict(atol=0.0),
+    r"atol must be at most 0.00\d+, a hundredth of the mean weight of the largest layer, and it is 1": dict(atol=1.0),
     r"max_steps must be at least 1, and it is 0": dict(max_steps=0),
     r"max_steps must be a whole number, and it is 1.5": dict(max_steps=1.5),
 }
@@ -315,7 +316,7 @@ MISTAKES = {
 class TestRefuses:
     @pytest.mark.parametrize("sentence", MISTAKES)
     def test_bad_arguments_before_anything_runs(self, rng, monkeypatch, sentence):
-        monkeypatch.setattr(importlib.import_module("lazyrich.flow"), "_integrate", None)
+        monkeypatch.setattr(importlib.import_module("lazyrich.batch.many"), "flow_linear", None)
         with pytest.raises(lr.InvalidInput, match=f"^{sentence}"):
             flow(correlated(rng, SIZES[2]), **{"times": TIMES, **MISTAKES[sentence]})
 
@@ -336,7 +337,7 @@ class TestRefuses:
 
 
 def test_other_problems_of_a_shape_are_not_compiled_anew(rng):
-    module = importlib.import_module("lazyrich.flow")
+    module = importlib.import_module("lazyrich.batch.linear")
     for seed in range(3):  # each takes another number of steps
         problem = correlated(np.random.default_rng(seed), SIZES[2], scale=0.3 + 0.2 * seed)
         flow(problem, np.linspace(0.0, 30.0, 1000), max_steps=5000)  # in several calls

@@ -288,7 +288,7 @@ SENTENCES = {
     r"^sign must be 1 or -1, .* and it is '\+'": lambda: neuron(sign="+"),
     r"^sign must be 1 or -1, .* and it is array\(\[ 1, -1\]\)": lambda: neuron(sign=np.array([1, -1])),
     # Problem
-    r"^network must be a lazyrich Network, and it is a list: Network\(\[W1, W2\]\) would do": lambda: problem(
+    r"^network must be a lazyrich Network, and it is a list: try Network\(\[W1, W2\]\)": lambda: problem(
         start=[W1, W2]
     ),
     r"^task must be a lazyrich Task, and it is a Network": lambda: lr.Problem(START, TASK),

@@ -8,8 +8,11 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from oracles.pictures import points_under_legends
 
 import lazyrich as lr
+from lazyrich.plot import style
+from lazyrich.plot.legends import uncover
 
 RATE, STEPS = 0.05, 400
 
@@ -156,3 +159,45 @@ def test_mode_colours_differ_for_colour_blind_readers():
 
     lightness = np.array(mode_colours(8))[:, :3] @ [0.2126, 0.7152, 0.0722]
     assert np.all(np.diff(lightness) > 0.03)
+
+
+class TestLegends:
+    """No legend lies over a curve, whatever corner it was given: looked at through the points of the curves."""
+
+    def figure_with(self, *curves) -> Figure:
+        figure = Figure(layout="constrained")
+        panel = figure.subplots()
+        for name, (x, y) in enumerate(curves):
+            panel.plot(x, y, label=f"a curve called {name}")
+        panel.legend(loc="upper right")
+        return figure
+
+    def test_an_empty_corner_is_found(self):
+        figure = self.figure_with(([0, 1], [0, 1]))
+        assert points_under_legends(figure)
+        assert not points_under_legends(uncover(figure))
+        inside = figure.axes[0].get_window_extent()
+        assert inside.containsx(figure.axes[0].get_legend().get_window_extent().x1)
+
+    def test_where_no_place_is_empty_it_goes_beside_the_axes(self, rng):
+        figure = uncover(self.figure_with(([0, 1], [0, 1]), (np.linspace(0, 1, 500), rng.uniform(size=500))))
+        assert not points_under_legends(figure)
+        assert figure.axes[0].get_legend().get_window_extent().x0 >= figure.axes[0].get_window_extent().x1
+        assert figure.axes[0].get_legend().get_window_extent().x1 <= figure.bbox.x1
+
+    def test_one_that_covers_nothing_stays(self):
+        figure = self.figure_with(([0, 1], [1, 0]))
+        before = figure.draw_without_rendering() or figure.axes[0].get_legend().get_window_extent().bounds
+        uncover(figure).draw_without_rendering()
+        assert figure.axes[0].get_legend().get_window_extent().bounds == pytest.approx(before, abs=1e-9)
+
+    def test_one_line_plots_have_no_legend_over_a_curve(self, problem, run, theory):
+        for figure in (lr.plot.loss(run, theory), lr.plot.modes(theory), lr.plot.kernel_distance(run, theory)):
+            assert not points_under_legends(figure)
+
+
+def test_fonts_of_a_pdf_are_truetype(tmp_path, theory):
+    path = tmp_path / "loss.pdf"
+    style.save(lr.plot.loss(theory), path)
+    assert b"/FontFile2" in path.read_bytes()
+    assert b"/Subtype /Type3" not in path.read_bytes()

@@ -31,6 +31,7 @@ NAMESPACES = {
     "lazyrich.exact.letter.saxe2014": "those of Saxe et al.",
     "lazyrich.observables": "functions of a trajectory",
     "lazyrich.landscape": "where the flow ends, and why",
+    "lazyrich.laziness": "what lazy and rich mean",
     "lazyrich.bias": "function space, and which of many solutions is reached",
     "lazyrich.batch": "many networks in one compiled program",
     "lazyrich.sweeps": "grids of problems",

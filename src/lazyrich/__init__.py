@@ -4,7 +4,20 @@ A task and a network make a problem; a problem and a method make a trajectory; e
 trajectories.
 """
 
-from lazyrich import batch, bias, claims, exact, experiments, inits, landscape, observables, plot, sweeps, tasks
+from lazyrich import (
+    batch,
+    bias,
+    claims,
+    exact,
+    experiments,
+    inits,
+    landscape,
+    laziness,
+    observables,
+    plot,
+    sweeps,
+    tasks,
+)
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
 from lazyrich.certificate import Certificate
@@ -12,7 +25,7 @@ from lazyrich.descend import descend
 from lazyrich.flow import flow
 from lazyrich.landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from lazyrich.networks import Network
-from lazyrich.problem import Facts, Problem
+from lazyrich.problem import Facts, Problem, Refusal
 from lazyrich.sequences import Continual, continual, forgetting
 from lazyrich.solve import NoExactSolution, solve
 from lazyrich.tasks import Task
@@ -27,6 +40,7 @@ __all__ = [
     "Network",
     "NoExactSolution",
     "Problem",
+    "Refusal",
     "Regime",
     "RegimePrediction",
     "Task",
@@ -44,6 +58,7 @@ __all__ = [
     "forgetting",
     "inits",
     "landscape",
+    "laziness",
     "observables",
     "plot",
     "predict_regime",

@@ -7,8 +7,10 @@ Nothing here computes. Functions return the checked value as the library wants i
 from __future__ import annotations
 
 import difflib
+import itertools
 import operator
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ __all__ = [
     "flag",
     "from_any_library",
     "index",
+    "memory",
     "number",
     "positive",
     "shown",
@@ -51,23 +54,52 @@ class InvalidInput(ValueError):
 
 
 def from_any_library(name: str, value: Any) -> Array:
-    """NumPy view or copy of an array of any library (PyTorch, JAX, CuPy, lists), with its own dtype."""
+    """NumPy view or copy of an array of any library (PyTorch, JAX, CuPy, lists), with its own dtype.
+
+    Only numbers are taken over: all that follows is NumPy, and nothing traces or differentiates through it. The
+    parameters of a PyTorch module are welcome as they are; a tensor computed from them, which would pass gradients
+    back, is refused, and so is what JAX or `torch.func` is tracing.
+    """
     if isinstance(value, np.ma.MaskedArray) and (hidden := int(np.ma.count_masked(value))):
         raise InvalidInput(f"{name} must have no masked entries, and {hidden} of its {value.size} are masked.")
     if isinstance(value, np.ndarray):
         return np.asarray(value)  # np.matrix and other subclasses multiply in their own way
-    if hasattr(value, "detach"):  # PyTorch: leave the graph and the device first
-        value = value.detach().cpu()
-        value = value.float() if str(value.dtype) == "torch.bfloat16" else value  # a type that NumPy does not have
-    elif hasattr(value, "get") and hasattr(value, "device") and not isinstance(value, np.generic):  # CuPy
-        value = value.get()
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")  # a library that is not loaded made no array
     try:
+        if torch and isinstance(value, list | tuple) and any(isinstance(part, torch.Tensor) for part in value):
+            value = [from_any_library(name, part) for part in value]
+        elif torch and isinstance(value, torch.Tensor):
+            if value.grad_fn is not None:
+                graph = "it is a PyTorch tensor with a graph behind it, along which no gradient would come back"
+                raise InvalidInput(f"{name} must hold numbers alone, and {graph}: try {name}.detach().")
+            value = value.detach().cpu()  # leave the device first
+            value = value.float() if value.dtype == torch.bfloat16 else value  # a type that NumPy does not have
+        elif cupy and isinstance(value, cupy.ndarray):
+            value = value.get()
         return np.asarray(value)
-    except (TypeError, ValueError, RuntimeError):
-        raise InvalidInput(
-            f"{name} must be an array of numbers with rows of equal length,"
-            f" and this {type(value).__name__} could not be read as one."
-        ) from None
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(_unreadable(name, value, error)) from None
+
+
+def _unreadable(name: str, value: Any, error: Exception) -> str:
+    """Why NumPy could not read it."""
+    jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
+    if jax and isinstance(error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError):
+        return (
+            f"{name} must hold known numbers, and JAX is tracing it, but lazyrich computes in NumPy and cannot be"
+            " traced or differentiated through: try the call outside of jax.jit, grad and vmap, or finite differences."
+        )
+    if torch and isinstance(value, torch.Tensor):
+        return (
+            f"{name} must hold numbers that NumPy can read, and this PyTorch tensor does not ({error}): try a dense"
+            " one, outside of torch.func, as lazyrich cannot be traced or differentiated through."
+        )
+    return (
+        f"{name} must be an array of numbers with rows of equal length,"
+        f" and this {type(value).__name__} could not be read as one."
+    )
 
 
 def as_array(name: str, value: Any, ndim: int | None = None) -> Array:
@@ -156,6 +188,26 @@ def index(name: str, value: Any, length: int) -> int:
     return place % length
 
 
+def memory(name: str, numbers: float, remedy: str) -> None:
+    """So many float64 numbers fit into the memory that is free."""
+    needed, free = 8.0 * numbers, _free_memory()
+    if needed > free:
+        raise InvalidInput(
+            f"{name} would take {needed / 2**30:,.3g} GiB, and {free / 2**30:.3g} GiB are free: try {remedy}."
+        )
+
+
+def _free_memory() -> float:
+    """Bytes that can be had without swapping; all there are where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        names = getattr(os, "sysconf_names", {})
+        known = "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if known else float("inf")
+
+
 def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
     """Layer widths (d_in, hidden…, d_out); `depth` counts the weight matrices where it is fixed."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
@@ -167,6 +219,8 @@ def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
         raise InvalidInput(f"sizes must be at most a million each, and the largest is {max(widths)}.")
     if depth is not None and len(widths) != depth + 1:
         raise InvalidInput(f"sizes must name {depth + 1} widths (input, hidden, output), and it is {widths}.")
+    weights = sum(float(first) * second for first, second in itertools.pairwise(widths))
+    memory(f"a network of sizes {widths}", 3 * weights, "narrower layers")
     return widths
 
 

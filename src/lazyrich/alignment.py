@@ -66,12 +66,14 @@ def align(
     A, g1, g2 = Q @ (below @ V), P.T @ P, Q @ Q.T  # in this order small modes keep their digits
     m = len(s)
     a = np.diag(A).copy()
-    inert = (s == 0) & (np.abs(a) <= 64 * _EPS * max(np.abs(a).max(), 0.0))
+    # outside the task, and without a product beyond rounding: such weights stay as they are, orthogonal or not
+    inert = (s == 0) & (np.abs(a) <= 64 * _EPS * np.sqrt(np.diag(g1).max() * np.diag(g2).max()))
+    turn = _turn(sigma_yx, U, s, V)
     error = max(
-        _coupling(A, np.diag(g2), np.diag(g1), inert, eps),
-        _coupling(g1, np.diag(g1), np.diag(g1), inert, eps),
-        _coupling(g2, np.diag(g2), np.diag(g2), inert, eps),
-        _coupling(x, np.full(len(x), np.abs(x).max()), np.full(len(x), np.abs(x).max()), inert, _EPS),
+        _coupling(A, np.diag(g2), np.diag(g1), inert, turn, eps),
+        _coupling(g1, np.diag(g1), np.diag(g1), inert, turn, eps),
+        _coupling(g2, np.diag(g2), np.diag(g2), inert, turn, eps),
+        _coupling(x, np.full(len(x), np.abs(x).max()), np.full(len(x), np.abs(x).max()), inert, turn, _EPS),
     )
     d = np.diag(x)[:m].copy()
     d[d <= 16 * len(x) * _EPS * np.abs(d).max(initial=0.0)] = 0.0  # inputs that never come
@@ -87,20 +89,41 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
     return [slice(int(i), int(j)) for i, j in itertools.pairwise(edges)]
 
 
+def _turn(
+    sigma_yx: Float[Array, "out in"], U: Float[Array, "out out"], s: Float[Array, " m"], V: Float[Array, "in in"]
+) -> Float[Array, "d d"]:
+    """By which angle rounding of the task may turn two of its singular vectors into each other, 1e-12 at most; entry by
+    entry, so that a basis of zeros and ones is exact."""
+    d = max(len(U), len(V))
+    slack, values = np.zeros((d, d)), np.append(s, np.zeros(d - len(s)))
+    left = U.T @ sigma_yx @ V
+    np.fill_diagonal(left, np.diag(left) - s)
+    slack[: len(U), : len(V)] = np.abs(left) + _EPS * (np.abs(U).T @ np.abs(sigma_yx) @ np.abs(V))
+    gap = np.abs(values[:, None] - values)
+    angle = np.divide(16 * np.maximum(slack, slack.T), gap, out=np.zeros_like(gap), where=gap > 0)
+    return np.minimum(angle, 1e-12)
+
+
 def _coupling(
-    M: Float[Array, "n n2"], left: Float[Array, " n"], right: Float[Array, " n2"], inert: Array, eps: float
+    M: Float[Array, "n n2"],
+    left: Float[Array, " n"],
+    right: Float[Array, " n2"],
+    inert: Array,
+    turn: Float[Array, "d d"],
+    eps: float,
 ) -> float:
     """Largest coupling between two modes of which one at least moves, relative to the sizes of the two.
 
     Relative to the largest mode it would not do: a small mode may grow, and its couplings with it. What rounding in the
-    large modes leaves in the small ones is taken off.
+    large modes leaves in the small ones, and what rounding of the task turns of them into each other, is taken off.
     """
     rows, columns = (np.append(~inert, np.zeros(n - len(inert), dtype=bool)) for n in M.shape)
     coupled = (rows[:, None] | columns[None, :]) & (np.eye(*M.shape) == 0)
     left, right = np.sqrt(np.abs(left)), np.sqrt(np.abs(right))
     least = 64 * eps * max(left.max(initial=0.0), right.max(initial=0.0))  # what a mode of strength zero looks like
     left, right = np.maximum(left, least), np.maximum(right, least)
-    rounding = least * np.maximum(left[:, None], right)
+    larger = np.maximum(left[:, None], right)
+    rounding = least * larger + turn[: len(left), : len(right)] * larger**2
     excess = np.where(coupled, np.maximum(np.abs(M) - rounding, 0.0), 0.0)
     size = left[:, None] * right
     return float(np.max(np.where(excess > 0, excess / np.where(size > 0, size, 1e-300), 0.0), initial=0.0))

@@ -11,14 +11,19 @@ and for the Gram matrix of a two-layer linear network, where it closes (E = Σyx
     dW       = η2 E W1ᵀW1 + η1 W2W2ᵀ E − (η1 + η2)γ W
     d(W2W2ᵀ) = η2 (EWᵀ + WEᵀ − 2γ W2W2ᵀ)
 
-The time derivative of an exact trajectory is taken by complex step, Im f(t + ih)/h; a sampled one (`flow`,
-`descend`) is restarted at recorded states and integrated to the next ones by SciPy.
+The time derivative of an exact trajectory is taken by complex step, Im f(t + ih)/h; what has no such derivative (the
+rotation of the hidden units, sampled runs) is integrated over short intervals by SciPy. Then every array that the
+trajectory holds is compared with what was so tested, at all its times, and the arrays with each other.
+
+Errors are relative to the state they are errors of: ‖weights‖ for weights, and in the flow equation ‖Σyx‖ + ‖Σxx‖·
+‖weights‖² + γ times that. A state that has faded below 1e-25 of its start counts as zero.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +31,7 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
-from lazyrich.problem import Problem
+from lazyrich.problem import Problem, loss_of
 
 if TYPE_CHECKING:
     from lazyrich.trajectory import Trajectory
@@ -34,9 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "certify", "velocity"]
 
 _EXACT = 1e-11
+_EPS = float(np.finfo(np.float64).eps)
 _SAMPLES = 12
 _KINKED_GRADIENTS = 5_000
-_Figures = tuple[float | None, float | None, float | None, float | None, float | None]
+_FADED = 1e-25
 
 
 @dataclass(frozen=True)
@@ -55,12 +61,13 @@ class Certificate:
     drift: float | None  # of the conserved quantity, relative to the weights
     start_error: float | None  # at t = 0
     semigroup: float | None  # stopping half way and going on, against going through
-    agreement: float | None  # of the function and Gram matrix handed out with what the other figures were measured on
+    agreement: float | None  # of all arrays handed out with what the other figures were measured on, and each other
+    doubt: float | None = None  # close to the separatrix: how far rounding of the start itself may move the function
 
     @property
     def worst(self) -> float:
         """The largest of the figures."""
-        figures = (self.residual, self.drift, self.start_error, self.semigroup, self.agreement)
+        figures = (self.residual, self.drift, self.start_error, self.semigroup, self.agreement, self.doubt)
         return float(np.max([x for x in figures if x is not None] or [np.nan]))  # of NumPy: NaN is the worst of all
 
     @property
@@ -74,7 +81,8 @@ class Certificate:
             "conserved quantity": self.drift,
             "error at the start": self.start_error,
             "semigroup": self.semigroup,
-            "agreement of parts": self.agreement,
+            "agreement of arrays": self.agreement,
+            "rounding of the start": self.doubt,
         }
         verdict = "exact" if self.exact else "not exact to rounding"
         if self.precision != "float64":
@@ -86,9 +94,9 @@ class Certificate:
 
 def certify(trajectory: Trajectory) -> Certificate:
     """The certificate of an exact or a sampled trajectory."""
-    problem, exact = trajectory.problem, trajectory.solution is not None
-    figures = _of_solution(trajectory) if exact else _of_samples(trajectory)
-    return Certificate(problem.facts.precision, trajectory.method, *figures)
+    facts = trajectory.problem.facts
+    of = _of_samples if trajectory.solution is None else _of_solution
+    return Certificate(facts.precision, trajectory.method, **of(trajectory))
 
 
 def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
@@ -152,18 +160,18 @@ def _gram_velocity(problem: Problem, G: Float[Array, "n n"]) -> Float[Array, "n 
 
 
 def _size_of_terms(problem: Problem, size: float) -> float:
-    """‖Σyx‖ + ‖Σxx‖·‖weights‖² + γ: multiplies the weights in every term of the flow."""
+    """‖Σyx‖ + ‖Σxx‖·‖weights‖² + γ: multiplies the weights in every term of the flow of two layers."""
     task = problem.task
     return float(np.linalg.norm(task.sigma_yx) + np.linalg.norm(task.sigma_xx, 2) * size + problem.weight_decay)
 
 
-def _of_solution(trajectory: Trajectory) -> _Figures:
+def _of_solution(trajectory: Trajectory) -> dict[str, float | None]:
     problem, solution = trajectory.problem, trajectory.solution
     assert solution is not None
     times = np.asarray(trajectory.times, dtype=float)
     chosen = times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))]
-    size = _size_of_terms(problem, sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights))
-    h = 1e-30 / (max(problem.rates) * size or 1.0)  # where all is zero, any step will do
+    start = sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights)
+    h = 1e-30 / (max(problem.rates) * _size_of_terms(problem, start) or 1.0)  # where all is zero, any step will do
     state = solution.analytic(chosen + 1j * h)
     drift: float | None
     start_error: float | None
@@ -171,14 +179,24 @@ def _of_solution(trajectory: Trajectory) -> _Figures:
         residual, drift = _gram_evidence(problem, state["gram"], h)
         given = np.concatenate([problem.network.weights[0].T, problem.network.weights[1]])
         first = solution.analytic(np.zeros(1))["gram"][0].real
-        start_error = _relative(first - given @ given.T, given @ given.T)
+        start_error = _ratio(np.linalg.norm(first - given @ given.T), start)
+        if trajectory.computed("weights"):
+            residual = max(residual, _rotation_error(problem, solution, chosen))
     else:
         residual, drift = _weight_evidence(problem, state["weights"], h)
         first = [W[0].real for W in solution.analytic(np.zeros(1))["weights"]]
-        start_error = max(_relative(a - b, b) for a, b in zip(first, problem.network.weights, strict=True))
+        errors = [np.linalg.norm(a - b) for a, b in zip(first, problem.network.weights, strict=True)]
+        start_error = _ratio(np.linalg.norm(errors), np.sqrt(start))
     if trajectory.pushed:
         drift = start_error = None  # the start was moved off the separatrix, on request
-    return residual, drift, start_error, _semigroup(problem, solution, times), _agreement(problem, solution, chosen)
+    return {
+        "residual": residual,
+        "drift": drift,
+        "start_error": start_error,
+        "semigroup": _semigroup(problem, solution, times),
+        "agreement": _worst(_evaluations_agree(problem, solution, chosen), *_arrays_agree(trajectory)),
+        "doubt": None if trajectory.pushed else _doubt(problem, solution, float(times[-1])),
+    }
 
 
 def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float]:
@@ -186,39 +204,134 @@ def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float
     lam = problem.facts.balance[0]
     k = np.repeat(problem.canonical.k, [d_in, problem.task.d_out])
     J = np.repeat([-1.0, 1.0], [d_in, problem.task.d_out])
+    faded = _FADED * sum(float(np.sum(W**2)) for W in problem.network.weights)
     residual = drift = 0.0
     for G in grams:
         value, slope = G.real, G.imag / h
-        size = max(eta1, eta2) * _size_of_terms(problem, float(np.linalg.norm(value))) * np.linalg.norm(value)
-        residual = max(residual, _ratio(np.linalg.norm(slope - _gram_velocity(problem, value)), size))
+        norm = max(float(np.linalg.norm(value)), faded)
+        size = max(eta1, eta2) * _size_of_terms(problem, norm) * norm
+        residual = _worst(residual, _ratio(np.linalg.norm(slope - _gram_velocity(problem, value)), size))
         V = k[:, None] * value * k  # Vᵀ J V = λV is the conserved D = λI, seen from outside the hidden layer
-        drift = max(drift, _ratio(np.linalg.norm(V @ (J[:, None] * V) - lam * V), np.linalg.norm(V) ** 2))
+        size = max(float(np.linalg.norm(V)), faded * max(k) ** 2)
+        drift = _worst(drift, _ratio(np.linalg.norm(V @ (J[:, None] * V) - lam * V), size**2))
     return residual, drift
 
 
 def _weight_evidence(problem: Problem, layers: list[Any], h: float) -> tuple[float, float | None]:
+    task, L = problem.task, len(layers)
+    drive, curb = float(np.linalg.norm(task.sigma_yx)), float(np.linalg.norm(task.sigma_xx, 2))
+    faded = np.sqrt(_FADED) * max(float(np.linalg.norm(W)) for W in problem.network.weights)
     residual = 0.0
     for i in range(len(layers[0])):
         value, slope = [W[i].real for W in layers], [W[i].imag / h for W in layers]
-        size = max(problem.rates) * _size_of_terms(problem, float(np.linalg.norm(product(value))))
-        for want, got, W in zip(velocity(problem, value), slope, value, strict=True):
-            norms = [max(float(np.linalg.norm(V, 2)), 1e-300) for V in value]
-            others = math.prod(norms) / max(float(np.linalg.norm(W, 2)), 1e-300)
-            residual = max(residual, _ratio(np.linalg.norm(want - got), size * max(others, float(np.linalg.norm(W)))))
+        norm = max(faded, *(float(np.linalg.norm(W)) for W in value))
+        size = drive * norm ** (L - 1) + curb * norm ** (2 * L - 1) + problem.weight_decay * norm
+        errors = [np.linalg.norm(want - got) for want, got in zip(velocity(problem, value), slope, strict=True)]
+        residual = _worst(residual, _ratio(np.linalg.norm(errors), max(problem.rates) * size))
     return residual, _drift(problem, [W.real for W in layers])
 
 
-def _of_samples(trajectory: Trajectory) -> _Figures:
+def _rotation_error(problem: Problem, solution: Any, times: Float[Array, " T"]) -> float:
+    """Weights of the exact solution against SciPy's over short intervals, so long that the state moves by about a
+    tenth: the Gram matrix does not know how the hidden units turn."""
+    from scipy.integrate import solve_ivp  # here, to keep `import lazyrich` quick
+
+    largest = sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights) + 2 * np.linalg.norm(
+        problem.task.target
+    )
+    span = 0.1 / (max(problem.rates) * _size_of_terms(problem, float(largest)) or 1.0)
+    begins = np.unique(times[np.linspace(0, len(times) - 1, 4).astype(int)])
+    begins = begins[begins + span > begins]
+    if len(begins) == 0:
+        return 0.0
+    layers = solution.weights(np.sort(np.concatenate([begins, begins + span])))
+    order = np.argsort(np.concatenate([begins, begins + span]), kind="stable")
+    place = np.argsort(order)
+    worst = 0.0
+    for i in range(len(begins)):
+        first, last = ([W[place[j]] for W in layers] for j in (i, i + len(begins)))
+        shapes, cuts = [W.shape for W in first], np.cumsum([W.size for W in first])[:-1]
+
+        def slope(_: float, y: Array, shapes: Any = shapes, cuts: Any = cuts) -> Array:
+            state = [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]
+            return np.concatenate([dW.ravel() for dW in velocity(problem, state)])
+
+        y = np.concatenate([W.ravel() for W in first])
+        size = float(np.linalg.norm(y))
+        run = solve_ivp(slope, (0.0, span), y, "DOP853", rtol=1e-13, atol=1e-16 * size)
+        worst = _worst(worst, _ratio(np.linalg.norm(run.y[:, -1] - np.concatenate([W.ravel() for W in last])), size))
+    return worst
+
+
+def _of_samples(trajectory: Trajectory) -> dict[str, float | None]:
     problem = trajectory.problem
+    figures: dict[str, float | None] = dict.fromkeys(("residual", "drift", "start_error", "semigroup"))
+    figures["agreement"] = _worst(*_arrays_agree(trajectory)) if len(list(_arrays_agree(trajectory))) else None
     if not trajectory.knows("weights"):
-        return None, None, None, None, None
+        return figures
     layers = [np.asarray(W, dtype=float) for W in trajectory.weights]
     times = np.asarray(trajectory.times, dtype=float)
-    given = problem.network.weights
-    start_error = None
     if times[0] == 0:
-        start_error = max(_relative(W[0] - W0, W0) for W, W0 in zip(layers, given, strict=True))
-    return _defect(problem, layers, times), _drift(problem, layers), start_error, None, None
+        pairs = zip(layers, problem.network.weights, strict=True)
+        figures["start_error"] = max(_relative(W[0] - W0, W0) for W, W0 in pairs)
+    return figures | {"residual": _defect(problem, layers, times), "drift": _drift(problem, layers)}
+
+
+def _arrays_agree(trajectory: Trajectory) -> Iterator[float]:
+    """Every array the trajectory holds, at all its times: with its solution evaluated afresh, and with the others."""
+    problem, solution, task = trajectory.problem, trajectory.solution, trajectory.problem.task
+    held = {name: getattr(trajectory, name) for name in ("weights", "gram", "function", "loss")
+            if trajectory.computed(name)}  # fmt: skip
+    held = {name: [np.asarray(W) for W in value] if name == "weights" else np.asarray(value)
+            for name, value in held.items()}  # fmt: skip
+    times, d_in = np.asarray(trajectory.times, dtype=float), task.d_in
+    states = [held["weights"]] if "weights" in held else []
+    if solution is not None:
+        fresh = {name: getattr(solution, name)(times) for name in held}
+        for name in set(held) & {"gram", "function", "loss"}:
+            yield _each(held[name] - fresh[name], _scale(problem, name, fresh[name]))
+        if "weights" in held:
+            for W, again in zip(held["weights"], fresh["weights"], strict=True):
+                yield _each(W - again, np.sqrt(sum(np.sum(V**2, axis=(1, 2)) for V in fresh["weights"])))
+    linear = problem.network.activation == "linear"
+    if not linear:
+        for layers in states if "loss" in held else ():
+            losses = [loss_of(task, state, problem.network.activation) for state in zip(*layers, strict=True)]
+            yield _each(held["loss"] - losses, _scale(problem, "loss", np.array(losses)))
+        return
+    functions = [product(layers) for layers in states]
+    if "gram" in held:
+        functions.append(held["gram"][:, d_in:, :d_in])
+        yield _each(held["gram"] - np.swapaxes(held["gram"], 1, 2), _scale(problem, "gram", held["gram"]))
+        for W1, W2 in states:
+            Q = np.concatenate([np.swapaxes(W1, 1, 2), W2], axis=1)
+            yield _each(held["gram"] - Q @ np.swapaxes(Q, 1, 2), _scale(problem, "gram", held["gram"]))
+    functions += [held["function"]] if "function" in held else []
+    for other in functions[1:]:
+        yield _each(functions[0] - other, _scale(problem, "function", other))
+    if "loss" in held and functions:
+        losses = task.loss(functions[0])
+        yield _each(held["loss"] - losses, _scale(problem, "loss", losses))
+
+
+def _scale(problem: Problem, name: str, value: Array) -> Array:
+    """What errors of a part are relative to, at each time: its own size there, and that of start and target."""
+    task = problem.task
+    if name == "loss":
+        own = np.abs(value)
+        if problem.network.activation != "linear":
+            return own + float(np.trace(task.sigma_yy))
+        return own + task.loss(problem.network.function) + task.loss(np.zeros_like(task.target))
+    own = np.linalg.norm(value, axis=(1, 2))
+    if name == "gram":
+        return own + _FADED * sum(float(np.sum(W**2)) for W in problem.network.weights)
+    return own + np.linalg.norm(task.target) + np.linalg.norm(problem.network.function)
+
+
+def _each(difference: Array, size: Array) -> float:
+    """The worst time."""
+    parts = np.sqrt(np.sum(np.abs(difference) ** 2, axis=tuple(range(1, difference.ndim))))
+    return _worst(0.0, *(_ratio(part, whole) for part, whole in zip(parts, size, strict=True)))
 
 
 def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> float | None:
@@ -280,18 +393,20 @@ def _drift(problem: Problem, layers: list[Any]) -> float | None:
     return None if problem.weight_decay else worst
 
 
-def _agreement(problem: Problem, solution: Any, times: Float[Array, " T"]) -> float:
+def _evaluations_agree(problem: Problem, solution: Any, times: Float[Array, " T"]) -> float:
+    """What the solution hands out, and what it hands to the derivatives: two evaluations of one formula."""
     state, d_in = solution.analytic(times), problem.task.d_in
     if "gram" in state:
         function = state["gram"][:, d_in:, :d_in]
-        worst = _relative(solution.gram(times) - state["gram"], state["gram"])
+        worst = _each(solution.gram(times) - state["gram"], _scale(problem, "gram", state["gram"]))
     else:
         function, worst = product(state["weights"]), 0.0
-    task, start = problem.task, problem.network.function
-    size = np.linalg.norm(function) + np.linalg.norm(task.target) + np.linalg.norm(start)
-    losses = np.linalg.norm(task.loss(function)) + task.loss(start) + task.loss(np.zeros_like(start))
-    worst = max(worst, _ratio(np.linalg.norm(solution.function(times) - function), size))
-    return max(worst, _ratio(np.linalg.norm(solution.loss(times) - task.loss(function)), losses))
+    losses = problem.task.loss(function)
+    return _worst(
+        worst,
+        _each(solution.function(times) - function, _scale(problem, "function", function)),
+        _each(solution.loss(times) - losses, _scale(problem, "loss", losses)),
+    )
 
 
 def _semigroup(problem: Problem, solution: Any, times: Float[Array, " T"]) -> float | None:
@@ -299,12 +414,21 @@ def _semigroup(problem: Problem, solution: Any, times: Float[Array, " T"]) -> fl
     end = float(times[-1])
     if end == 0:
         return None
-    middle = end / 2
-    restarted, name = solution.restarted(middle), "gram" if hasattr(solution, "gram") else "function"
+    restarted, name = solution.restarted(end / 2), "gram" if solution.gives_gram else "function"
     through = getattr(solution, name)(np.array([end]))[0]
-    resumed = getattr(restarted, name)(np.array([end - middle]))[0]
+    resumed = getattr(restarted, name)(np.array([end - end / 2]))[0]
     size = np.linalg.norm(through) + np.linalg.norm(problem.task.target) + np.linalg.norm(problem.network.function)
     return _ratio(np.linalg.norm(resumed - through), size)
+
+
+def _doubt(problem: Problem, solution: Any, end: float) -> float:
+    """An imbalance beyond rounding acts on the directions to be learned as rounding does."""
+    return float(solution.doubt_until(end) * max(1.0, problem.facts.balance_error / _EPS))
+
+
+def _worst(*figures: float) -> float:
+    """The largest, and NaN where there is one: Python's max would lose it."""
+    return float(np.max(figures))
 
 
 def _relative(difference: Array, reference: Array) -> float:

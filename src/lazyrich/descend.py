@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from lazyrich import _check, _engines, _gradients
-from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array
+from lazyrich.batch.many import as_stops
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -41,7 +41,7 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
     network = problem.network
     names = _engines.as_record(record, network.depth, network.activation)
     names = tuple(dict.fromkeys((*names, "loss")))
-    stops = _stops(at, steps)
+    stops = as_stops(at, steps)
     _gradients.needs_samples(problem, "descend")
     recording = _engines.Recording(len(stops))
     diverged = _run(problem, rate, stops, names, recording)
@@ -54,22 +54,6 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
     if recording.count == 0:
         raise RuntimeError(f"descend reached none of the steps to record: {status}.")
     return Trajectory(problem, rate * stops[: recording.count], "descend", recording.parts(), status=status)
-
-
-def _stops(at: Any, steps: int) -> Array:
-    """The steps to record, sorted."""
-    if at is None:
-        return np.linspace(0, steps, min(steps, 500) + 1).round().astype(np.int64)
-    stops = np.atleast_1d(_check.as_array("at", at))
-    if stops.ndim != 1 or np.any(stops != np.round(stops)):
-        raise InvalidInput(f"at must list steps, whole numbers from 0 to {steps}, and it is {at!r}.")
-    if stops.min() < 0 or stops.max() > steps:
-        raise InvalidInput(
-            f"at must lie between 0 and steps ({steps}), and it goes from {stops.min():g} to {stops.max():g}."
-        )
-    if np.any(np.diff(stops) < 0):
-        raise InvalidInput("at must be sorted, and it is not: np.sort(at) would do.")
-    return stops.astype(np.int64)
 
 
 def _run(

@@ -9,8 +9,9 @@ themselves there).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +26,41 @@ from lazyrich.networks.network import forward, in_words, product
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["METHODS", "Canonical", "Facts", "Problem", "as_problem", "loss_of"]
+__all__ = ["METHODS", "Canonical", "Condition", "Facts", "Problem", "Refusal", "as_problem", "loss_of"]
 
-#: Name → refuses(facts), cheapest method first. `refuses` gives the failing condition in one sentence, or None.
-METHODS: dict[str, Callable[[Facts], str | None]] = {}
+
+class Condition(Enum):
+    """What a theorem may ask of a problem."""
+
+    DEPTH = "number of layers"
+    LINEAR = "linear network"
+    WHITE = "white inputs"
+    BALANCED = "balanced layers"
+    ALIGNED = "aligned start"
+    DECAY = "weight decay"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A condition of a method that a problem does not meet; printed, it is a clause that says by how much.
+
+    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.2]], [[0.3, 0.0]]])
+    >>> refusal, = lr.Problem(lr.Task.from_correlations([[1.0, 2.0]]), network).facts.methods["riccati"]
+    >>> refusal.condition, round(refusal.measured, 2), refusal.allowed < 2e-14
+    (<Condition.BALANCED: 'balanced layers'>, 0.61, True)
+    """
+
+    condition: Condition
+    message: str
+    measured: float  # what came, and how much of it the method takes
+    allowed: float
+
+    def __str__(self) -> str:
+        return self.message
+
+
+#: Name → refusals(facts), cheapest method first: every condition that fails, none where the method applies.
+METHODS: dict[str, Callable[[Facts], Iterable[Refusal]]] = {}
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -41,8 +73,8 @@ class Facts:
     >>> facts = lr.Problem(lr.Task.from_correlations([[1.0, 2.0]]), network).facts
     >>> facts.depth, facts.whitened, facts.balanced, facts.method
     (2, True, False, None)
-    >>> print(facts.methods["riccati"])
-    it needs layers with W2ᵀW2 − W1W1ᵀ = λI, and these are off by 0.61 of their size (tolerance 1e-12)
+    >>> print(*facts.methods["riccati"])
+    it needs layers with W2ᵀW2 − W1W1ᵀ = λI, and these are off by 0.61 of their size (tolerance 1e-14)
     """
 
     sizes: tuple[int, ...]
@@ -98,14 +130,14 @@ class Facts:
         return {2.0**-52: "float64", 2.0**-23: "float32"}.get(self.eps, "half")
 
     @property
-    def methods(self) -> dict[str, str | None]:
-        """Each exact method, and why it does not apply (None: it does)."""
-        return {name: refuses(self) for name, refuses in METHODS.items()}
+    def methods(self) -> dict[str, tuple[Refusal, ...]]:
+        """Each exact method, and all conditions of it that fail (none: it applies)."""
+        return {name: tuple(refusals(self)) for name, refusals in METHODS.items()}
 
     @property
     def method(self) -> str | None:
         """The cheapest exact method that applies."""
-        return next((name for name, reason in self.methods.items() if reason is None), None)
+        return next((name for name, refusals in self.methods.items() if not refusals), None)
 
     def __str__(self) -> str:
         yes = {True: "yes", False: "no"}
@@ -128,8 +160,8 @@ class Facts:
             rows["layer rates"] = ", ".join(f"{rate:g}" for rate in self.rates)
         if self.weight_decay:
             rows["weight decay"] = f"{self.weight_decay:g}"
-        for name, reason in self.methods.items():
-            rows[f"method {name}"] = "applies" if reason is None else f"no: {reason}"
+        for name, refusals in self.methods.items():
+            rows[f"method {name}"] = f"no: {'; '.join(map(str, refusals))}" if refusals else "applies"
         return "\n".join(f"{key:<24}{value}" for key, value in rows.items())
 
 
@@ -152,6 +184,7 @@ class Canonical:
         return float(np.prod(self.k))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """A task and a network that is to learn it.
 
@@ -163,11 +196,16 @@ class Problem:
     'riccati'
     """
 
-    def __init__(self, task: Task, network: Network, rates: Any = None, weight_decay: float = 0.0) -> None:
-        task = as_task(task)
+    task: Task
+    network: Network
+    rates: Any = None  # one per layer, once made
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        task, network = as_task(self.task), self.network
         if not isinstance(network, Network):
             raise InvalidInput(
-                f"network must be a lazyrich Network, and it is a {type(network).__name__}: Network([W1, W2]) would do."
+                f"network must be a lazyrich Network, and it is a {type(network).__name__}: try Network([W1, W2])."
             )
         ends = (network.sizes[0], network.sizes[-1])
         if ends != (task.d_in, task.d_out):
@@ -175,10 +213,8 @@ class Problem:
                 f"network must map the task's {task.d_in} inputs to its {task.d_out} outputs, and it maps "
                 f"{ends[0]} to {ends[1]}."
             )
-        self.task = task
-        self.network = network
-        self.rates = _check.as_rates(rates, network.depth)
-        self.weight_decay = _check.positive("weight_decay", weight_decay, or_zero=True)
+        object.__setattr__(self, "rates", _check.as_rates(self.rates, network.depth))
+        object.__setattr__(self, "weight_decay", _check.positive("weight_decay", self.weight_decay, or_zero=True))
 
     @cached_property
     def facts(self) -> Facts:
@@ -192,8 +228,9 @@ class Problem:
         )
         full = task.d_in == task.d_out == rank_start == rank_target
         sign_target = float(np.linalg.slogdet(task.sigma_yx)[0]) if full else 0.0
+        # no more than rounding leaves: what is beyond it the flow remembers, and shows where it passes a saddle.
         # half precision is held to the standard of float32: it is then simply not balanced
-        tolerance = max(1e-12, 64 * min(eps, 2.0**-23))
+        tolerance = 64 * min(eps, 2.0**-23)
         # one layer, or layers that are not balanced, may change the sign of their determinant
         zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(balance)
         return Facts(

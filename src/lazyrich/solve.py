@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich.exact import FILES
-from lazyrich.exact.deep_modes import DeepModes
-from lazyrich.exact.modes import Modes
+from lazyrich.exact.base import Solution
 from lazyrich.exact.riccati import Riccati
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Condition, Problem, Refusal, as_problem
 from lazyrich.trajectory import Trajectory
 
 __all__ = ["NoExactSolution", "solve"]
@@ -27,8 +24,8 @@ class NoExactSolution(ValueError):
     >>> lr.solve(lr.Problem(task, network), [1.0])
     Traceback (most recent call last):
         ...
-    lazyrich.solve.NoExactSolution: no exact solution applies, ...: lr.descend(problem, rate=…, steps=…) trains this
-    network step by step.
+    lazyrich.solve.NoExactSolution: no exact solution applies, ...: try lr.flow(problem, times), which integrates this
+    problem, or lr.descend(problem, rate=…, steps=…), which trains it step by step.
     """
 
 
@@ -61,15 +58,15 @@ def solve(
     if push and chosen != "riccati":
         raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and method is {chosen!r}.")
     with one_blas_thread(max(problem.network.sizes) <= SMALL):
-        solution: Any = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
-    about: dict[str, Any] = {"notes": _notes(problem, solution, push), "pushed": push}
+        solution: Solution = FILES[chosen].solution(problem, push) if push else FILES[chosen].solution(problem)
+    checked = _check.as_times(times)
+    about: dict[str, Any] = {"notes": _notes(problem, solution, push, float(checked[-1])), "pushed": push}
     if device_arrays:
-        if chosen != "riccati":
+        if not isinstance(solution, Riccati):
             raise InvalidInput(f"device_arrays works with the method riccati, and this problem is solved by {chosen}.")
         from lazyrich.exact.on_device import solve_on_device  # only here: it looks for the other libraries
 
         return solve_on_device(solution, times, **about)
-    checked = _check.as_times(times)
     traj: Trajectory
     parts = {
         "function": lambda: solution.function(checked),
@@ -77,7 +74,7 @@ def solve(
         "loss": lambda: problem.task.loss(traj.function) if traj.computed("function") else solution.loss(checked),
         "weights": lambda: solution.weights(checked),
     }
-    if hasattr(solution, "gram"):
+    if solution.gives_gram:
         parts["gram"] = lambda: solution.gram(checked)
     citations = FILES[chosen].CITATION
     traj = Trajectory(problem, checked, chosen, parts, citations=citations, solution=solution, **about)
@@ -85,25 +82,26 @@ def solve(
 
 
 def _choose(problem: Problem, method: str | None) -> str:
-    reasons = problem.facts.methods
+    methods = problem.facts.methods
     if method is not None:
         method = _check.choice("method", method, tuple(FILES))
-        reasons = {method: reasons[method]}
-    for name, reason in reasons.items():
-        if reason is None:
+        methods = {method: methods[method]}
+    for name, refusals in methods.items():
+        if not refusals:
             return name
-    # the methods for this number of layers say most: they come first
-    told = sorted(reasons.items(), key=lambda item: "and this network has" in str(item[1]))
-    listed = "; ".join(f"{name}: {reason}" for name, reason in told)
+    # the methods for this number of layers say most: they come first, and of the others this one thing is said
+    told = sorted(methods.items(), key=lambda item: item[1][0].condition is Condition.DEPTH)
+    listed = "; ".join(f"{name}: {_reasons(refusals)}" for name, refusals in told)
     if method is not None and (other := problem.facts.method):
-        raise NoExactSolution(f"the method asked for does not apply, {listed}: {other} would do.")
-    raise NoExactSolution(f"no exact solution applies, {listed}: {_advice(problem)}")
+        raise NoExactSolution(f"the method asked for does not apply, {listed}: try {other}.")
+    raise NoExactSolution(
+        f"no exact solution applies, {listed}: try lr.flow(problem, times), which integrates this problem, or "
+        f"lr.descend(problem, rate=…, steps=…), which trains it step by step."
+    )
 
 
-def _advice(problem: Problem) -> str:
-    if problem.network.activation == "linear":
-        return "lr.flow(problem, times) integrates this problem."
-    return "lr.descend(problem, rate=…, steps=…) trains this network step by step."
+def _reasons(refusals: tuple[Refusal, ...]) -> str:
+    return str(refusals[0]) if refusals[0].condition is Condition.DEPTH else ", and ".join(map(str, refusals))
 
 
 def _push(on_separatrix: str, perturbation: float) -> float:
@@ -115,26 +113,24 @@ def _push(on_separatrix: str, perturbation: float) -> float:
     return size
 
 
-def _notes(problem: Problem, solution: Any, push: float) -> tuple[str, ...]:
+def _notes(problem: Problem, solution: Solution, push: float, end: float) -> tuple[str, ...]:
     """What a reader should know before using the numbers: separatrix and precision."""
-    notes, facts = [], problem.facts
-    on_it = "the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
+    notes, facts, separatrix, doubt = [], problem.facts, solution.separatrix(), solution.doubt_until(end)
     if push:
         notes.append(
             f"a start on the separatrix was moved off it by {push:g} of the weights; it is balanced only up to that,"
             " so the escape may come earlier or later than that of a real network, by about 1/s"
         )
-    elif isinstance(solution, Riccati):
-        distance = solution.graded.separatrix_distance
-        if len(solution.graded.missed):
-            notes.append(f"{on_it}, on_separatrix='perturb' shows the escape")
-        elif 0 < distance < 1e-4:
-            notes.append(
-                f"the start is close to the separatrix (distance {distance:.1e}):"
-                f" expect a relative error of up to {np.finfo(float).eps / distance**2:.0e} where it passes the saddle"
-            )
-    elif isinstance(solution, Modes | DeepModes) and solution.separatrix_distance() == 0.0:
-        notes.append(on_it)
+    elif separatrix.on_it:
+        escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
+        notes.append(
+            f"the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed{escape}"
+        )
+    elif doubt > 1e-12:
+        notes.append(
+            f"the start is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may shift the"
+            f" passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
+        )
     if facts.precision != "float64":
         notes.append(
             f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"

@@ -1,14 +1,15 @@
 """A problem and a method make a trajectory: the one result type, which everything else reads.
 
 Exact trajectories hold their solution and compute a quantity when it is first asked for. Sampled ones
-(`flow`, `descend`) hold what was recorded, and derive the rest from the weights where those were.
+(`flow`, `descend`) hold what was recorded, and derive the rest from the weights where those were. What is handed out
+is read-only: copy it to change it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from lazyrich.problem import Problem, loss_of
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["OBSERVABLES", "Observable", "Solution", "Trajectory", "as_trajectory", "observable"]
+    from lazyrich.exact.base import Solution
+
+__all__ = ["OBSERVABLES", "Observable", "Trajectory", "as_trajectory", "observable"]
 
 
 @dataclass(frozen=True)
@@ -59,22 +62,12 @@ def observable(
     return enter
 
 
-@runtime_checkable
-class Solution(Protocol):
-    """What a file of `exact/` hands over: a problem solved once, to be evaluated at any times."""
-
-    def function(self, times: Any) -> Any: ...
-    def loss(self, times: Any) -> Any: ...
-    def weights(self, times: Any) -> list[Any]: ...
-    def analytic(self, times: Any) -> dict[str, Any]:
-        """Weights or Gram matrix at complex times, analytic in them."""
-
-    def restarted(self, time: float) -> Solution:
-        """The solution that starts where this one is at `time`."""
-
-
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
-    """What a network does over time.
+    """What a network does over time; its arrays are read-only.
+
+    `parts` maps names ("function", "loss", "gram", "weights") to arrays with one state per time, or to functions that
+    compute them when they are first asked for.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
@@ -83,28 +76,23 @@ class Trajectory:
     ((3, 8, 8), 'riccati')
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        times: Any,
-        method: str,
-        parts: Mapping[str, Any | Callable[[], Any]],
-        *,
-        citations: tuple[str, ...] = (),
-        solution: Solution | None = None,
-        status: str = "complete",
-        notes: tuple[str, ...] = (),
-        pushed: float = 0.0,
-    ) -> None:
-        self.problem = problem
-        self.times = times
-        self.method = method
-        self.citation = "\n\n".join(BIBTEX[key] for key in citations)
-        self.solution = solution
-        self.status = status  # "complete", or what stopped the run and when
-        self.notes = notes  # what a reader should know: separatrix, precision
-        self.pushed = pushed  # size of the push off the separatrix, 0 if none
-        self._parts = dict(parts)
+    problem: Problem
+    times: Any
+    method: str
+    parts: InitVar[Mapping[str, Any | Callable[[], Any]]]
+    citations: InitVar[tuple[str, ...]] = field(default=(), kw_only=True)
+    solution: Solution | None = field(default=None, kw_only=True)
+    status: str = field(default="complete", kw_only=True)  # or what stopped the run and when
+    notes: tuple[str, ...] = field(default=(), kw_only=True)  # what a reader should know: separatrix, precision
+    pushed: float = field(default=0.0, kw_only=True)  # size of the push off the separatrix, 0 if none
+    citation: str = field(init=False)
+    _parts: dict[str, Any] = field(init=False)
+
+    def __post_init__(self, parts: Mapping[str, Any], citations: tuple[str, ...]) -> None:
+        object.__setattr__(self, "times", _read_only(self.times))
+        held = {name: part if callable(part) else self._checked(name, part) for name, part in parts.items()}
+        object.__setattr__(self, "citation", "\n\n".join(BIBTEX[key] for key in citations))
+        object.__setattr__(self, "_parts", held)
 
     @property
     def function(self) -> Any:  # (T, d_out, d_in)
@@ -122,7 +110,7 @@ class Trajectory:
         return self._part("gram")
 
     @property
-    def weights(self) -> list[Any]:  # per layer (T, out, in)
+    def weights(self) -> tuple[Any, ...]:  # per layer (T, out, in)
         """The weights of each layer at each time, in the given hidden basis."""
         return self._part("weights")
 
@@ -130,8 +118,7 @@ class Trajectory:
         """The network as it is at one of the times, to start another problem from."""
         index = _check.index("index", index, len(self.times))
         network = Network([np.asarray(W[index]) for W in self.weights], self.problem.network.activation)
-        network.eps = max(network.eps, self.problem.network.eps)  # no more precise than it started
-        return network
+        return network.known_to(self.problem.network.eps)  # no more precise than it started
 
     def certificate(self) -> Certificate:
         """Evidence for this trajectory that is independent of how it was made."""
@@ -183,10 +170,41 @@ class Trajectory:
 
     def _part(self, name: str) -> Any:
         if name not in self._parts:
-            self._parts[name] = self._derive(name)
+            self._parts[name] = self._checked(name, self._derive(name))
         elif callable(self._parts[name]):
-            self._parts[name] = self._parts[name]()
+            count = len(np.asarray(self.times))
+            numbers = sum(float(count) * np.prod(shape) for shape in self._shapes(name))
+            _check.memory(f"{name} at {count:,} times", 1.1 * numbers, "fewer times, or a smaller part")
+            self._parts[name] = self._checked(name, self._parts[name]())
         return self._parts[name]
+
+    def _shapes(self, name: str) -> list[tuple[int, ...]]:
+        """What one state of a part looks like; of the weights, each layer."""
+        network = self.problem.network
+        n = network.sizes[0] + network.sizes[-1]
+        shapes: dict[str, list[tuple[int, ...]]] = {
+            "loss": [()],
+            "function": [(network.sizes[-1], network.sizes[0])],
+            "gram": [(n, n)],
+        }
+        shapes["weights"] = [W.shape for W in network.weights]
+        return shapes[_check.choice("parts", name, tuple(shapes))]
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """A part with one state per time, read-only; or a sentence."""
+        shapes, count = self._shapes(name), int(self.times.shape[0])
+        arrays = list(value) if name == "weights" else [value]
+        if len(arrays) != len(shapes):
+            raise InvalidInput(f"weights must hold {len(shapes)} arrays, one per layer, and there are {len(arrays)}.")
+        for i, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
+            wanted, came = (count, *shape), tuple(np.shape(array))
+            if came != wanted:
+                label = f"weights[{i}]" if name == "weights" else name
+                raise InvalidInput(
+                    f"{label} must hold one state per time ({count}) and have shape {wanted}, and it has shape {came}."
+                )
+        kept = tuple(_read_only(array) for array in arrays)
+        return kept if name == "weights" else kept[0]
 
     def _derive(self, name: str) -> Any:
         """From the weights, where they were recorded."""
@@ -217,6 +235,15 @@ class Trajectory:
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
+
+
+def _read_only(array: Any) -> Any:
+    """The same numbers, not to be written to; arrays of other libraries keep their own rules."""
+    if not isinstance(array, np.ndarray | list | tuple | float):
+        return array
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def as_trajectory(value: Any) -> Trajectory:

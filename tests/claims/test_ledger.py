@@ -36,6 +36,7 @@ KNOWN_ERRORS = {
         "theorem-5.1-remark",
         "equation-15",
         "t-peak",
+        "no-speed-advantage",
     ],
     "kunin2024": [
         "student-delta",

@@ -54,6 +54,12 @@ BY_HAND = {
         "np.kron(gram_out, X.T @ X)",
         "np.kron(X.T @ X, gram_out)",
     ),
+    "knowledge without its bases": (
+        "braun2022/no-speed-advantage",
+        "compared",
+        "np.stack([kingdom, *starts])",
+        "np.stack(starts[:1] + starts)",
+    ),
     "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
     "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
     "Theorem 6 for any target": (

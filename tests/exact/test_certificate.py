@@ -121,7 +121,7 @@ def test_a_solution_of_another_problem_is_not_certified(change, lam, rng, monkey
 
 
 def test_another_start_shows_at_the_start(rng, monkeypatch):
-    changed(monkeypatch, "grade", lambda Q, F: (1.01 * Q, F))
+    changed(monkeypatch, "grade", lambda Q, F, target: (1.01 * Q, F, target))
     certificate = lr.solve(general_problem(rng), TIMES, method="riccati").certificate()
     assert certificate.start_error > WRONG and not certificate.exact
 
@@ -184,7 +184,7 @@ def test_what_the_trajectory_gives_is_what_is_certified(name, sizes, rng, monkey
 def test_wrong_modes_are_not_certified(rng, monkeypatch):
     problem = aligned_problem(rng, (5,), strengths=[0.1, -0.2, 2.0], lam=[1.0, -3.0, 0.5])
     right = modes._evolve
-    for change in (lambda s, a0, l, t: (s, a0, 2 * l, t), lambda s, a0, l, t: (1.01 * s, a0, l, t)):
+    for change in (lambda s, n, smaller, *rest: (s, n, 2 * smaller, *rest), lambda s, *rest: (1.01 * s, *rest)):
         with monkeypatch.context() as patch:
             patch.setattr(modes, "_evolve", lambda *args, change=change: right(*change(*args)))
             assert lr.solve(problem, TIMES).certificate().residual > WRONG

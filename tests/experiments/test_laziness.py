@@ -91,10 +91,18 @@ def numerical_jacobian(f, leaves, X, step=1e-5):
     return np.array(columns).T
 
 
-def turned(A, B):
-    """1 − cos between AAᵀ and BBᵀ."""
+def turned(A, B, centred=False):
+    """1 − cos between AAᵀ and BBᵀ, of columns with mean zero if centred."""
+    if centred:
+        A, B = A - A.mean(axis=0), B - B.mean(axis=0)
     K, L = A @ A.T, B @ B.T
     return 1 - np.sum(K * L) / np.sqrt(np.sum(K**2) * np.sum(L**2))
+
+
+def moved_by(A, B):
+    """‖BBᵀ − AAᵀ‖, relative to the larger."""
+    K, L = A @ A.T, B @ B.T
+    return np.linalg.norm(L - K) / max(np.linalg.norm(K), np.linalg.norm(L))
 
 
 # against oracles ---------------------------------------------------------------------------------------------
@@ -110,7 +118,10 @@ def test_every_number_of_a_two_layer_network_by_hand(rng):
         assert found.kernel_distance[t] == pytest.approx(
             turned(two_layer_jacobian(start, X), two_layer_jacobian(state, X)), abs=1e-12
         )
-        assert found.representation_distance[t, 0] == pytest.approx(turned(before[0], now[0]), abs=1e-12)
+        assert found.kernel_movement[t] == pytest.approx(
+            moved_by(two_layer_jacobian(start, X), two_layer_jacobian(state, X)), abs=1e-12
+        )
+        assert found.representation_distance[t, 0] == pytest.approx(turned(before[0], now[0], True), abs=1e-12)
         assert found.hamming_distance[t] == pytest.approx(np.mean((now[0] > 0) != (before[0] > 0)))
         assert found.function_distance[t] == pytest.approx(
             np.linalg.norm(now[1] - before[1]) / max(np.linalg.norm(now[1]), np.linalg.norm(before[1]))
@@ -124,6 +135,7 @@ def test_every_number_of_a_two_layer_network_by_hand(rng):
         assert found.relative_parameter_distance[t] == pytest.approx(
             np.linalg.norm(np.concatenate(steps)) / np.linalg.norm(sizes)
         )
+    assert found.judgement.kernel_distance == found.kernel_distance[-1]
     deltas = [[sum(V[:, i] ** 2) - sum(W[i] ** 2) - b[i] ** 2 for i in range(6)] for (W, b), (V, _) in states]
     assert found.delta["layers.0"] == pytest.approx(np.array([deltas[0], deltas[-1]]))
     (W, b), (V, _) = start
@@ -144,7 +156,7 @@ def test_kernel_of_any_function_by_finite_differences(rng):
     found = laziness(f, X, states, hidden=lambda p, x: {"bent": jnp.tanh(p["in"][0] @ x)})
     assert found.kernel_distance == pytest.approx([turned(J[0], other) for other in J], abs=1e-8)
     H = [np.tanh(X @ state["in"][0].T) for state in states]
-    assert found.representation_distance[:, 0] == pytest.approx([turned(H[0], other) for other in H], abs=1e-12)
+    assert found.representation_distance[:, 0] == pytest.approx([turned(H[0], other, True) for other in H], abs=1e-12)
     assert found.hidden == ("bent",) and found.layers == ("W", "in.0", "in.1")
     assert found.delta == {} and found.scaling is None
     assert "δ is left out" in str(found) and "not known here" in found.suggestion
@@ -156,9 +168,11 @@ def test_blocks_give_the_same_kernel_distance(rng, monkeypatch):
     whole = laziness(models, X)
     monkeypatch.setattr(module, "_HELD", 3 * whole.outputs * whole.parameters)
     asked = []
-    distances = module.kernel_distances
-    monkeypatch.setattr(module, "kernel_distances", lambda *a, rows: asked.append(rows) or distances(*a, rows=rows))
-    assert laziness(models, X).kernel_distance == pytest.approx(whole.kernel_distance, rel=1e-12)
+    changes = module.kernel_changes
+    monkeypatch.setattr(module, "kernel_changes", lambda *a, rows: asked.append(rows) or changes(*a, rows=rows))
+    in_blocks = laziness(models, X)
+    assert in_blocks.kernel_distance == pytest.approx(whole.kernel_distance, rel=1e-12)
+    assert in_blocks.kernel_movement == pytest.approx(whole.kernel_movement, rel=1e-12)
     assert 3 in asked
 
 
@@ -178,14 +192,78 @@ def test_trajectories_agree_with_their_observables(activation, sizes):
     traj = lr.descend(lr.Problem(task, lr.Network(weights, activation)), rate=0.05, steps=40, at=[0, 20, 40])
     found = laziness(traj, task.inputs)
     assert found.kernel_distance == pytest.approx(lr.observables.kernel_distance(traj), abs=1e-12)
+    assert found.kernel_movement == pytest.approx(lr.observables.kernel_movement(traj), abs=1e-12)
+    assert found.judgement == lr.regime(traj).judgement
     assert found.hamming_distance == pytest.approx(lr.observables.hamming_distance(traj))
     assert found.parameter_distance == pytest.approx(lr.observables.parameter_distance(traj))
     for i in range(len(sizes) - 2):
-        cka = lr.observables.cka(traj, layer=i + 1, centred=False)
+        cka = lr.observables.cka(traj, layer=i + 1)
         assert found.representation_distance[:, i] == pytest.approx(1 - cka, abs=1e-12)
     assert found.linear == (activation == "linear")
     networks = [traj.network(t) for t in range(len(traj.times))]
     assert (laziness(networks, task.inputs).kernel_distance == found.kernel_distance).all()
+
+
+def test_a_mean_that_units_share_does_not_hide_what_moves(rng):
+    """Features with a large common mean: not centred, the layer would seem to stay."""
+    (W, b), last = drawn(rng, 4, 6, 2)
+    b = np.full(6, 20.0)
+    later = W + 0.3 * rng.normal(size=W.shape)
+    X = rng.normal(size=(30, 4))
+    before, now = (np.maximum(X @ V.T + b, 0) for V in (W, later))
+    found = laziness([mlp([(W, b), last]), mlp([(later, b), last])], X)
+    assert turned(before, now) < 1e-3 < 0.02 < turned(before, now, True)
+    assert found.representation_distance[1, 0] == pytest.approx(turned(before, now, True), rel=1e-8)
+
+
+def test_a_layer_that_is_the_same_for_all_samples_has_no_distance(rng):
+    """Also in single precision, where the mean leaves rounding."""
+    keys = jax.random.split(jax.random.key(0))
+    models = [eqx.nn.MLP(4, 2, 5, 1, key=key) for key in keys]
+    silent = [eqx.tree_at(lambda m: m.layers[0].weight, model, jnp.zeros((5, 4))) for model in models]
+    found = laziness([models[0], *silent], rng.normal(size=(6, 4)))
+    assert np.isnan(found.representation_distance[1:, 0]).all()
+
+
+# one definition ----------------------------------------------------------------------------------------------
+
+SHAPES = ((4, 4, 4), (6, 3, 3), (3, 3, 6), (5, 1, 1))
+LAMS = (-30.0, -10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0, 30.0)
+SCALES = (1e-2, 0.3, 1.0, 2.0)
+
+
+def exact_problem(sizes, lam, scale):
+    rng = np.random.default_rng(7)
+    m = min(sizes[0], sizes[2])
+    U, V = (np.linalg.qr(rng.normal(size=(d, m)))[0] for d in (sizes[2], sizes[0]))
+    task = lr.Task.from_correlations(U * np.linspace(1, 0.6, m) @ V.T)
+    return lr.Problem(task, lr.inits.lambda_balanced(rng, sizes=sizes, lam=lam, scale=scale))
+
+
+@pytest.mark.parametrize(
+    "lams, scales",
+    [((-30.0, 0.0, 3.0), (0.3,)), pytest.param(LAMS, SCALES, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+    ids=["some", "all"],
+)
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+def test_regime_and_laziness_give_one_verdict(sizes, lams, scales):
+    """144 exact trajectories: as a trajectory, which may have two records; and as checkpoints with their losses."""
+    names = []
+    for lam in lams:
+        for scale in scales:
+            problem = exact_problem(sizes, lam, scale)
+            end = 3 * lr.fate(problem).regime.learned_by
+            measured = lr.regime(lr.solve(problem, [end]))
+            names.append(measured.name)
+            inputs = np.eye(sizes[0])  # XᵀX = Σxx
+            assert laziness(lr.solve(problem, [0.0, end]), inputs).judgement == measured.judgement, (lam, scale)
+            dense = lr.solve(problem, np.append(np.linspace(0, measured.learned_by, 21), end))
+            networks = [dense.network(t) for t in range(len(dense.times))]
+            found = laziness(networks, inputs, loss=dense.loss)
+            assert found.regime == ("lazy" if measured.name == "lazy" else "rich"), (lam, scale)  # no times, no delay
+            assert found.judgement.kernel_movement == pytest.approx(measured.kernel_movement, rel=0.05)
+            assert found.judgement.kernel_distance == pytest.approx(measured.kernel_distance, abs=1e-9)
+    assert {"lazy", "rich"} <= set(names)
 
 
 # symmetries --------------------------------------------------------------------------------------------------
@@ -351,9 +429,8 @@ def test_many_outputs_are_held_in_blocks(rng, monkeypatch):
     """200 samples of 64 outputs: kernel blocks are bounded too, not the Jacobian alone."""
     monkeypatch.setattr(module, "_HELD", 2**14)
     asked = []
-    monkeypatch.setattr(
-        module, "kernel_distances", lambda j, states, samples, *, rows: asked.append(rows) or np.zeros(2)
-    )
+    found = module.KernelChanges(*np.ones((3, 2)))
+    monkeypatch.setattr(module, "kernel_changes", lambda j, states, samples, *, rows: asked.append(rows) or found)
     f = lambda parameters, x: np.tanh(1.0) * parameters["a"] * x
     laziness(f, rng.normal(size=(50, 64)), [{"a": np.full(1, c)} for c in (1.0, 2.0)])
     assert asked == [2]  # 2² · 64² = 2¹⁴
@@ -370,8 +447,4 @@ def test_the_example_for_equinox_runs(capsys):
     ran = [exec(compile(block, "laziness.md", "exec"), session) for block in blocks if "torch" not in block]
     assert len(ran) == 3
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(": ")[-1] for line in lines if line.startswith("α = ")] == [
-        "lazy",
-        "between lazy and rich",
-        "rich",
-    ]
+    assert [line.split(": ")[-1] for line in lines if line.startswith("α = ")] == ["lazy", "rich", "rich"]

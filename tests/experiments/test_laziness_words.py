@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.experiments.laziness import LAZY, RICH, laziness, rescaled
+from lazyrich.experiments.laziness import laziness, rescaled
+from lazyrich.laziness import USUAL, Thresholds, judge
 
 jax = pytest.importorskip("jax")
 eqx = pytest.importorskip("equinox")
@@ -38,8 +39,10 @@ def trained(scale, alpha=1.0):
 
 def test_a_large_start_is_lazy_and_a_small_one_rich():
     lazy, rich = (laziness(*trained(scale)) for scale in (8.0, 0.1))
-    assert lazy.regime == "lazy" and lazy.kernel_distance.max() < LAZY and lazy.verdict.startswith("lazy: the kernel")
-    assert rich.regime == "rich" and rich.kernel_distance.max() > RICH and "activations changed sides" in rich.verdict
+    assert lazy.regime == "lazy" and lazy.kernel_movement.max() < USUAL.lazy
+    assert lazy.verdict.startswith("lazy: the kernel moves by ")
+    assert rich.regime == "rich" and rich.kernel_movement.max() > USUAL.lazy
+    assert "activations changed sides" in rich.verdict
     assert lazy.hamming_distance[-1] < rich.hamming_distance[-1]
 
 
@@ -89,13 +92,10 @@ def test_as_a_dataset_and_as_words(rng):
     second = data.delta.isel(unit=(data.unit_layer == "layers.1").values).sel(end="last")
     assert (second.values == found.delta["layers.1"][1]).all()
     assert data.attrs["regime"] == found.regime and data.attrs["seed"] == 0
-    peak = np.where(np.arange(12) == 5, 1.0, 0.0)
-    words = {scale: replace(found, kernel_distance=scale * peak).regime for scale in (LAZY, 0.03, RICH)}
-    assert words == {LAZY: "lazy", 0.03: "between lazy and rich", RICH: "rich"}  # by the farthest it has been
     lines = str(found).splitlines()
     shown = [line.split()[0] for line in lines[3 : lines.index("", 3)]]
     assert shown[0] == "0" and shown[-1] == "11" and len(set(shown)) in (8, 9)
-    assert str(found.kernel_distance.argmax()) in shown
+    assert str(found.kernel_movement.argmax()) in shown
     below = " ".join(lines)
     assert found.verdict in below and found.suggestion in below and max(map(len, lines)) <= 100
 
@@ -104,16 +104,32 @@ def test_words_say_where_the_farthest_checkpoint_is(rng):
     start = drawn(rng, 4, 5, 2)
     found = laziness([mlp(moved(rng, start, by)) for by in np.linspace(0, 1, 12)], X)
     there = {}
-    for name, top, last in (("kernel", 0.41, 0.19), ("hamming", 0.3, 0.25), ("relative_parameter", 0.7, 0.7)):
+    for name, top, last in (("hamming", 0.3, 0.25), ("relative_parameter", 0.7, 0.7)):
         there[f"{name}_distance"] = np.where(np.arange(12) == 5, top, last)
-    words = replace(found, **there)
+    there["kernel_movement"] = np.where(np.arange(12) == 5, 0.41, 0.19)
+    words = replace(found, **there, judgement=judge(0.41, 0.19))
     assert words.verdict == (
-        "rich: the kernel turned by at most S = 0.41 (at checkpoint 5; S = 0.19 at the end; lazy up to 0.01, rich from "
-        "0.05), at most 30.0% of the activations changed sides (at checkpoint 5; 25.0% at the end), the parameters "
-        "moved by 70.0% of their norm."
+        "rich: the kernel moves by 41% of its size (lazy below 10%) and turns by S = 0.19, judged over the whole run; "
+        "at most 30.0% of the activations changed sides (at checkpoint 5; 25.0% at the end); the parameters moved by "
+        "70.0% of their norm."
     )
     assert 5 not in np.linspace(0, 11, 8).astype(int)  # a row that would not be shown otherwise
     assert sum(line.startswith("5 ") and "0.41" in line for line in str(words).splitlines()) == 1
+
+
+def test_what_the_kernel_does_after_learning_does_not_count(rng):
+    """Three checkpoints: the loss has fallen at the second, and the kernel moves far at the third."""
+    start = drawn(rng, 4, 5, 2)
+    models = [mlp(moved(np.random.default_rng(3), start, by)) for by in (0.0, 0.003, 0.3)]
+    whole, until = laziness(models, X), laziness(models, X, loss=[1.0, 0.0, 0.0])
+    assert whole.regime == "rich" and whole.judgement.kernel_movement == pytest.approx(whole.kernel_movement[2])
+    assert until.regime == "lazy" and "until 99% of the fall of the loss" in until.verdict
+    size = 0.99 * whole.kernel_movement[1]  # the loss falls evenly on the way there
+    assert until.judgement.kernel_movement == pytest.approx(size, rel=0.05)
+    strict = laziness(models, X, loss=[1.0, 0.0, 0.0], thresholds=Thresholds(lazy=size / 2))
+    assert strict.regime == "rich" and f"lazy below {50 * size:.3g}%" in strict.verdict
+    rising = laziness(models, X, loss=[1.0, 2.0, 3.0])
+    assert rising.judgement == whole.judgement and "over the whole run" in rising.verdict
 
 
 def test_a_silent_network_has_no_regime(rng):

@@ -197,7 +197,7 @@ def test_a_problem_too_stiff_for_its_horizon_is_followed_as_far_as_it_goes():
 
 def test_remarks_count_tasks_from_one():
     shown = view(State(seed=4, scale=0.05, task="own", matrix="3 0; 0 2", width=4, then=("reversal",)))
-    assert [note[:7] for note in shown.script["run"].notes] == ["task 0:", "task 1:"]
+    assert [note[:7] for note in shown.script["run"].notes] == ["task 1:", "task 2:"]
     assert [note[:7] for note in shown.header["remarks"]] == ["task 1:", "task 2:"]
 
 

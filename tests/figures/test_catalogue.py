@@ -7,6 +7,8 @@ import io
 import numpy as np
 import pytest
 import xarray
+from oracles.pictures import points_under_legends
+from PIL import Image
 
 import lazyrich as lr
 from lazyrich.cli import main
@@ -16,8 +18,9 @@ _LONG = (  # more than five seconds, most of it compilation; what they stand on 
     "braun2022/2",
     "braun2022/5",
     "domine2025/architectures",
-    "domine2025/landscape",
-    "domine2025/ratio",
+    "notes/completion",
+    "notes/landscape",
+    "notes/ratio",
     "kunin2024/1b_supporting",
     "kunin2024/5a",
     "kunin2024/5b",
@@ -37,8 +40,9 @@ def test_quick_version_is_true_and_drawn_from_its_data(name):
     for key, check in known.checks.items():
         assert check.holds(known.numbers(data)[key]), f"{check}: {known.numbers(data)[key]:.3g}"
     restored = xarray.open_dataset(io.BytesIO(bytes(data.to_netcdf(engine="scipy"))), engine="scipy").load()
-    stream = io.BytesIO()
-    known.draw(restored).savefig(stream, format="svg")
+    figure, stream = known.draw(restored), io.BytesIO()
+    assert points_under_legends(figure) == 0
+    figure.savefig(stream, format="svg")
     assert stream.tell() > 5000
 
 
@@ -65,7 +69,7 @@ def test_a_check_needs_a_number_that_keeps_its_bound():
     [
         ("kunin2024/3", {"horizon": float("nan")}),
         ("kunin2024/3", {"rate": "x"}),
-        ("domine2025/ratio", {"strengths": (5.0,)}),
+        ("notes/ratio", {"strengths": (5.0,)}),
     ],
 )
 def test_settings_that_do_not_fit_are_named(name, settings):
@@ -121,7 +125,7 @@ def test_gallery_is_drawn_from_the_data_alone(tmp_path, monkeypatch, capsys):
     from lazyrich.figures import gallery
 
     monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/3"])
-    with pytest.raises(lr.InvalidInput, match=r"kunin2024-3\.nc is missing: lazyrich figure all --out"):
+    with pytest.raises(lr.InvalidInput, match=r"kunin2024-3\.nc is missing: lazyrich figure kunin2024/3 --out"):
         gallery.write(tmp_path, tmp_path)
     assert main(["figure", "kunin2024/3", "--out", str(tmp_path)]) == 0
     capsys.readouterr()
@@ -129,4 +133,21 @@ def test_gallery_is_drawn_from_the_data_alone(tmp_path, monkeypatch, capsys):
     page = gallery.write(tmp_path, tmp_path).read_text(encoding="utf-8")
     known = entry("kunin2024/3")
     assert known.about in page and "lazyrich figure kunin2024/3" in page and "(kunin2024-3.png)" in page
-    assert (tmp_path / "kunin2024-3.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    with Image.open(tmp_path / "kunin2024-3.png") as picture:
+        assert picture.mode == "P" and picture.width == 160 * known.draw(_data_in(tmp_path, known)).get_figwidth()
+
+
+def _data_in(folder, known):
+    return xarray.open_dataset(folder / f"{known.name.replace('/', '-')}.nc", engine="scipy").load()
+
+
+def test_gallery_draws_one_picture_alone(tmp_path, capsys):
+    from lazyrich.figures import gallery
+
+    assert main(["figure", "kunin2024/3", "--quick", "--out", str(tmp_path)]) == 0
+    with pytest.raises(lr.InvalidInput, match="must hold the published settings"):
+        gallery.draw("kunin2024/3", tmp_path, tmp_path)
+    assert main(["figure", "kunin2024/3", "--out", str(tmp_path)]) == 0
+    (tmp_path / "pictures").mkdir()
+    gallery.draw("kunin2024/3", tmp_path, tmp_path / "pictures")
+    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["kunin2024-3.png"]

@@ -6,6 +6,7 @@ That each is true and drawn at its quick preset, trained for the purpose, is in 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,7 @@ import lazyrich as lr
 from lazyrich.cli import main
 from lazyrich.experiments import Experiment, preset
 from lazyrich.figures.catalogue import entry
-from lazyrich.figures.kunin2024 import _experiment
+from lazyrich.figures.kunin2024 import _experiment, _kept
 from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.grid import STATUS, Result
 from lazyrich.sweeps.store import Store
@@ -459,13 +460,52 @@ class TestPresets:
         ((experiment, workers),) = asked
         assert experiment == preset(kind, "quick") and workers == experiment.blocks
         assert data.attrs["made_of"].startswith(f"{kind}-quick") and data.attrs["published"] == 0
-        assert entry(FIGURES[kind]).settings == {"store": "", "preset": "laptop"}
+        usual = "paper" if f"{kind}-paper" in _kept.kept() else "laptop"
+        assert entry(FIGURES[kind]).settings == {"store": "", "preset": usual}
+
+    @pytest.mark.parametrize("kind", ["rhm", "grokking"])
+    def test_the_published_networks_are_kept_and_keep_every_bound(self, kind, monkeypatch):
+        monkeypatch.setattr(_experiment, "run", None)  # nothing is trained
+        known, data = entry(FIGURES[kind]), entry(FIGURES[kind]).compute()
+        assert data.attrs["published"] == 1 and data.attrs["missing"] == 0
+        assert data.attrs["made_of"].startswith(f"{kind}-paper: ")
+        assert all(check.holds(known.numbers(data)[key]) for key, check in known.checks.items())
+        picture(kind, data)
+
+    @pytest.mark.parametrize(
+        ("change", "lost", "published"),
+        [({}, None, 1), ({}, PENDING, 0), ({"seed": [0, 1, 2]}, None, 0), ({"width": 32}, None, 0)],
+    )
+    def test_a_store_is_published_if_all_of_the_published_networks_are_there(
+        self, change, lost, published, rng, tmp_path
+    ):
+        experiment = preset("rhm", "paper").changed(**change)
+        status = np.full(experiment.shape, COMPLETE)
+        if lost is not None:
+            status[0, 0, 0] = lost
+        values = with_gaps(experiment, drawn(rng, experiment), status)
+        assert computed("rhm", keep(tmp_path / "s", experiment, values, status)).attrs["published"] == published
 
     def test_a_block_that_cannot_be_trained_is_no_figure(self, monkeypatch):
         failed = SimpleNamespace(failed_blocks={0: "MemoryError: too large"})
         monkeypatch.setattr(_experiment, "run", lambda experiment, out, *, workers: failed)
         with pytest.raises(RuntimeError, match="rhm-quick could not be trained: MemoryError: too large"):
             entry("kunin2024/5c").compute(quick=True)
+
+
+def test_gallery_shows_the_pictures_of_what_was_trained_and_not_kept(rng, tmp_path, monkeypatch):
+    """Beside them stand the numbers of a laptop, called that; nothing of it is drawn."""
+    from lazyrich.figures import gallery
+
+    monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/5a"])
+    experiment = experiment_of("kernel")
+    data = computed("kernel", keep(tmp_path / "s", experiment, drawn(rng, experiment))).assign_attrs(seconds=2.0)
+    data.to_netcdf(tmp_path / "kunin2024-5a.nc", engine="scipy")
+    page = gallery.write(tmp_path, tmp_path).read_text(encoding="utf-8")
+    assert "(../experiments/kunin2024-5a.png)" in page and "Shown: LeNet-5 on MNIST for 500 epochs" in page
+    assert "On a laptop, which is what the command trains:" in page and not (tmp_path / "kunin2024-5a.png").exists()
+    docs = Path(__file__).parents[2] / "docs"
+    assert all((docs / "gallery" / gallery._picture(name)).resolve().is_file() for name in gallery._PICTURES)
 
 
 def test_command_draws_a_store(tmp_path, capsys):
@@ -475,3 +515,13 @@ def test_command_draws_a_store(tmp_path, capsys):
     assert {file.suffix for file in tmp_path.glob("kunin2024-5c.*")} == {".png", ".nc"}
     said = capsys.readouterr().out
     assert said.count("holds") == len(entry("kunin2024/5c").checks) and "FAILS" not in said
+
+
+def test_bounds_bind_a_store_that_holds_the_published_networks(rng, tmp_path, capsys):
+    """Values in no order: the exit status tells programs, as it does without a store, but not of other networks."""
+    whole, other = preset("rhm", "paper"), preset("rhm", "paper").changed(seed=[0, 1])
+    for experiment, status in ((whole, 1), (other, 0)):
+        folder = keep(tmp_path / str(status), experiment, drawn(rng, experiment))
+        assert main(["figure", "kunin2024/5c", "--set", f"store={folder}", "--out", str(tmp_path)]) == status
+        said = capsys.readouterr().out
+        assert "FAILS" in said and ("bounds are those of the published settings" in said) == (not status)

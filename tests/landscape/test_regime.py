@@ -13,9 +13,13 @@ import pytest
 from oracles import integrate
 
 import lazyrich as lr
+from lazyrich.landscape import _kernel_rates
 from lazyrich.landscape.fate import fate
-from lazyrich.landscape.regime import DELAY, LAZY, regime
+from lazyrich.landscape.regime import regime
 from lazyrich.landscape.regime_prediction import limiting_regimes, predict_regime
+from lazyrich.laziness import USUAL, Thresholds
+
+LAZY, DELAY = USUAL.lazy, USUAL.late
 
 SHAPES = {
     "funnel": (8, 3, 3),
@@ -152,11 +156,12 @@ class TestMeasured:
         assert downstream.name == "lazy"
         assert upstream.name == "rich"
 
-    def test_zero_weights_do_not_move(self):
+    def test_zero_weights_have_no_regime(self):
         problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.0]], [[0.0]]]))
         still = regime(lr.solve(problem, [0.0, 1.0]))
-        assert (still.name, still.kernel_movement, still.lazy_time) == ("lazy", 0.0, np.inf)
-        json.dumps(still.to_dict())
+        assert (still.name, still.lazy_time, still.phases) == ("unknown", np.inf, ())
+        assert np.isnan(still.kernel_movement) and "the tangent kernel is zero" in str(still)
+        assert json.loads(json.dumps(still.to_dict()))["kernel_movement"] is None
 
     @pytest.mark.parametrize("decay", [0.0, 1.0], ids=["reversed", "decaying"])
     def test_a_kernel_that_vanishes_has_no_angle(self, decay):
@@ -167,7 +172,31 @@ class TestMeasured:
         assert np.isnan(seen.kernel_distance) and seen.to_dict()["kernel_distance"] is None
         assert "turns" not in str(seen) and "nan" not in str(seen)
         early = regime(lr.solve(problem, [1.0]))  # still there
-        assert early.kernel_distance == pytest.approx(0, abs=1e-12) and "turns by 0.000" in str(early)
+        assert early.kernel_distance == pytest.approx(0, abs=1e-12) and "turns by S = " in str(early)
+
+    def test_words_have_both_numbers_and_the_thresholds(self):
+        problem = problem_of(3, (4, 2, 2), -6.0, 0.2)
+        late = regime(lr.solve(problem, [400.0]))
+        assert late.name == "delayed rich"
+        told = f"moves by {100 * late.kernel_movement:.3g}% of its size (lazy below 10%) and turns by S = "
+        assert f"{told}{late.kernel_distance:.2g};" in str(late)
+        assert "(delayed after 10 times the start's own time, " in str(late)
+        lazy = predict_regime(problem_of(0, (4, 4, 4), 30.0, 0.1))
+        told = f"moves by {100 * lazy.late_movement:.3g}% of its size (lazy below 10%) and turns by S = "
+        assert lazy.name == "lazy" and told in str(lazy)
+        assert "of its size (lazy below 10%); how far it turns is not predicted;" in str(predict_regime(problem))
+
+    def test_thresholds_are_arguments(self):
+        problem = problem_of(3, (4, 2, 2), -6.0, 0.2)
+        traj = lr.solve(problem, [400.0])
+        usual = regime(traj)
+        moved, late = usual.kernel_movement, usual.kernel_half_time / usual.lazy_time
+        assert regime(traj, Thresholds(late=1.01 * late)).name == "rich"
+        other = regime(traj, Thresholds(lazy=1.01 * moved))
+        assert other.name == "lazy" and f"(lazy below {101 * moved:.3g}%)" in str(other)
+        assert regime(traj, Thresholds(learned=0.5)).learned_by < usual.learned_by
+        assert predict_regime(problem, Thresholds(lazy=1.4)).name == "lazy"
+        assert other.to_dict()["thresholds"]["lazy"] == 1.01 * moved
 
     def test_a_small_start_has_an_angle(self):
         """What is small at first and large at last is no rounding."""
@@ -258,7 +287,46 @@ class TestPredicted:
 
     def test_zero_weights_reach_nothing(self):
         problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.0]], [[0.0]]]))
-        json.dumps(predict_regime(problem).to_dict())
+        found = predict_regime(problem)
+        assert found.name == "unknown" and json.loads(json.dumps(found.to_dict()))["late_movement"] is None
+
+    @pytest.mark.parametrize("spectrum", ["power", "steep", "near white"])
+    @pytest.mark.parametrize("first, second", [(0.01, 0.01), (0.3, 0.3), (0.01, 4.0), (4.0, 0.01)])
+    def test_many_correlated_inputs_are_not_taken_for_white(self, spectrum, first, second, monkeypatch):
+        """By Lanczos iteration, as by all eigenvectors; white inputs of the same variance would often say otherwise."""
+        rng = np.random.default_rng(0)
+        sizes = d_in, _, d_out = 90, 20, 3
+        values = {
+            "power": np.arange(1.0, d_in + 1) ** -1.5,
+            "steep": np.geomspace(1, 1e-6, d_in),
+            "near white": rng.uniform(0.5, 1.5, size=d_in),
+        }
+        Q = np.linalg.qr(rng.normal(size=(d_in, d_in)))[0]
+        xx = Q * (values[spectrum] / values[spectrum].mean()) @ Q.T
+        W1, W2 = lr.inits.gaussian(rng, sizes=sizes, scale=1.0).weights
+        T = rng.normal(size=(d_out, d_in)) / np.sqrt(d_in)
+        problem = lr.Problem(lr.Task.from_correlations(T @ xx, xx), lr.Network([first * W1, second * W2]))
+        known = predict_regime(problem)
+        monkeypatch.setattr(_kernel_rates, "_MANY", 0)
+        found = predict_regime(problem)
+        assert found.name == known.name
+        assert found.early_movement == pytest.approx(known.early_movement, rel=0.02)
+        assert found.missing == pytest.approx(known.missing, abs=0.005)
+        assert found.delay == pytest.approx(known.delay, rel=0.05)
+
+    def test_correlated_inputs_beyond_the_limit_of_eigenvectors(self):
+        """4 outputs × 300 inputs³ > 1e8: strong inputs are fitted, weak ones wait; as white ones none would."""
+        d_in, d_out = 300, 4
+        variances = np.where(np.arange(d_in) < 4, 30.0, 0.01)
+        T = np.zeros((d_out, d_in))
+        T[:, :4], T[:, 4:8] = np.eye(4), 60.0 * np.eye(4)  # the same share of the loss in both, as 30 · 1² ≈ 0.01 · 60²
+        W1, W2 = lr.inits.gaussian(0, sizes=(d_in, 5, d_out), scale=1e-3).weights
+        W2 = W2 + 3 * np.eye(d_out, 5)
+        xx = np.diag(variances)
+        found = predict_regime(lr.Problem(lr.Task.from_correlations(T @ xx, xx), lr.Network([W1, W2])))
+        assert found.missing == pytest.approx(36 / 66, rel=1e-3)  # known by hand: H = 9Σxx + …, rates 270 and 0.09
+        white = lr.Task.from_correlations(T * variances.mean(), variances.mean() * np.eye(d_in))
+        assert predict_regime(lr.Problem(white, lr.Network([W1, W2]))).missing == 0
 
     def test_refuses_in_one_sentence(self):
         deep = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[1.0]], [[1.0]], [[1.0]]]))

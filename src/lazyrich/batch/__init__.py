@@ -1,9 +1,11 @@
-"""Many networks of one shape at once: the engine of sweeps, for linear and nonlinear networks, on CPU or GPU.
+"""Many networks at once, linear and nonlinear, on CPU or GPU; what stands below is the engine of sweeps too.
+
+`flow` and `descend` take the arguments of `lr.flow` and `lr.descend`, and are as accurate.
 
 >>> import lazyrich as lr
 >>> task = lr.tasks.semantic_hierarchy()
 >>> problems = [lr.Problem(task, lr.inits.gaussian(seed, sizes=(8, 14, 8), scale=0.1)) for seed in range(5)]
->>> runs = lr.batch.descend(problems, rate=0.1, at=[0, 100, 1000])
+>>> runs = lr.batch.descend(problems, rate=0.1, steps=1000, at=[0, 100, 1000])
 >>> len(runs), runs[0].function.shape
 (5, (3, 8, 8))
 """

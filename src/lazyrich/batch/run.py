@@ -73,7 +73,7 @@ def flow_stack(
     atol: float = 0.0,
     most_gradients: int = MOST_GRADIENTS,
 ) -> Record:
-    """Gradient flow, kept at `times` (sets, each, K), which grow; a first one of 0 keeps the start."""
+    """Gradient flow, kept at `times` (sets, each, K), sorted; a first one of 0 keeps the start."""
     jax = _engines.load("jax", "a batch of networks")
     begin, go_on = _flow(stack.activation, stack.sizes)
     batch, dtype = times.shape[:-1], stack.weights[0].dtype
@@ -101,7 +101,9 @@ def flow_stack(
     def status(place: tuple[int, ...]) -> str:
         if reached[place] == times.shape[-1]:
             return "complete"
-        word, way_out = ("stalled", "smaller weights or targets") if stuck[place] else ("stopped", "a larger rtol")
+        word, way_out = "stopped", "a larger rtol or an earlier end"
+        if stuck[place]:
+            word, way_out = "stalled", "smaller weights or targets"
         goal = times[place][reached[place]]
         return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: {way_out} would do"
 

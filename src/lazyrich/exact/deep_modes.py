@@ -23,16 +23,18 @@ and inputs aligned with the task, no weight decay. Source: Saxe et al. 2014.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
 import numpy as np
 
 from lazyrich import _check
-from lazyrich._typing import Array, Float
-from lazyrich.problem import Facts, Problem
+from lazyrich.exact.base import Separatrix, Solution, linear_layers
+from lazyrich.exact.graded import lengths
+from lazyrich.problem import Condition, Facts, Problem, Refusal
 
-__all__ = ["CITATION", "NAME", "DeepModes", "deep_mode_strength", "half_time", "refuses", "solution"]
+__all__ = ["CITATION", "NAME", "DeepModes", "deep_mode_strength", "half_time", "refusals", "solution"]
 
 NAME = "deep_modes"
 CITATION = ("saxe2014",)
@@ -40,20 +42,19 @@ CITATION = ("saxe2014",)
 _RISING, _FALLING, _FADING = 0, 1, 2
 
 
-def refuses(facts: Facts) -> str | None:
-    """Why this method does not apply, in one sentence, or None if it does."""
-    if facts.depth < 3:
-        return f"it solves three layers or more, and this network has {facts.depth}"
-    if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.kind}"
+def refusals(facts: Facts) -> Iterator[Refusal]:
+    """Every condition of this method that the problem does not meet."""
+    yield from linear_layers(facts, "three layers or more", least=3)
     if not facts.zero_balanced:
         off = max([facts.balance_error, *map(abs, facts.balance)])
-        return f"it needs zero-balanced layers (W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ), and these are off by {off:.2g}"
+        message = f"it needs zero-balanced layers (W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ), and these are off by {off:.2g}"
+        yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
     if not facts.aligned:
-        return f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+        message = f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+        yield Refusal(Condition.ALIGNED, message, facts.alignment_error, facts.tolerance)
     if facts.weight_decay:
-        return f"it has no weight decay, and this problem has {facts.weight_decay:g}"
-    return None
+        message = f"it has no weight decay, and this problem has {facts.weight_decay:g}"
+        yield Refusal(Condition.DECAY, message, facts.weight_decay, 0.0)
 
 
 def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
@@ -91,7 +92,7 @@ def solution(problem: Problem) -> DeepModes:
     return DeepModes(problem)
 
 
-class DeepModes:
+class DeepModes(Solution):
     """a(t) of every mode, in the units of the canonical problem."""
 
     def __init__(self, problem: Problem) -> None:
@@ -103,8 +104,8 @@ class DeepModes:
         eps = 64 * max(problem.network.eps, 2.0**-52)
         for W in problem.network.weights:
             image = W @ self.frames[-1]
-            length = np.linalg.norm(image, axis=0)
-            used = length > eps * length.max(initial=0.0)
+            length = lengths(image.T)
+            used = length > eps * lengths((np.abs(W) @ np.abs(self.frames[-1])).T)  # else rounding may have made it
             self.frames.append(np.where(used, image / np.where(used, length, 1.0), 0.0))
             size = np.where(used, size * length, 0.0)
         sign = np.sign(np.sum(fit.U[:, : len(fit.s)] * self.frames[-1], axis=0))
@@ -116,9 +117,6 @@ class DeepModes:
     def function(self, times: Any) -> Any:
         fit, m = self.problem.alignment, len(self.s)
         return (fit.U[:, :m] * (self.strengths(times) / self.problem.canonical.gain)[:, None, :]) @ fit.V[:, :m].T
-
-    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
-        return self.problem.task.loss(self.function(times))
 
     def weights(self, times: Any) -> list[Any]:
         """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers stay."""
@@ -134,10 +132,11 @@ class DeepModes:
     def analytic(self, times: Any) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
-    def separatrix_distance(self) -> float:
-        """0 where a mode that could be learned starts at zero or backwards, which it never leaves; else 1."""
+    def separatrix(self) -> Separatrix:
+        """Distance 0 where a mode that could be learned starts at zero or backwards, which it never leaves; else 1."""
         wanted = np.flatnonzero(self.s > 0)[: min(self.problem.network.sizes)]
-        return float(np.all(self.a0[wanted] > 0))
+        rises = bool(np.all(self.a0[wanted] > 0))
+        return Separatrix(float(rises), not rises)
 
     def restarted(self, time: float) -> DeepModes:
         later = copy(self)

@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dpotrf
 from lazyrich._progress import progress
 from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
-from lazyrich.exact.evaluate import FLOOR, TINY
+from lazyrich.exact.evaluate import CEILING, FLOOR, TINY
 from lazyrich.exact.graded import Graded
 
 __all__ = ["BlasEvaluation"]
@@ -31,14 +31,13 @@ class BlasEvaluation:
     them."""
 
     def __init__(self, graded: Graded) -> None:
-        F, L, piv = graded.spectrum, graded.L, graded.pivots
-        self.F, self.L, self.piv = F, np.asfortranarray(L), piv
+        F, piv, ratio = graded.spectrum, graded.pivots, graded.L / graded.pivot_lengths
+        self.F, self.piv, self.log_l = F, piv, np.log(graded.pivot_lengths)
         self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
-        self.l2 = L[piv, np.arange(len(piv))] ** 2
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
-        self.L_grow, self.L_rest = (np.asfortranarray(part) for part in np.split(L, [self.growing]))
+        self.ratio_grow, self.ratio_rest = (np.asfortranarray(part) for part in np.split(ratio, [self.growing]))
         self.exponent = np.asfortranarray(np.minimum(F.w[: self.growing, None] - self.w_column, 0.0))
-        self.release = _release_times(L, piv, F.w, len(F.s))
+        self.release = _release_times(ratio, self.log_l, piv, F.w, len(F.s))
         self.U, self.V = np.asfortranarray(F.U), np.asfortranarray(F.V)
 
     def function(self, times: Float[Array, " T"], gain: float) -> Float[Array, "T out in"]:
@@ -75,7 +74,7 @@ class BlasEvaluation:
         self, times: Float[Array, " T"]
     ) -> Iterator[tuple[Float[Array, "in k"], Float[Array, "out k"], Float[Array, " m"]]]:
         """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left it."""
-        F, m, (n, k) = self.F, len(self.F.s), self.L.shape
+        F, m, n, k = self.F, len(self.F.s), len(self.F.w), len(self.piv)
         a, b = F.a[:, None], F.b[:, None]
         alone_in, alone_out = (slice(rows.start - m, rows.stop - m) for rows in F.unpaired())
         # one set of arrays for all times: fresh ones would cost more in page faults than the arithmetic on them
@@ -104,14 +103,15 @@ class BlasEvaluation:
                 advance(1)
 
     def _vectors(self, times: Float[Array, " T"]) -> tuple[Any, ...]:
-        """e^{−2w⁺t} and m of the columns, √ĝ and e^{min(w, 0)t} of the rows, for all times at once."""
+        """xμ², e^{−w⁺t}μ and μ of the columns, √ĝ and e^{min(w, 0)t} of the rows, for all times at once."""
         t = times[:, None]
-        faded = np.exp(np.maximum(-2 * t * self.w_column, -600.0))
+        x = np.exp(np.clip(-2 * (t * self.w_column + self.log_l), -600.0, CEILING))
         resting = self.w_abs == 0
         g = np.where(resting, t, -np.expm1(-2 * t * self.w_abs) / np.where(resting, 1.0, 2 * self.w_abs))
-        m = (faded + g[:, self.piv] * self.l2) ** -0.5
+        mu = (x + g[:, self.piv]) ** -0.5
+        sunk = np.exp(np.maximum(-t * self.w_column, -300.0)) * mu
         sinking = np.exp(np.maximum(np.minimum(self.F.w, 0.0) * t, FLOOR)) - TINY
-        return faded, m, np.sqrt(g), sinking
+        return x * mu**2, sunk, mu, np.sqrt(g), sinking
 
     def _factor(
         self, t: float, J: int, vectors: list[Any], work: Float[Array, " space"]
@@ -121,24 +121,24 @@ class BlasEvaluation:
         They are kept apart: whole arrays are faster than parts of one.
         """
         n, k, top = len(self.F.w), len(self.piv) - J, max(self.growing, J)
-        faded, m, root, sinking = vectors
-        faded, m, root = faded[J:], m[J:], root[:, None]
+        free, sunk, mu, root, sinking = vectors
+        free, sunk, mu, root = free[J:], sunk[J:], mu[J:], root[:, None]
         Y_grow, Y_rest, X_grow, X_rest, A = _matrices(work, k, top - J, n - top, top - J, n - top, k)
         if k == 0:
             return Y_grow, Y_rest
         np.multiply(self.exponent[J:, J:], t, out=Y_grow)
         np.maximum(Y_grow, FLOOR, out=Y_grow)  # as in `evaluate`
         np.exp(Y_grow, out=Y_grow)
-        Y_grow *= self.L_grow[J:, J:]
-        Y_grow *= m
+        Y_grow *= self.ratio_grow[J:, J:]
+        Y_grow *= mu
         np.multiply(Y_grow, root[J:top], out=X_grow)
-        np.multiply(self.L_rest[top - self.growing :, J:], np.sqrt(faded) * m, out=Y_rest)
+        np.multiply(self.ratio_rest[top - self.growing :, J:], sunk, out=Y_rest)
         np.multiply(Y_rest, root[top:], out=X_rest)
         Y_rest *= sinking[top:, None]
         dsyrk(1.0, X_rest, trans=1, lower=1, c=A, overwrite_c=1)
         if len(X_grow):  # OpenBLAS leaves A as it is where a product has no terms
             dsyrk(1.0, X_grow, trans=1, lower=1, beta=1.0, c=A, overwrite_c=1)
-        A.ravel("K")[:: k + 1] += faded * m**2
+        A.ravel("K")[:: k + 1] += free
         R, failed = dpotrf(A, lower=1, overwrite_a=1)
         if failed:
             raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
@@ -152,7 +152,9 @@ def _matrices(work: Float[Array, " space"], columns: int, *rows: int) -> list[Fl
     return [work[i:j].reshape((r, columns), order="F") for i, j, r in zip(ends, ends[1:], rows, strict=False)]
 
 
-def _release_times(L: Float[Array, "n k"], piv: Array, w: Float[Array, " n"], modes: int) -> Float[Array, " J"]:
+def _release_times(
+    ratio: Float[Array, "n k"], log_l: Float[Array, " k"], piv: Array, w: Float[Array, " n"], modes: int
+) -> Float[Array, " J"]:
     """When the first J = 1, 2, … columns have saturated and no longer touch the rows below, in rising order.
 
     Then X is square and triangular in those rows and columns, and their part of QQᵀ is 2w exactly.
@@ -164,10 +166,9 @@ def _release_times(L: Float[Array, "n k"], piv: Array, w: Float[Array, " n"], mo
         last += 1
     if last == 0:
         return np.empty(0)
-    w_plus, l = np.maximum(w, 0.0), np.abs(L[piv[:last], np.arange(last)])
-    own = w[:last]
-    saturated = (_NEGLIGIBLE + np.maximum(np.log(2 * own / l**2), 0)) / (2 * own)
-    ratio = np.maximum.accumulate(np.abs(L[::-1, :last]) / l, axis=0)[::-1]  # largest at or below each row
+    w_plus, own = np.maximum(w, 0.0), w[:last]
+    saturated = (_NEGLIGIBLE + np.maximum(np.log(2 * own) - 2 * log_l[:last], 0)) / (2 * own)
+    ratio = np.maximum.accumulate(np.abs(ratio[::-1, :last]), axis=0)[::-1]  # largest at or below each row
     J = np.arange(1, last + 1)
     below = np.vstack([ratio, np.zeros(last)])[J]
     largest = np.max(np.where(np.arange(last) < J[:, None], below, 0.0), axis=1)

@@ -9,9 +9,10 @@ orthonormalised from the top,
 
     P = L · (orthonormal rows),   L of shape (n, k),  k = rank,  column j zero above its pivot row.
 
-A row whose new part is at rounding level adds no column: the start lies on the separatrix of that
-direction, and by leaving the column out the solution stays on it exactly. The pivots with w > 0 are the
-directions that will be learned (theory: sections 1 and 2). Hidden units beyond k, and their rotation, have
+A row whose new part rounding could have made (`rounding`) adds no column: the start lies on the separatrix of
+that direction, and by leaving the column out the solution stays on it exactly. What rounding cannot have made
+counts, however small: an entry of 1e-15 in a diagonal matrix is what it is, and grows. The pivots with w > 0 are
+the directions that will be learned (theory: sections 1 and 2). Hidden units beyond k, and their rotation, have
 dropped out.
 """
 
@@ -25,10 +26,10 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 
-__all__ = ["Graded", "Spectrum", "grade", "resume", "spectrum"]
+__all__ = ["Graded", "Spectrum", "grade", "lengths", "resume", "rounding", "spectrum"]
 
 _EPS = float(np.finfo(np.float64).eps)
-_SMALLEST = 1e-140  # what is smaller has no square
+_SAFETY = 16  # rounding errors are bounded to first order, and bounds are taken this much wider
 
 
 class Spectrum(NamedTuple):
@@ -52,6 +53,11 @@ class Spectrum(NamedTuple):
         if self.outputs_first:
             return slice(d_out, d_in + d_out - m), slice(m, d_out)
         return slice(m, d_in), slice(d_in, d_in + d_out - m)
+
+    def sizes_in_modes(self) -> tuple[Float[Array, "n in"], Float[Array, "n out"]]:
+        """|coordinates| of the eigenvectors along v_α and u_α."""
+        inputs, outputs = self.to_modes(np.eye(len(self.w)))
+        return np.abs(inputs).T, np.abs(outputs).T
 
     def to_modes(self, rows: Float[Array, "n k"]) -> tuple[Float[Array, "in k"], Float[Array, "out k"]]:
         """From eigenvector coordinates to the coordinates v_α (inputs) and u_α (outputs)."""
@@ -91,6 +97,30 @@ class Graded:
     rows: Float[Array, "k h"]  # the orthonormal rows: P = L @ rows
     missed: Array  # rows with w > 0 that the start cannot reach: the separatrix
     novelty: Float[Array, " r"]  # part of each row with w > 0 that is new, relative to the longest row
+    doubt: Float[Array, " k"]  # how much of the new part of each pivot row may be rounding, as a rule
+
+    @property
+    def pivot_lengths(self) -> Float[Array, " k"]:
+        """|l_jj|, what each column starts with."""
+        return np.abs(self.L[self.pivots, np.arange(len(self.pivots))])
+
+    def doubt_until(self, t: float) -> float:
+        """How far rounding of the start may move the function by time t, relative.
+
+        Mode i is learned as y/(1 + y), y = ĝ l² e^{2wt}, so that doubt about l moves it by 2y/(1 + y)² as much: nothing
+        before its time has come, half at most when it does.
+        """
+        w = self.spectrum.w[self.pivots]
+        grows = w > 0
+        w, l = w[grows], self.pivot_lengths[grows]
+        with np.errstate(divide="ignore"):
+            log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
+        y = np.exp(np.minimum(log_y, 0.0))
+        return (
+            float((2 * y / (1 + y) ** 2 * self.doubt[grows] * w).max(initial=0.0) / np.linalg.norm(w))
+            if len(w)
+            else 0.0
+        )
 
     @property
     def separatrix_distance(self) -> float:
@@ -122,21 +152,23 @@ def spectrum(
 def grade(
     Q0: Float[Array, "n h"],
     F: Spectrum,
+    target: Float[Array, "out in"],
     *,
     eps: float = _EPS,
     eps_task: float = _EPS,
     push: float = 0.0,
 ) -> Graded:
     """Row echelon form of the start; `push` moves rows that lie on the separatrix off it, relative to
-    ‖Q0‖."""
+    ‖Q0‖. `target` is the Σ whose singular vectors F has: what they leave of it says how good they are."""
+    cutoff = rounding(Q0, F, target, eps=eps, eps_task=eps_task)
+    noise = _EPS * lengths(F.to_coordinates(np.eye(len(F.w))).T * lengths(Q0))
     back = np.eye(Q0.shape[1])
     if Q0.shape[1] > len(Q0):  # a wide hidden layer: keep the directions that the weights use
         back, R = np.linalg.qr(Q0.T)
         Q0, back = R.T, back.T
     P = F.from_coordinates(Q0)
-    size = float(np.linalg.norm(P))
-    L, rows, pivots, missed, novelty = _echelon(P, F.w, _rounding(P, F.w, size, eps, eps_task), push * size)
-    return Graded(F, L, pivots, rows @ back, missed, novelty)
+    L, rows, pivots, missed, novelty = _echelon(P, F.w, cutoff, push * float(np.linalg.norm(P)))
+    return Graded(F, L, pivots, rows @ back, missed, novelty, _doubt(L[pivots], noise[pivots]))
 
 
 def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
@@ -144,22 +176,54 @@ def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     cutoff = np.zeros(len(P))
     cutoff[graded.missed] = np.inf  # what was missed stays missed
     L, rows, pivots, missed, novelty = _echelon(P, graded.spectrum.w, cutoff, 0.0)
-    return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty)
+    return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, np.zeros(len(pivots)))
 
 
-def _rounding(
-    P: Float[Array, "n h"], w: Float[Array, " n"], size: float, eps: float, eps_task: float
+def rounding(
+    Q0: Float[Array, "n h"],
+    F: Spectrum,
+    target: Float[Array, "out in"],
+    *,
+    eps: float = _EPS,
+    eps_task: float = _EPS,
+    from_above: bool = False,
 ) -> Float[Array, " n"]:
-    """What rounding can add to each row that the rows above do not have.
+    """How long a part of each row of OᵀQ0 can be that is nothing but rounding.
 
-    Its own rounding, and parts of rows below: eigenvectors are turned into each other by eps·‖F‖/(w_i − w_j). Values
-    too close for that count as one group: only its span is certain, and that does not turn.
+    Entry by entry, so that zeros and ones of a basis cost nothing: the products of row i, eps·|O|ᵀ|Q0|, and parts of
+    other rows, for eigenvectors are turned into each other by |OᵀδF O|_ij/(w_i − w_j), where δF is what O leaves of F
+    and what the task's own digits leave open. Eigenvalues too close for that count as one group: only its span is
+    certain, and that does not turn. Rows below count, and with `from_above` those above too; without, a row that is
+    made of rows above adds nothing new anyway.
     """
-    lengths, largest = np.linalg.norm(P, axis=1), np.abs(w).max(initial=0.0)
-    gap = np.triu(w[:, None] - w, 1)
+    inputs, outputs = F.sizes_in_modes()
+    r = lengths(Q0)
+    own = inputs @ (np.abs(F.V).T @ r[: len(F.V)]) + outputs @ (np.abs(F.U).T @ r[len(F.V) :])
+    left = F.U.T @ target @ F.V
+    np.fill_diagonal(left, np.diag(left) - F.s)
+    left = np.abs(left) + eps_task * (np.abs(F.U).T @ np.abs(target) @ np.abs(F.V))
+    largest = float(np.abs(F.w).max(initial=0.0))
+    crossed = outputs @ left @ inputs.T
+    slack = crossed + crossed.T
+    slack += _EPS * largest * (inputs @ (np.abs(F.V).T @ np.abs(F.V)) @ inputs.T)
+    slack += _EPS * largest * (outputs @ (np.abs(F.U).T @ np.abs(F.U)) @ outputs.T)
+    gap = np.abs(F.w[:, None] - F.w)
+    gap = gap if from_above else np.triu(gap, 1)
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
-    turned = np.where(apart, lengths / np.where(apart, gap, 1.0), 0.0).max(axis=1, initial=0.0)
-    return np.maximum(16 * (eps * size + np.sqrt(len(P)) * eps_task * largest * turned), _SMALLEST)
+    turned = np.where(apart, slack * lengths(F.from_coordinates(Q0)) / np.where(apart, gap, 1.0), 0.0)
+    return _SAFETY * (eps * own + lengths(turned))
+
+
+def _doubt(T: Float[Array, "k k"], noise: Float[Array, " k"]) -> Float[Array, " k"]:
+    """A new part is its row less so much of each row above: it has a share of the rounding, `noise`, of all of them.
+    Errors are taken as independent."""
+    return lengths(np.linalg.inv(T) * noise)
+
+
+def lengths(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
+    """Euclidean norms of rows, also where their squares would underflow."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    return largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1)
 
 
 def _echelon(
@@ -167,13 +231,13 @@ def _echelon(
 ) -> tuple[Float[Array, "n k"], Float[Array, "k h"], Array, Array, Float[Array, " r"]]:
     """Gram–Schmidt with re-orthogonalisation, row by row; Householder where no row is dependent."""
     n, h = P.shape
-    lengths = np.linalg.norm(P, axis=1)
+    own = lengths(P)
     if h <= n:
         basis, R = np.linalg.qr(P.T)
         new = np.abs(np.diag(R))
-        if np.all(new > 8 * cutoff[:h]) and np.all(new > 1e-6 * lengths[:h]):
+        if np.all(new > 8 * cutoff[:h]) and np.all(new > 1e-6 * own[:h]):
             L = np.tril(R.T)
-            return L, basis.T, np.arange(h), np.empty(0, dtype=int), (new / lengths.max())[w[:h] > 0]
+            return L, basis.T, np.arange(h), np.empty(0, dtype=int), (new / own.max())[w[:h] > 0]
     basis, L = np.zeros((h, h)), np.zeros((n, h))
     pivots: list[int] = []
     missed: list[int] = []
@@ -187,15 +251,15 @@ def _echelon(
             L[i, :k] += overlap
         if k == h:
             continue
-        length = float(np.linalg.norm(rest))
+        length = float(lengths(rest[None])[0])
         # a row that cannot grow is no matter of the separatrix: it is kept as far as its digits go
-        dependent = length <= (cutoff[i] if w[i] > 0 else max(64 * _EPS * lengths[i], _SMALLEST))
-        if not dependent and w[i] > 0 and length < 1e-6 * lengths[i]:
+        dependent = length <= (cutoff[i] if w[i] > 0 else 64 * _EPS * own[i])
+        if not dependent and w[i] > 0 and length < 1e-6 * own[i]:
             # rounding of the rows above counts as often as this row is made of them
             parts = np.linalg.solve(L[pivots, :k].T, L[i, :k])
             dependent = length <= cutoff[i] + np.abs(parts) @ cutoff[pivots]
         if w[i] > 0:
-            novelty.append(length / float(lengths.max()) if length else 0.0)
+            novelty.append(length / float(own.max()) if length else 0.0)
         if dependent:
             if w[i] <= 0:
                 continue

@@ -2,21 +2,21 @@
 
 With p = W1 v, q = W2ᵀ u, a = q·p and N = ‖p‖² + ‖q‖² for one mode of strength s and input variance d,
 
-    ȧ = N (s − a d),     N² − 4a² = l² is conserved      (l = |λ| where p and q are parallel)
+    ȧ = N (s − a d),     l = √(N² − 4a²) = ‖p + q‖ ‖p − q‖ is conserved      (|λ| where p and q are parallel)
 
-so in units where d = 1 the sum z = N + 2a obeys a Riccati equation, whose solution is a ratio of two
+so in units where d = 1 the sum z = N + 2a = ‖p + q‖² obeys a Riccati equation, whose solution is a ratio of two
 positive sums:
 
-    K = √(l² + 4s²),   n = √z(0),   n' = l/n
+    K = √(l² + 4s²),   n = ‖p + q‖,   n' = ‖p − q‖
     z(t) = [n (cosh + 2s/K sinh) + n' l/K sinh] / [n sinh/K + (cosh − 2s/K sinh)/n]
 
 at Kt/2. Nothing cancels, whatever the sizes of l, a and s. A mode with a < 0 is the mirror image (z̄ = N −
-2a); with l = 0 it cannot cross zero, and decays. With weight decay, which l = 0 allows, the same is a
+2a = ‖p − q‖²); with l = 0 it cannot cross zero, and decays. With weight decay, which l = 0 allows, the same is a
 logistic curve towards s − γ.
 
-The weights follow: p ± q change by the factors (z/z0)^{±½}. Conditions: two linear layers, start and inputs
-aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et al. 2024 and Dominé et al.
-2025 (l ≠ 0); the stable form is ours.
+The weights follow: p ± q change by the factors f^{±1} = (z/z0)^{±½}, so p = p0 (f + 1/f)/2 + q0 (f − 1/f)/2.
+Conditions: two linear layers, start and inputs aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0),
+Kunin et al. 2024 and Dominé et al. 2025 (l ≠ 0); the stable form is ours.
 
 >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
 >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=0.01, lam=[0.0, 3.0]))
@@ -27,14 +27,17 @@ aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0), Kunin et
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich._typing import Array, Float
-from lazyrich.problem import Facts, Problem
+from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers
+from lazyrich.exact.graded import lengths, rounding, spectrum
+from lazyrich.problem import Condition, Facts, Problem, Refusal
 
-__all__ = ["CITATION", "NAME", "Modes", "mode_strength", "refuses", "solution"]
+__all__ = ["CITATION", "NAME", "Modes", "mode_strength", "refusals", "solution"]
 
 NAME = "modes"
 CITATION = ("saxe2014", "domine2025")
@@ -48,23 +51,17 @@ class ModeState(NamedTuple):
     difference_factor: Any
 
 
-def refuses(facts: Facts) -> str | None:
-    """Why this method does not apply, in one sentence, or None if it does."""
-    if facts.depth != 2:
-        return f"it solves two layers, and this network has {facts.depth}"
-    if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.kind}"
+def refusals(facts: Facts) -> Iterator[Refusal]:
+    """Every condition of this method that the problem does not meet."""
+    yield from linear_layers(facts, "two layers", least=2, most=2)
     if not facts.aligned:
-        return f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+        message = f"it needs a start aligned with the task, and its modes are coupled by {facts.alignment_error:.2g}"
+        yield Refusal(Condition.ALIGNED, message, facts.alignment_error, facts.tolerance)
     if facts.weight_decay and not facts.zero_balanced:
-        return f"with weight decay it needs λ = 0, and the layers are off by {_imbalance(facts):.2g}"
-    if facts.weight_decay and facts.rates[0] != facts.rates[1]:
-        return f"with weight decay it needs equal layer rates, and they are {facts.rates[0]:g} and {facts.rates[1]:g}"
-    return None
-
-
-def _imbalance(facts: Facts) -> float:
-    return max(abs(facts.balance[0]), facts.balance_error)
+        off = max([facts.balance_error, *map(abs, facts.balance)])
+        message = f"with weight decay it needs λ = 0, and the layers are off by {off:.2g}"
+        yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
+    yield from equal_rates_with_decay(facts)
 
 
 def mode_strength(s: Any, a0: Any, lam: Any, times: Any) -> Any:
@@ -74,40 +71,40 @@ def mode_strength(s: Any, a0: Any, lam: Any, times: Any) -> Any:
     True
     """
     s, a0, lam, times = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (s, a0, lam, times)))
-    return _evolve(s, a0, np.abs(lam), times).a
+    larger = np.sqrt(np.hypot(lam, 2 * a0) + 2 * np.abs(a0))
+    smaller = np.divide(np.abs(lam), larger, out=np.zeros_like(larger), where=larger > 0)
+    total = larger + smaller
+    apart = np.divide(4 * np.abs(a0), total, out=np.zeros_like(total), where=total > 0)
+    return _evolve(s, larger, smaller, apart, a0 < 0, times).a
 
 
 def solution(problem: Problem) -> Modes:
     """The solution of a problem, set up once, to be evaluated at any times."""
-    fit, (k1, k2) = problem.alignment, problem.canonical.k
-    W1, W2 = problem.network.weights
-    return Modes(problem, k1 * W1 @ fit.V, k2 * fit.U.T @ W2)
+    return Modes(problem)
 
 
-class Modes:
+class Modes(Solution):
     """p(t) and q(t) of every mode, in the units of the canonical problem."""
 
-    def __init__(self, problem: Problem, P: Float[Array, "h in"], Q: Float[Array, "out h"]) -> None:
-        """`P` holds p_α in its columns and `Q` holds q_α in its rows, directions without a partner last."""
-        fit, self.k = problem.alignment, problem.canonical.k
-        m, gain = len(fit.s), problem.canonical.gain
-        self.problem, self.P, self.Q = problem, P, Q
-        self.p, self.q = P.T[:m], Q[:m]
-        eps = 64 * max(problem.network.eps, 2.0**-52)
-        weight = np.sqrt(np.sum(self.p**2, axis=1) + np.sum(self.q**2, axis=1))
-        largest = max(float(np.abs(P).max(initial=0.0)), float(np.abs(Q).max(initial=0.0)))
-        nothing = weight <= eps * largest  # rounding of zero, which must not grow
-        nothing[np.argsort(-weight, kind="stable")[len(P) :]] = True  # nor can more modes live than there are units
+    def __init__(self, problem: Problem) -> None:
+        fit, unit = problem.alignment, problem.canonical
+        W1, W2 = (k * W for k, W in zip(unit.k, problem.network.weights, strict=True))
+        m = len(fit.s)
+        self.problem, self.k = problem, unit.k
+        self.P, self.Q = (W1 @ fit.V).T, fit.U.T @ W2  # p and q of each mode, directions without a partner last
+        self.p, self.q = self.P[:m], self.Q[:m]
+        self.d, self.s, self.gamma = fit.d, unit.gain * fit.s, problem.weight_decay * problem.rates[0]
+        # p + q and p − q are the rows of the closed form at λ = 0: what rounding may have made of them counts as zero
+        F, target = spectrum(fit.U, self.s, fit.V, 0.0), unit.gain * problem.task.sigma_yx
+        eps = {"eps": problem.network.eps, "eps_task": problem.task.eps}
+        cutoff = np.sqrt(2) * rounding(np.concatenate([W1.T, W2]), F, target, from_above=True, **eps)
+        plus, minus, a0 = lengths(self.p + self.q), lengths(self.p - self.q), np.sum(self.p * self.q, axis=1)
+        self.plus = np.where(plus > cutoff[:m], plus, 0.0)
+        self.minus = np.where(minus > cutoff[len(cutoff) - m :][::-1], minus, 0.0)
+        # a mode that could grow must not do so from rounding of zero; others are kept to their last digit
+        nothing = (self.plus == 0) & (self.minus == 0) & (self.s > 0)
         self.p, self.q = np.where(nothing[:, None], 0.0, self.p), np.where(nothing[:, None], 0.0, self.q)
-        self.d, self.s, self.gamma = fit.d, gain * fit.s, problem.weight_decay * problem.rates[0]
-        self.a0 = np.sum(self.p * self.q, axis=1)
-        lam = np.sum(self.q**2, axis=1) - np.sum(self.p**2, axis=1)
-        # ‖p‖²‖q‖² − a² by the part of q that is orthogonal to p, which does not cancel
-        p2 = np.sum(self.p**2, axis=1)
-        q_aside = self.q - (self.a0 / np.where(p2 > 0, p2, 1.0))[:, None] * self.p
-        self.l = np.sqrt(lam**2 + 4 * p2 * np.sum(q_aside**2, axis=1))
-        rounding = eps * (p2 + np.sum(self.q**2, axis=1))
-        self.l = np.where(self.l <= rounding, 0.0, self.l)
+        self.a0, self.l = np.where(nothing, 0.0, a0), self.plus * self.minus
 
     def state(self, times: Any) -> ModeState:
         """The modes at the times of the problem (T, m)."""
@@ -115,49 +112,58 @@ class Modes:
         if self.gamma:
             return _evolve_decaying(self.s, self.a0, self.d, self.gamma, t)
         target = np.divide(self.s, self.d, out=np.zeros_like(self.s), where=self.d > 0)  # inputs never seen: no change
-        return _evolve(target, self.a0, self.l, self.d * t)
+        larger, smaller = np.maximum(self.plus, self.minus), np.minimum(self.plus, self.minus)
+        total = larger + smaller
+        by_a = np.divide(4 * np.abs(self.a0), total, out=np.zeros_like(total), where=total > 0)
+        apart = np.where(smaller < larger / 2, larger - smaller, by_a)  # the difference, wherever it would cancel
+        return _evolve(target, larger, smaller, apart, self.plus < self.minus, self.d * t)
 
     def weights(self, times: Any) -> list[Any]:
         """W1(t) and W2(t), in the given hidden basis."""
-        fit, m, state = self.problem.alignment, len(self.s), self.state(times)
-        plus = state.sum_factor[:, :, None] * (self.p + self.q) / 2
-        minus = state.difference_factor[:, :, None] * (self.p - self.q) / 2
-        P = np.repeat(self.P.T[None].astype(plus.dtype), len(times), axis=0)
-        Q = np.repeat(self.Q[None].astype(plus.dtype), len(times), axis=0)
+        fit = self.problem.alignment
+        P, Q = self._rows(times)
+        return [np.swapaxes(P, 1, 2) @ fit.V.T / self.k[0], fit.U @ Q / self.k[1]]
+
+    def _rows(self, times: Any) -> tuple[Any, Any]:
+        """p and q of each mode and of the directions without a partner, at each time."""
+        m, state = len(self.s), self.state(times)
+        same = (state.sum_factor + state.difference_factor)[:, :, None] / 2
+        other = (state.sum_factor - state.difference_factor)[:, :, None] / 2
+        P, Q = (np.repeat(rows[None].astype(same.dtype), len(times), axis=0) for rows in (self.P, self.Q))
         if self.gamma:  # directions without a partner shrink too
             shrink = np.exp(-self.gamma * times)[:, None, None]
             P, Q = P * shrink, Q * shrink
-        P[:, :m], Q[:, :m] = plus + minus, plus - minus
-        return [np.swapaxes(P, 1, 2) @ fit.V.T / self.k[0], fit.U @ Q / self.k[1]]
+        P[:, :m], Q[:, :m] = same * self.p + other * self.q, other * self.p + same * self.q
+        return P, Q
 
     def function(self, times: Any) -> Any:
         """W2W1(t) = Σ a(t) u vᵀ."""
         fit, m = self.problem.alignment, len(self.s)
         return (fit.U[:, :m] * (self.state(times).a / self.problem.canonical.gain)[:, None, :]) @ fit.V[:, :m].T
 
-    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
-        return self.problem.task.loss(self.function(times))
-
     def analytic(self, times: Any) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
-    def separatrix_distance(self) -> float:
+    def separatrix(self) -> Separatrix:
         """Smallest ‖p + q‖ of a mode that could be learned, relative to its weights; 0 where it never will
         be."""
-        size = np.sum(self.p**2, axis=1) + np.sum(self.q**2, axis=1)
-        sums = np.where(self.l > 0, np.sum((self.p + self.q) ** 2, axis=1), size + 2 * np.maximum(self.a0, -size / 2))
-        sums = np.where((self.l == 0) & (self.a0 <= 0), 0.0, sums)
-        wanted = np.flatnonzero(self.s > 0)[: len(self.P)]
-        return float(np.sqrt(sums[wanted] / np.where(size > 0, 2 * size, 1.0)[wanted]).min(initial=1.0))
+        size = np.hypot(self.plus, self.minus)
+        wanted = np.flatnonzero(self.s > 0)[: self.P.shape[1]]
+        distance = float(np.divide(self.plus, size, out=np.zeros_like(size), where=size > 0)[wanted].min(initial=1.0))
+        return Separatrix(distance, distance == 0.0)
 
     def restarted(self, time: float) -> Modes:
-        fit = self.problem.alignment
-        W1, W2 = (W[0] for W in self.weights(np.array([time])))
-        return Modes(self.problem, self.k[0] * W1 @ fit.V, self.k[1] * fit.U.T @ W2)
+        later, m, state = copy(self), len(self.s), self.state(np.array([time]))
+        later.P, later.Q = (rows[0] for rows in self._rows(np.array([time])))
+        later.p, later.q, later.a0 = later.P[:m], later.Q[:m], state.a[0]
+        later.plus, later.minus = self.plus * state.sum_factor[0], self.minus * state.difference_factor[0]
+        return later
 
 
-def _evolve(s: Any, a0: Any, l: Any, t: Any) -> ModeState:
-    """The stable form of the header, for both signs of a; mirrored modes see −s."""
+def _evolve(s: Any, n: Any, n_other: Any, apart: Any, mirrored: Any, t: Any) -> ModeState:
+    """The stable form of the header: n is the larger of ‖p ± q‖ and n_other the smaller, `apart` their difference.
+    Mirrored modes (a < 0) see −s."""
+    l = n * n_other
     K = np.hypot(l, 2 * s)
     safe_K = np.where(K > 0, K, 1.0)
     faded = np.exp(-K * t)  # cosh and sinh below are divided by e^{Kt/2}
@@ -169,25 +175,26 @@ def _evolve(s: Any, a0: Any, l: Any, t: Any) -> ModeState:
     def fall(x: Any, rest: Any) -> Any:  # cosh − x/K sinh with K² = x² + rest², written without cancellation
         return np.where(K > 0, (rest**2 / np.where(K > 0, K + x, 1.0) + (K + x) * faded) / (2 * safe_K), 1.0)
 
-    mirrored = a0 < 0
-    n = np.sqrt(np.hypot(l, 2 * a0) + 2 * np.abs(a0))  # √ of the larger of N ± 2a
-    over_n = np.divide(1.0, n, out=np.zeros_like(n), where=n > 0)
-    n_other = l * over_n
+    present = n > 0
+    over_n = np.divide(1.0, n, out=np.zeros_like(n), where=present)
+    faded_over_n = np.where(present, np.exp(-K * t - np.log(np.where(present, n, 1.0))), 0.0)  # both may underflow
+    fall_over_n = np.where(
+        K > 0, (l * n_other / np.where(K > 0, K + 2 * s, 1.0) + (K + 2 * s) * faded_over_n) / (2 * safe_K), over_n
+    )
     major = np.where(mirrored, fall(2 * s, l), rise(2 * s)) * n + l * sinh_over_K * n_other
-    minor = np.where(mirrored, rise(2 * s), fall(2 * s, l)) * over_n + sinh_over_K * n  # z = major / minor
+    minor = np.where(mirrored, rise(2 * s) * over_n, fall_over_n) + sinh_over_K * n  # z = major / minor
 
     # |a| = (major − l·minor)(1 + l/z) / (4 minor). The difference is written so that it does not cancel where l ≫ |a|;
     # a mirrored mode with small l, which may fade to nothing, is better off with (z − l²/z)/4.
     total = n + n_other
-    apart = np.divide(4 * np.abs(a0), total, out=np.zeros_like(n), where=total > 0)  # n − n_other
     moved = 2 * s * sinh_over_K * total
     difference = apart * fall(l, 2 * s) + np.where(mirrored, -moved, moved)
-    present, coupled = n > 0, (n > 0) & (l > 0)
+    coupled = present & (l > 0)
     safe_minor = np.where(present, minor, 1.0)
     z = major / safe_minor
     l_over_z = np.where(coupled, l / np.where(coupled, z, 1.0), 0.0)
     a = np.where(mirrored & (n_other < n / 2), (z - l * l_over_z) / 4, difference * (1 + l_over_z) / (4 * safe_minor))
-    growth = np.where(present, np.sqrt(z) * over_n, 1.0)
+    growth = np.where(present, np.sqrt(major) / np.sqrt(safe_minor) * over_n, 1.0)  # z may have no digits left
     # with l = 0 one of p ± q is zero, and its rounding must not grow
     inverse = np.where(coupled, 1 / np.where(coupled, growth, 1.0), np.where(present, 0.0, 1.0))
     return ModeState(

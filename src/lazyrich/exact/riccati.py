@@ -15,6 +15,7 @@ array([1., 1., 1., 0.])
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,44 +23,46 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.exact.balance import rebalanced
+from lazyrich.exact.base import Separatrix, Solution, equal_rates_with_decay, linear_layers
 from lazyrich.exact.evaluate import Evaluation
 from lazyrich.exact.graded import Graded, grade, resume, spectrum
 from lazyrich.exact.hidden_basis import follow
-from lazyrich.problem import Facts, Problem
+from lazyrich.problem import Condition, Facts, Problem, Refusal
 
 if TYPE_CHECKING:
     from lazyrich.exact.evaluate_blas import BlasEvaluation
 
-__all__ = ["CITATION", "NAME", "Riccati", "refuses", "solution"]
+__all__ = ["CITATION", "NAME", "Riccati", "refusals", "solution"]
 
 NAME = "riccati"
 CITATION = ("fukumizu1998", "braun2022", "domine2025")
 
+_EPS = float(np.finfo(np.float64).eps)
+_AT_ONCE = 2**20  # numbers
 _STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another
 
 
-def refuses(facts: Facts) -> str | None:
-    """Why this method does not apply, in one sentence, or None if it does."""
-    if facts.depth != 2:
-        return f"it solves two layers, and this network has {facts.depth}"
-    if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.kind}"
+def refusals(facts: Facts) -> Iterator[Refusal]:
+    """Every condition of this method that the problem does not meet."""
+    yield from linear_layers(facts, "two layers", least=2, most=2)
     if not facts.whitened:
-        return (
+        message = (
             f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
             f"(task.whitened() gives such a task)"
         )
+        yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
     if not facts.balanced:
         law = "W2ᵀW2 − W1W1ᵀ" if len(set(facts.rates)) == 1 else "η1 W2ᵀW2 − η2 W1W1ᵀ (η: layer rates)"
-        return (
+        message = (
             f"it needs layers with {law} = λI, and these are off by {facts.balance_error:.2g} of their size "
             f"(tolerance {facts.tolerance:.0e})"
         )
-    if facts.weight_decay and any(facts.balance):
-        return f"with weight decay it needs λ = 0, and λ is {facts.balance[0]:.3g}"
-    if facts.weight_decay and facts.rates[0] != facts.rates[1]:
-        return f"with weight decay it needs equal layer rates, and they are {facts.rates[0]:g} and {facts.rates[1]:g}"
-    return None
+        yield Refusal(Condition.BALANCED, message, facts.balance_error, facts.tolerance)
+    elif facts.weight_decay and any(facts.balance):
+        message = f"with weight decay it needs λ = 0, and λ is {facts.balance[0]:.3g}"
+        yield Refusal(Condition.BALANCED, message, abs(facts.balance[0]), 0.0)
+    yield from equal_rates_with_decay(facts)
 
 
 def solution(problem: Problem, push: float = 0.0) -> Riccati:
@@ -67,19 +70,22 @@ def solution(problem: Problem, push: float = 0.0) -> Riccati:
     return Riccati(problem, push)
 
 
-class Riccati:
+class Riccati(Solution):
     """QQᵀ(t) of a problem; times and weights are those of the problem, not of its canonical form."""
+
+    gives_gram = True
 
     def __init__(self, problem: Problem, push: float = 0.0) -> None:
         unit = problem.canonical
         W1, W2 = problem.network.weights
         fit, lam = problem.alignment, problem.facts.balance[0]
-        self.problem = problem
+        self.problem, self.pushed = problem, push > 0
         self.clock = unit.clock
         self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
         self.graded: Graded = grade(
             np.concatenate([W1.T, W2]) / self.scale[:, None],
             spectrum(fit.U, fit.s * (unit.gain / unit.clock), fit.V, lam, unit.decay),
+            unit.target,
             eps=problem.network.eps,
             eps_task=problem.task.eps,
             push=push,
@@ -106,12 +112,19 @@ class Riccati:
         """QQᵀ(t): W1ᵀW1, W2W1 and W2W2ᵀ in one matrix."""
         if not self.wide:
             G = self._stacked(self.clock * times, "gram")
-            return (G + np.swapaxes(G, 1, 2)) / 2
+            step = max(1, _AT_ONCE // max(G[0].size, 1))
+            for i in range(0, len(G), step):  # in pieces: a symmetric copy of all would take as much memory again
+                some = G[i : i + step]
+                some[:] = (some + np.swapaxes(some, 1, 2)) / 2
+            return G
         F, d_in = self.graded.spectrum, self.problem.task.d_in
         basis = np.zeros((len(F.w), len(F.w)))
         basis[:d_in, :d_in], basis[d_in:, d_in:] = F.V, F.U
         basis *= self.scale[:, None]
-        return np.stack([basis @ G @ basis.T for G in self._looped.grams_in_modes(self.clock * times)])
+        grams = np.empty((len(times), len(F.w), len(F.w)))
+        for G, in_modes in zip(grams, self._looped.grams_in_modes(self.clock * times), strict=True):
+            np.matmul(basis @ in_modes, basis.T, out=G)
+        return grams
 
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         """Loss in the mode basis: no rotation back is needed."""
@@ -131,13 +144,35 @@ class Riccati:
             Y, A = self._stacked.factors(self.clock * times)
             Q = self._stacked.O @ (Y / np.sqrt(A)) @ self.graded.rows
         else:
-            Q = self.scale[:, None] * follow(self.graded, self.clock * times)
+            Q = self.scale[:, None] * self._balanced(follow(self.graded, self.clock * times))
         d_in = self.problem.task.d_in
         return [np.ascontiguousarray(np.swapaxes(Q[:, :d_in], 1, 2)), Q[:, d_in:]]
+
+    def _balanced(self, Q: Float[Array, "T n h"]) -> Float[Array, "T n h"]:
+        """D = λI again, where weights that have shrunk carry the rounding of what they were."""
+        d_in, lam = self.problem.task.d_in, self.problem.facts.balance[0]
+        inputs, outputs = Q[:, :d_in], Q[:, d_in:]
+        D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
+        used = lam * self.graded.rows.T @ self.graded.rows  # hidden directions without weights have D = 0
+        off = np.linalg.norm(D - used, axis=(1, 2)) > 16 * _EPS * np.sum(Q**2, axis=(1, 2))
+        if self.pushed or self.problem.network.eps > _EPS:  # balanced up to the push, or up to its own digits
+            return Q
+        for i in np.flatnonzero(off):
+            W1, W2, _ = rebalanced(inputs[i].T, outputs[i], lam)
+            Q[i] = np.concatenate([W1.T, W2])
+        return Q
 
     def analytic(self, times: Any) -> dict[str, Any]:
         """The Gram matrix at complex times, for derivatives by complex step."""
         return {"gram": self._stacked(self.clock * times, "gram")}
+
+    def doubt_until(self, time: float) -> float:
+        """How far rounding of the start may have moved the function by then, relative."""
+        return self.graded.doubt_until(self.clock * time)
+
+    def separatrix(self) -> Separatrix:
+        """Smallest new part of a row that could be learned, relative to the longest row."""
+        return Separatrix(self.graded.separatrix_distance, len(self.graded.missed) > 0)
 
     def restarted(self, time: float) -> Riccati:
         """The solution from the state at `time` on, row by row, so that small modes keep their digits."""

@@ -13,26 +13,24 @@ array([[[1. , 0.5]]])
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.problem import Facts, Problem
+from lazyrich.exact.base import Solution, linear_layers
+from lazyrich.problem import Facts, Problem, Refusal
 
-__all__ = ["CITATION", "NAME", "Shallow", "refuses", "solution"]
+__all__ = ["CITATION", "NAME", "Shallow", "refusals", "solution"]
 
 NAME = "shallow"
 CITATION = ("saxe2019",)
 
 
-def refuses(facts: Facts) -> str | None:
-    """Why this method does not apply, in one sentence, or None if it does."""
-    if facts.depth != 1:
-        return f"it solves one layer, and this network has {facts.depth}"
-    if facts.activation != "linear":
-        return f"it solves linear networks, and this one is {facts.kind}"
-    return None
+def refusals(facts: Facts) -> Iterator[Refusal]:
+    """Every condition of this method that the problem does not meet."""
+    yield from linear_layers(facts, "one layer", least=1, most=1)
 
 
 def solution(problem: Problem) -> Shallow:
@@ -40,7 +38,7 @@ def solution(problem: Problem) -> Shallow:
     return Shallow(problem, problem.network.weights[0])
 
 
-class Shallow:
+class Shallow(Solution):
     """W(t), exact for every direction of the inputs."""
 
     def __init__(self, problem: Problem, start: Float[Array, "out in"]) -> None:
@@ -55,11 +53,10 @@ class Shallow:
 
     def function(self, times: Any) -> Any:
         """The input–output map W(t) at each time, also at complex times."""
-        decay = np.exp(-self.rate * times[:, None, None])
-        return (self.T + (self.start @ self.V - self.T) * decay) @ self.V.T
-
-    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
-        return self.problem.task.loss(self.function(times))
+        exponent = (
+            -self.rate * times[:, None, None]
+        )  # no difference of start and target: a small start keeps its digits
+        return ((self.start @ self.V) * np.exp(exponent) - self.T * np.expm1(exponent)) @ self.V.T
 
     def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
         return [self.function(times)]

@@ -1,11 +1,11 @@
 """How lazy or rich a training run was: any network in JAX or PyTorch, measured at checkpoints against the first one.
 
 Lazy learning fits the data with the tangent kernel of the start, rich learning moves it, by turning weights and by
-changing which units are active. Kunin et al. (2024, Fig. 5A) measure this for a LeNet; here it is done for any network:
-the distance of the kernel over all outputs, of the hidden representations, of the activation patterns and of the
-parameters, and for every hidden unit δ = ‖outgoing weights‖² − ‖incoming weights‖². What δ is at the start says which
-layers would have to be multiplied to learn in another regime: their theory is one of two layers, and a rule of thumb
-for deeper ones.
+changing which units are active; `lazyrich.laziness.definition` says where one ends and the other begins. Kunin et al.
+(2024, Fig. 5A) measure this for a LeNet; here it is done for any network: how far the kernel over all outputs moves and
+turns, the distances of the hidden representations, of the activation patterns and of the parameters, and for every
+hidden unit δ = ‖outgoing weights‖² − ‖incoming weights‖². What δ is at the start says which layers would have to be
+multiplied to learn in another regime: their theory is one of two layers, and a rule of thumb for deeper ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,27 +20,37 @@ import numpy as np
 from lazyrich import _check, _progress
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.experiments._laziness_words import as_table, in_one_sentence
 from lazyrich.experiments.checkpoints import Run, is_torch_module, layer_of, neighbours
 from lazyrich.experiments.scaling import SAME, Scaling, rescaled, scaled, suggestion, unit_squares
-from lazyrich.experiments.tangent import kernel_distances
+from lazyrich.experiments.tangent import KernelChanges, kernel_changes, kernel_distances
+from lazyrich.landscape.regime import regime
+from lazyrich.laziness.course import Course
+from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.networks import Network
+from lazyrich.observables.distances import unit_activity
 from lazyrich.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["LAZY", "RICH", "Laziness", "Scaling", "laziness", "rescaled"]
+__all__ = ["Laziness", "Scaling", "laziness", "rescaled"]
 
-LAZY = 0.01  # kernel distance up to which a run counts as lazy: the kernel has turned by 8 degrees
-RICH = 0.05  # from which it counts as rich: 18 degrees
 _HELD = 2**27  # numbers of a Jacobian at once: 512 MiB in float32, and there are two
 _LARGEST = 2**29  # numbers of the Jacobian of one sample
 _TRIAL = 4.0  # a power of two: multiplying by it rounds nothing
-_SHOWN, _WIDTH = 8, 100  # rows of a table, and letters of a line below it
 
 
 def laziness(
-    model: Any, inputs: Any, checkpoints: Any = None, *, hidden: Any = None, samples: int = 200, seed: int = 0
+    model: Any,
+    inputs: Any,
+    checkpoints: Any = None,
+    *,
+    hidden: Any = None,
+    loss: Any = None,
+    samples: int = 200,
+    seed: int = 0,
+    thresholds: Thresholds = USUAL,
 ) -> Laziness:
     """How far a network has moved from its first checkpoint: kernel, representation, parameters, activations, δ.
 
@@ -56,11 +65,15 @@ def laziness(
     not: a function (model, x) → list or dictionary of the activations of one sample in JAX, a list of names of
     submodules in PyTorch. Dropout is off and batch normalisation as in use.
 
+    The run is lazy or rich by how far its kernel moves until the loss has fallen (`lr.laziness.Thresholds`). `loss` is
+    the one at each checkpoint; without it the whole run counts. A `Trajectory` knows its own, and its regime is the one
+    of `lr.regime`, on the inputs of its task.
+
     >>> W, x = np.array([[1.0, -0.5], [0.3, 0.8]]), np.array([[1.0, 0.2], [0.4, -1.0], [0.7, 0.7]])
     >>> start, end = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
     >>> found = laziness([start, end], x)
-    >>> found.kernel_distance.round(3), found.hamming_distance
-    (array([0.   , 0.002]), array([0., 0.]))
+    >>> found.regime, found.kernel_movement.round(3), found.kernel_distance.round(3), found.hamming_distance
+    ('rich', array([0.   , 0.141]), array([0.   , 0.002]), array([0., 0.]))
     """
     samples, seed = _check.count("samples", samples, least=2), _check.count("seed", seed, least=0)
     inputs = _check.from_any_library("inputs", inputs)
@@ -73,9 +86,13 @@ def laziness(
     chosen = np.arange(len(inputs))
     if len(inputs) > samples:
         chosen = np.sort(np.random.default_rng(seed).choice(len(inputs), samples, replace=False))
+    trajectory = model if isinstance(model, Trajectory) else None
+    if trajectory is not None and loss is not None:
+        raise InvalidInput("loss must be left out where the model is a Trajectory, which has its own.")
     run = _as_run(model, _as_inputs(inputs[chosen]), checkpoints, hidden)
+    loss = _as_losses(loss if trajectory is None else trajectory.loss, run.count)
     with run.precision():
-        return _Measurement(run, len(chosen)).result(of=len(inputs), seed=seed)
+        return _Measurement(run, len(chosen), loss, thresholds, trajectory).result(of=len(inputs), seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +101,14 @@ class Laziness:
 
     >>> W = np.eye(2)
     >>> found = laziness([lr.Network([W, W]), lr.Network([W, np.diag([1.0, 3.0])])], W)
-    >>> found.regime, found.kernel_distance.round(3), found.parameter_distance
-    ('rich', array([0.   , 0.168]), array([0., 2.]))
+    >>> found.regime, found.kernel_movement.round(3), found.kernel_distance.round(3), found.parameter_distance
+    ('rich', array([0.   , 0.784]), array([0.   , 0.168]), array([0., 2.]))
     """
 
-    kernel_distance: Float[Array, " T"]  # S(0, t) of the tangent kernel over all outputs
+    judgement: Judgement  # the regime, with the numbers and thresholds behind it
+    until_learned: bool  # whether the loss is known and falls, so that what the kernel does afterwards does not count
+    kernel_movement: Float[Array, " T"]  # ‖K_t − K_0‖/max(‖K_t‖, ‖K_0‖) of the tangent kernel over all outputs
+    kernel_distance: Float[Array, " T"]  # S(0, t) of the same, its rotation
     function_distance: Float[Array, " T"]  # ‖f_t − f_0‖, relative to the larger of the two
     parameter_distance: Float[Array, " T"]
     relative_parameter_distance: Float[Array, " T"]  # relative to the norm at the start
@@ -97,7 +117,7 @@ class Laziness:
     layer_distance: Float[Array, "T layer"]
     relative_layer_distance: Float[Array, "T layer"]
     hidden: tuple[str, ...]  # layers whose activity was seen
-    representation_distance: Float[Array, "T hidden"]  # S(0, t) of the Gram matrix of hidden activity
+    representation_distance: Float[Array, "T hidden"]  # S(0, t) of the Gram matrix of centred activity: 1 − CKA
     layer_hamming_distance: Float[Array, "T hidden"]
     delta: Mapping[str, Float[Array, "2 units"]]  # of each unit of a layer, at the first and at the last checkpoint
     delta_drift: Mapping[str, float]  # mean change of δ, relative to the mean of ‖outgoing‖² + ‖incoming‖² at the start
@@ -112,30 +132,14 @@ class Laziness:
     notes: tuple[str, ...]  # what was left out, and why
 
     @property
-    def regime(self) -> str:
-        """ "lazy", "rich", "between lazy and rich", by the farthest that the kernel has been; or "unknown"."""
-        if not np.isfinite(self.kernel_distance).any():
-            return "unknown"
-        farthest = float(np.nanmax(self.kernel_distance))
-        return "lazy" if farthest <= LAZY else "rich" if farthest >= RICH else "between lazy and rich"
+    def regime(self) -> RegimeName:
+        """ "lazy" or "rich" by the movement of the kernel, or "unknown"; a Trajectory may be "delayed rich"."""
+        return self.judgement.name
 
     @property
     def verdict(self) -> str:
         """One sentence: the regime, and what it stands on."""
-        if self.regime == "unknown":
-            return "unknown: the tangent kernel is zero, or not finite."
-        most, aside = _farthest(self.kernel_distance, "S = {:.2g}", f"lazy up to {LAZY}, rich from {RICH}")
-        evidence = [f"the kernel turned by {most}{aside}"]
-        if self.hidden:
-            most, aside = _farthest(self.hamming_distance, "{:.1%}")
-            evidence.append(f"{most} of the activations changed sides{aside}")
-        if np.isfinite(self.relative_parameter_distance).any():  # not from a start at zero
-            most, aside = _farthest(self.relative_parameter_distance, "{:.1%}")
-            evidence.append(f"the parameters moved by {most} of their norm{aside}")
-        words = f"{self.regime}: {', '.join(evidence)}"
-        if self.function_distance.max() < LAZY:
-            words += f"; but hardly anything was learned, the outputs changing by {self.function_distance.max():.1%}"
-        return f"{words}."
+        return in_one_sentence(self)
 
     @property
     def suggestion(self) -> str:
@@ -143,7 +147,7 @@ class Laziness:
         return suggestion(self.scaling, self.linear, self.normalisations)
 
     def __str__(self) -> str:
-        return _table(self)
+        return as_table(self)
 
     def to_xarray(self) -> xarray.Dataset:
         """All arrays, with named dimensions."""
@@ -152,6 +156,7 @@ class Laziness:
         except ImportError:
             raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
         dims = {
+            "kernel_movement": ("checkpoint",),
             "kernel_distance": ("checkpoint",),
             "function_distance": ("checkpoint",),
             "parameter_distance": ("checkpoint",),
@@ -173,7 +178,8 @@ class Laziness:
             "unit_layer": ("unit", np.array(owners, str)),
         }
         facts = {name: getattr(self, name) for name in ("samples", "of", "seed", "outputs", "parameters")}
-        about = {"regime": self.regime, "verdict": self.verdict, "notes": "\n".join(self.notes)}
+        about = {"regime": str(self.regime), "lazy_below": self.judgement.thresholds.lazy}
+        about |= {"verdict": self.verdict, "notes": "\n".join(self.notes)}
         return xarray.Dataset(data, coords=coordinates, attrs=facts | about)
 
 
@@ -183,8 +189,15 @@ class Laziness:
 class _Measurement:
     """One run, measured. The first checkpoint is at hand, and another beside it."""
 
-    def __init__(self, run: Run, samples: int) -> None:
-        self.run, self.samples = run, samples
+    def __init__(
+        self,
+        run: Run,
+        samples: int,
+        loss: Float[Array, " T"] | None,
+        thresholds: Thresholds,
+        trajectory: Trajectory | None,
+    ) -> None:
+        self.run, self.samples, self.loss, self.thresholds, self.trajectory = run, samples, loss, thresholds, trajectory
         self.start, self.first_outputs, self.first_hidden = run.leaves(0), run.outputs(0), run.hidden(0)
         self.layers = tuple(dict.fromkeys(map(layer_of, self.start)))
         self.hidden = tuple(self.first_hidden)
@@ -202,7 +215,10 @@ class _Measurement:
         with np.errstate(invalid="ignore", divide="ignore"):
             whole = np.linalg.norm(layers, axis=1)
             return Laziness(
-                kernel_distance=kernel,
+                judgement=self.judged_as_a_whole() or self.judged(kernel),
+                until_learned=self.loss is not None and bool(self.loss.min() < self.loss[0]),
+                kernel_movement=kernel.movement,
+                kernel_distance=kernel.distance,
                 function_distance=function,
                 parameter_distance=whole,
                 relative_parameter_distance=whole / np.linalg.norm(norms),
@@ -230,7 +246,25 @@ class _Measurement:
         bends = any(stage.kind == "bend" for stage in self.run.course)
         return self.run.sequential and not bends and self.run.affine()
 
-    def kernel(self) -> Float[Array, " T"]:
+    def judged_as_a_whole(self) -> Judgement | None:
+        """A trajectory, between its records too, where its kernel has a formula."""
+        if self.trajectory is None:
+            return None
+        try:
+            return regime(self.trajectory, self.thresholds).judgement
+        except (InvalidInput, np.linalg.LinAlgError):  # no formula; or so close to the separatrix that digits end
+            return None
+
+    def judged(self, kernel: KernelChanges) -> Judgement:
+        """By the checkpoints whose kernel is finite; the first must be, for it is what the others are held against."""
+        seen = np.isfinite(kernel.change)
+        if not seen[0]:
+            return judge(np.nan, np.nan, thresholds=self.thresholds)
+        loss = None if self.loss is None else self.loss[seen]
+        course = Course.of(np.flatnonzero(seen), kernel.change[seen], kernel.norm[seen], loss, self.thresholds)
+        return judge(course.movement, kernel.distance[seen][-1], thresholds=self.thresholds)
+
+    def kernel(self) -> KernelChanges:
         """In blocks: as many samples at a time as their Jacobian fits into what is held."""
         row = self.first_outputs.shape[1] * self.size
         if row > _LARGEST:
@@ -247,7 +281,7 @@ class _Measurement:
                 tick(1)
                 return self.run.jacobian(t, some)
 
-            return kernel_distances(jacobian, self.run.count, self.samples, rows=rows)
+            return kernel_changes(jacobian, self.run.count, self.samples, rows=rows)
 
     def compared(self, t: int) -> tuple[float, list[float], list[float], list[float]]:
         """Outputs, parameters by layer, representations and activation patterns, against the first checkpoint."""
@@ -272,8 +306,8 @@ class _Measurement:
         return float(np.linalg.norm(parts))
 
     def turned(self, now: Array, before: Array) -> float:
-        """The Gram matrix of activity is a kernel too: its factor is the activity."""
-        states = (before, now)
+        """The Gram matrix of activity is a kernel too: its factor is the activity, centred as for `observables.cka`."""
+        states = (unit_activity(before), unit_activity(now))
         return float(kernel_distances(lambda i, some: states[i][some], 2, self.samples, rows=self.samples)[1])
 
     def balance(self) -> dict[str, Any]:
@@ -317,50 +351,6 @@ def _relative_change(now: Array, before: Array) -> float:
     return float(np.linalg.norm(now - before) / size) if size else 0.0
 
 
-# words -------------------------------------------------------------------------------------------------------
-
-
-def _farthest(values: Array, form: str, *asides: str) -> tuple[str, str]:
-    """The largest over checkpoints, and in brackets, where the last has less, which it is and what the last has."""
-    t = int(np.nanargmax(values))
-    most, last = form.format(values[t]), form.format(values[-1])
-    if most != last:
-        most, asides = f"at most {most}", (f"at checkpoint {t}; {last} at the end", *asides)
-    return most, f" ({'; '.join(asides)})" if asides else ""
-
-
-def _table(found: Laziness) -> str:
-    """Checkpoints, layers, the verdict, the suggestion, and what was left out."""
-    count = len(found.kernel_distance)
-    drawn = f"{found.samples:,} of {found.of:,} samples (seed {found.seed})"
-    lines = [f"{count} checkpoints, {drawn}, {found.outputs:,} outputs, {found.parameters:,} parameters", ""]
-    lines.append(_row("checkpoint", "kernel", "parameters", "Hamming", "outputs"))
-    shown = set(np.linspace(0, count - 1, min(count, _SHOWN)).astype(int))
-    if found.regime != "unknown":
-        shown.add(np.nanargmax(found.kernel_distance))  # the regime is told by it
-    for t in sorted(shown):
-        moved, flipped = found.relative_parameter_distance[t], found.hamming_distance[t]
-        lines.append(_row(t, found.kernel_distance[t], moved, flipped, found.function_distance[t]))
-    lines += [
-        "",
-        _row("layer, at the last", "features", "parameters", "Hamming", "δ at first", "at last", "drift"),
-    ]
-    features = dict(zip(found.hidden, found.representation_distance[-1], strict=True))
-    flips = dict(zip(found.hidden, found.layer_hamming_distance[-1], strict=True))
-    for i, layer in enumerate(found.layers[:_SHOWN]):
-        ends = [*found.delta[layer].mean(axis=1), found.delta_drift[layer]] if layer in found.delta else []
-        moved = found.relative_layer_distance[-1, i]
-        lines.append(_row(layer, features.get(layer, np.nan), moved, flips.get(layer, np.nan), *ends))
-    if len(found.layers) > _SHOWN:
-        lines.append(f"… and {len(found.layers) - _SHOWN} more layers")
-    return "\n".join([*lines, "", *(fill(words, _WIDTH) for words in (found.verdict, found.suggestion, *found.notes))])
-
-
-def _row(name: Any, *cells: Any) -> str:
-    words = [cell if isinstance(cell, str) else f"{cell:.2g}" if np.isfinite(cell) else "–" for cell in cells]
-    return f"{str(name)[:22]:<22}" + "".join(f"{word:>12}" for word in words)
-
-
 # what came in ------------------------------------------------------------------------------------------------
 
 
@@ -368,6 +358,15 @@ def _as_inputs(value: Array) -> Array:
     """Finite numbers; whole ones (tokens) stay what they are."""
     checked = _check.as_array("inputs", value)
     return value if value.dtype.kind in "iub" else checked
+
+
+def _as_losses(value: Any, count: int) -> Float[Array, " T"] | None:
+    if value is None:
+        return None
+    losses = _check.as_array("loss", value, ndim=1)
+    if len(losses) != count:
+        raise InvalidInput(f"loss must have one number for each of the {count} checkpoints, and it has {len(losses)}.")
+    return losses
 
 
 def _as_run(model: Any, inputs: Array, checkpoints: Any, hidden: Any) -> Run:

@@ -12,7 +12,8 @@ blocks are joined as two regressions are,
 
     c = (p₁c₁ + p₂c₂)/(p₁ + p₂)        R = R₁ + R₂ + (c₁ − c₂)² p₁p₂/(p₁ + p₂).
 
-Then ‖K_t‖² = c²p + R, cos = c√p/‖K_t‖, and S = 1 − cos = R/‖K_t‖²/(1 + cos). Nothing cancels. Products are in the type
+Then ‖K_t‖² = c²p + R, ‖K_t − K_0‖² = (c − 1)²p + R, cos = c√p/‖K_t‖, and S = 1 − cos = R/‖K_t‖²/(1 + cos). Nothing
+cancels. Products are in the type
 of J and sums in float64. Measured: from Jacobians in float32, S = 3e-7 has five digits, 3e-11 three, and kernels that
 are the same but for rounding are 1e-14 apart, where 1 − cos in float32 has no digit left at 3e-7; in float64 they are
 1e-30 apart.
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain, combinations_with_replacement
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -32,13 +33,37 @@ from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 
-__all__ = ["jax_jacobian", "kernel_distances"]
+__all__ = ["KernelChanges", "jax_jacobian", "kernel_changes", "kernel_distances"]
+
+
+class KernelChanges(NamedTuple):
+    """The kernel of each state beside the first one; nan where it is not finite."""
+
+    norm: Float[Array, " states"]  # ‖K_t‖
+    change: Float[Array, " states"]  # ‖K_t − K_0‖
+    distance: Float[Array, " states"]  # S(0, t); nan where one of the two is zero, too
+
+    @property
+    def movement(self) -> Float[Array, " states"]:
+        """‖K_t − K_0‖/max(‖K_t‖, ‖K_0‖), from 0 to √2; nan where both are zero."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self.change / np.maximum(self.norm, self.norm[0])
 
 
 def kernel_distances(
     jacobian: Callable[[int, slice], Any], states: int, samples: int, *, rows: int
 ) -> Float[Array, " states"]:
-    """S(0, t) for t = 0 … states − 1; nan where a kernel is zero or not finite.
+    """S(0, t) of `kernel_changes` alone; nan where a kernel is zero or not finite.
+
+    >>> J = np.array([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])  # two states, two samples, one output
+    >>> kernel_distances(lambda t, some: J[t, some], states=2, samples=2, rows=1).round(3)
+    array([0.   , 0.293])
+    """
+    return kernel_changes(jacobian, states, samples, rows=rows).distance
+
+
+def kernel_changes(jacobian: Callable[[int, slice], Any], states: int, samples: int, *, rows: int) -> KernelChanges:
+    """How far the kernels of the states t = 0 … states − 1 are from the first.
 
     `jacobian(t, some)` gives J_t at the samples of a slice: a matrix of (samples of the slice × outputs) rows and one
     column per parameter. At most `rows` samples are asked for at a time; two such matrices and two blocks of kernels
@@ -46,8 +71,9 @@ def kernel_distances(
     blocks are faster.
 
     >>> J = np.array([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])  # two states, two samples, one output
-    >>> kernel_distances(lambda t, some: J[t, some], states=2, samples=2, rows=1).round(3)
-    array([0.   , 0.293])
+    >>> found = kernel_changes(lambda t, some: J[t, some], states=2, samples=2, rows=1)
+    >>> found.change, found.movement.round(3)
+    (array([0., 1.]), array([0.   , 0.707]))
     """
     states, samples, rows = (
         _check.count(name, n) for name, n in (("states", states), ("samples", samples), ("rows", rows))
@@ -65,8 +91,10 @@ def kernel_distances(
             c += (c_b - c) * share
             p += p_b
         R[0] = 0.0  # in so many digits
-        norm = np.sqrt(c**2 * p + R)
-        return np.where(p > 0, (R / norm**2) / (1 + c * np.sqrt(p) / norm), np.nan)
+        norm, change = np.sqrt(c**2 * p + R), np.sqrt((c - 1) ** 2 * p + R)
+        change[0] *= 0.0  # nan where it is not finite
+        distance = np.where(p > 0, (R / norm**2) / (1 + c * np.sqrt(p) / norm), np.nan)
+        return KernelChanges(norm, change, distance)
 
 
 def jax_jacobian(f: Callable[[Any, Any], Any], states: Sequence[Any], inputs: Any) -> Callable[[int, slice], Any]:

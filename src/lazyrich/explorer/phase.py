@@ -1,9 +1,9 @@
 """The picture over scale and λ: how far the tangent kernel moves, from the start to the limit, for one task.
 
 Each point is an exact solution at t = 0 and at a time beyond all others, so nothing is simulated. A network whose
-kernel moves by less than a tenth of its size is lazy; elsewhere it is rich, at once or late. The picture is that of a
-family of starts, the one of the state where that has a scale and a balance, and the λ-balanced one elsewhere, with the
-networks that the state would have there; the seed is the same at every point.
+kernel moves by less than `lr.laziness.USUAL.lazy` is lazy; elsewhere it is rich, at once or late. The picture is that
+of a family of starts, the one of the state where that has a scale and a balance, and the λ-balanced one elsewhere, with
+the networks that the state would have there; the seed is the same at every point.
 """
 
 from __future__ import annotations
@@ -98,13 +98,15 @@ def _refusal(state: State) -> str | None:
     for lam in (-1.0, 0.0, 1.0):  # the width that λ allows, and so what is balanced, hangs on its sign
         facts = _at(state, 1.0, lam).facts
         if facts.method is None:
-            return f"No picture, for these starts have no closed form: {facts.methods['riccati']}."
+            why = ", and ".join(map(str, facts.methods["riccati"]))
+            return f"No picture, for these starts have no closed form: {why}."
     return None
 
 
 def _caption(state: State) -> str:
     starts = {"aligned": "aligned starts", "single_neuron": "one neuron"}.get(state.start, "λ-balanced starts")
-    words = f"How far the kernel moves from start to limit, for {starts} on this task: below 0.1 lazy, above it rich"
+    words = f"How far the kernel moves from start to limit, for {starts} on this task: "
+    words += f"below {lr.laziness.USUAL.lazy:g} lazy, above it rich"
     if state.weight_decay:
         words += "; drawn without weight decay, with which only λ = 0 has a closed form"
     if state.start in _OWN:

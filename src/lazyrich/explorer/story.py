@@ -176,17 +176,18 @@ def _learning(stage: _Stage) -> str:
         return _HIDDEN
     if stage.problem.facts.depth == 1:
         return "lazy: one layer has a kernel that never moves"
-    moved = f"moves by {_percent(regime.kernel_movement)} of its size"
+    lazy_below = _percent(regime.judgement.thresholds.lazy)
+    moved = f"moves by {_percent(regime.kernel_movement)} of its size (lazy below {lazy_below})"
+    turned = f" and turns by S = {regime.kernel_distance:.2g}" if np.isfinite(regime.kernel_distance) else ""
     if regime.name == "lazy":
-        return f"lazy: the kernel {moved} until the loss has fallen"
+        return f"lazy: the kernel {moved} until the loss has fallen{turned}"
     half = f"half of it by t = {three_digits(regime.kernel_half_time)}"
     if regime.name == "rich":
-        turned = f" and turns by {regime.kernel_distance:.2f}" if np.isfinite(regime.kernel_distance) else ""
         return f"rich: the kernel {moved}{turned}, {half}"
     lazy, rich = regime.phases
     return (
         f"delayed rich: the kernel stays until t = {three_digits(rich.start)} while the loss falls by "
-        f"{_percent(lazy.share)} of its way, and only then {moved}, {half}"
+        f"{_percent(lazy.share)} of its way, and only then {moved}{turned}, {half}"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import lazyrich as lr
 from lazyrich._typing import Array, Float
+from lazyrich.problem import Condition
 
 __all__ = ["certificate", "equation", "refused", "theorem", "three_digits", "why_none"]
 
@@ -79,16 +80,18 @@ def _why(method: str, facts: lr.Facts, letter: str) -> str:
 
 
 def why_none(facts: lr.Facts) -> str:
-    """The reason of the method for this number of layers, without its asides."""
-    reason = facts.methods[_METHOD_OF_DEPTH.get(facts.depth, "deep_modes")] or "no closed form is known"
+    """The reasons of the method for this number of layers, without their asides."""
+    refusals = facts.methods[_METHOD_OF_DEPTH.get(facts.depth, "deep_modes")]
+    reason = ", and ".join(map(str, refusals)) or "no closed form is known"
     bare = re.sub(r" \((?:[^()]|\(\))*\)", "", reason)
     return re.sub(r"\bit\b", "the closed form", bare, count=1)
 
 
 def refused(facts: lr.Facts) -> list[dict[str, str]]:
     """The exact methods that do not apply; those for another number of layers come last."""
-    refused = [{"name": name, "reason": reason} for name, reason in facts.methods.items() if reason is not None]
-    return sorted(refused, key=lambda entry: "and this network has" in entry["reason"])
+    refused = [(name, refusals) for name, refusals in facts.methods.items() if refusals]
+    refused.sort(key=lambda entry: entry[1][0].condition is Condition.DEPTH)
+    return [{"name": name, "reason": ", and ".join(map(str, refusals))} for name, refusals in refused]
 
 
 def equation(part: lr.Trajectory, targets: Float[Array, " m"], ends: Float[Array, " m"], letter: str) -> list[str]:

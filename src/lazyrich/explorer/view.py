@@ -6,7 +6,6 @@ count from the start of each task.
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,11 +98,10 @@ def _stop(part: lr.Trajectory) -> str:
 
 
 def _remarks(script: Script, parts: tuple[lr.Trajectory, ...]) -> list[str]:
-    """The notes of the library, which counts tasks from 0, with tasks from 1 as on the page."""
+    """The notes of the library."""
     if "run" not in script.values:
         return list(script["traj"].notes)
-    notes = [re.sub(r"^task (\d+):", lambda found: f"task {int(found[1]) + 1}:", note) for note in script["run"].notes]
-    return [note.replace(parts[-1].status, _stop(parts[-1])) for note in notes]
+    return [note.replace(parts[-1].status, _stop(parts[-1])) for note in script["run"].notes]
 
 
 def _kernel(parts: tuple[lr.Trajectory, ...]) -> Float[Array, " T"] | None:

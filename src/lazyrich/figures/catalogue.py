@@ -6,7 +6,8 @@
     CALLS                 the calls of the public interface that it stands on
     CHECKS                the numbers that make it true, each with its bound (`Check`)
     QUICK                 settings of a small version, for a first look and for tests
-    compute(**settings)   → xarray.Dataset; the defaults are the published settings, the numbers are in `attrs`
+    compute(**settings)   → xarray.Dataset; the defaults are the published settings, the numbers are in `attrs`; one
+                          that reads a store says there whether that holds what was published (`published`, 1 or 0)
     draw(data)            → matplotlib figure, from that data alone
 
 To add a figure, write such a file: nothing else needs to know of it.
@@ -30,10 +31,9 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["STORE", "Check", "Entry", "entry", "names"]
+__all__ = ["Check", "Entry", "entry", "names"]
 
 _PREFIX = "fig_"
-STORE = "store"  # where the numbers of a sweep are; no setting of what they are
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,15 @@ class Entry:
                 raise
             raise InvalidInput(f"{self.name} cannot be computed with {_in_words(given)}: {error}.") from error
         about = {"figure": self.name, "title": self.title, "settings": _in_words(self.settings | chosen)}
-        return data.assign_attrs(about | {"published": int(not set(chosen) - {STORE}), "lazyrich": __version__})
+        published = {"published": int(not chosen)}  # what has read a store knows better, and says so
+        return data.assign_attrs(published | data.attrs | about | {"lazyrich": __version__})
 
     def draw(self, data: xarray.Dataset) -> Figure:
-        """The figure, from its data alone."""
-        figure: Figure = self.module.draw(data)
-        return figure
+        """The figure, from its data alone, no legend over a curve."""
+        from lazyrich.plot import style
+
+        with style.styled():
+            return style.uncover(self.module.draw(data))
 
     def numbers(self, data: xarray.Dataset) -> dict[str, float]:
         """What was measured, by the names of the checks."""

@@ -154,7 +154,7 @@ def draw(demo: Demo) -> Figure:
             axes.set_title(run.name.capitalize(), color=style.COLOURS[_COLOURS[run.name]])
             axes.set_xlabel(f"{demo.distance_from_structure(run):.1%} from the task's structure")
         bottom.colorbar(image, ax=panels, shrink=0.8, extend="both", label="QQᵀ after training")
-    return figure
+        return style.uncover(figure)
 
 
 def _draw_losses(axes: Axes, demo: Demo) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Prediction", "compute", "draw"]
 
 _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
-_LEGEND_COLUMNS = 3  # as wide as the panel
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def draw(prediction: Prediction) -> Figure:
         _draw_loss(losses, prediction)
         _draw_modes(modes, prediction)
         figure.colorbar(_draw_end(end, prediction), ax=end, shrink=0.85)
-    return figure
+        return style.uncover(figure)
 
 
 def _draw_loss(axes: Axes, prediction: Prediction) -> None:
@@ -125,13 +124,11 @@ def _draw_modes(axes: Axes, prediction: Prediction) -> None:
     times, strengths, limit = prediction.trajectory.times, prediction.strengths[:, :count], prediction.limit[:count]
     named = range(count) if count <= _MODES_NAMED else (0, count - 1)
     for i, colour in enumerate(style.mode_colours(count)):
-        axes.plot(times, strengths[:, i], color=colour, label=f"mode {i}" if i in named else None)
+        axes.plot(times, strengths[:, i], color=colour, label=f"mode {i + 1}" if i in named else None)
     way = np.abs(limit - strengths[0])
     seen = way > 0.02 * way.max()  # a mode that hardly moves has no half way to look at
     axes.plot(prediction.half_times[:count][seen], (strengths[0] + limit)[seen] / 2, **style.MARK, label="half way")
-    legend = axes.legend(loc="upper right", ncols=_LEGEND_COLUMNS, handlelength=1.2, columnspacing=1.2)
-    rows = -(-len(legend.get_texts()) // _LEGEND_COLUMNS)
-    axes.set_ylim(top=axes.get_ylim()[1] + 0.12 * rows * np.ptp(axes.get_ylim()))  # room for the legend
+    axes.legend(loc="upper right", handlelength=1.2)
     shown = "Modes" if count == prediction.strengths.shape[1] else f"The {count} strongest modes"
     axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title=shown)
     axes.margins(x=0.01)

@@ -15,7 +15,6 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
-from lazyrich.exact.riccati import Riccati
 from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
 from lazyrich.problem import Problem
 from lazyrich.solve import solve
@@ -30,9 +29,10 @@ _ROUNDS = 8  # of looking again at the half times found so far; two or three are
 
 @dataclass(frozen=True)
 class Fate:
-    """Where a network ends and when; modes are numbered from 0, strongest first.
+    """Where a network ends and when. In print modes are numbered from 1, strongest first; `missed` holds their indices
+    in the arrays, from 0.
 
-    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])  # mode 1 begins with the wrong sign
+    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])  # the second has the wrong sign
     >>> found = lr.fate(lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network))
     >>> found.kind, found.missed, found.loss_limit, found.half_times.round(3)
     ('saddle', (1,), 0.5, array([1.326,   nan]))
@@ -62,7 +62,7 @@ class Fate:
         for i, s in enumerate(self.strengths):
             time = "–" if np.isnan(self.half_times[i]) else f"{self.half_times[i]:.6g}"
             end = "" if self.learned[i] or i not in self.missed else "   missed"
-            lines.append(f"{i:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
+            lines.append(f"{i + 1:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
         return "\n".join(lines)
 
     @property
@@ -71,7 +71,7 @@ class Fate:
         if self.kind == "global minimum":
             return "the global minimum"
         count = len(self.missed)
-        named = ", ".join(f"{i} (s = {self.strengths[i]:.4g})" for i in self.missed)
+        named = ", ".join(f"{i + 1} (s = {self.strengths[i]:.4g})" for i in self.missed)
         return f"the saddle that misses mode{'s' * (count > 1)} {named}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,7 +113,8 @@ def fate(problem: Problem) -> Fate:
     scale = max(float(fit.s.max()), float(np.abs(start).max()))
     learned, missed = _verdict(problem, fit, scale)
     times, strengths = _curves(trajectory, fit, scale)
-    distance, on_separatrix = _separatrix(trajectory)
+    assert trajectory.solution is not None
+    separatrix = trajectory.solution.separatrix()
     return Fate(
         method=trajectory.method,
         strengths=fit.s,
@@ -126,8 +127,8 @@ def fate(problem: Problem) -> Fate:
         loss_limit=float(trajectory.loss[0]),
         kind="saddle" if missed else "global minimum",
         missed=missed,
-        separatrix_distance=distance,
-        on_separatrix=on_separatrix,
+        separatrix_distance=separatrix.distance,
+        on_separatrix=separatrix.on_it,
         regime=regime_of_solution(trajectory, times),
     )
 
@@ -193,14 +194,3 @@ def _half_times(
     u = (0.5 - x[1]) / h[1]
     cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
     return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
-
-
-def _separatrix(trajectory: Trajectory) -> tuple[float, bool]:
-    """Distance from the separatrix, and whether it is zero up to rounding."""
-    solution: Any = trajectory.solution
-    if isinstance(solution, Riccati):
-        return solution.graded.separatrix_distance, len(solution.graded.missed) > 0
-    if not hasattr(solution, "separatrix_distance"):
-        return 1.0, False
-    distance = solution.separatrix_distance()
-    return distance, distance == 0.0

@@ -67,7 +67,7 @@ class Plateaus:
         rows = zip(self.limit, self.start, self.times, strict=True)
         return "\n".join(
             [f"half times, {self.kind}", f"{'mode':>6} {'limit':>12} {'start':>12} {'half time':>12}"]
-            + [f"{i:>6} {s:>12.6g} {a:>12.4g} {_time(t)}" for i, (s, a, t) in enumerate(rows)]
+            + [f"{i:>6} {s:>12.6g} {a:>12.4g} {_time(t)}" for i, (s, a, t) in enumerate(rows, start=1)]
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,7 +105,10 @@ class PlateauComparison:
         rows = zip(self.prediction.limit, self.prediction.times, self.observed, self.ratio, strict=True)
         return "\n".join(
             [f"half times, prediction: {self.prediction.kind}", head]
-            + [f"{i:>6} {s:>12.6g} {_time(t)} {_time(seen)} {_time(r)}" for i, (s, t, seen, r) in enumerate(rows)]
+            + [
+                f"{i:>6} {s:>12.6g} {_time(t)} {_time(seen)} {_time(r)}"
+                for i, (s, t, seen, r) in enumerate(rows, start=1)
+            ]
             + [f"observed between records up to {self.spacing.max():.3g} apart"] * bool(self.spacing.any())
         )
 
@@ -125,8 +128,8 @@ def plateau_times(problem: Problem) -> Plateaus:
     >>> print(plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
     half times, exact
       mode        limit        start    half time
-         0            4        1e-06      1.90023
-         1            1        1e-06      6.90776
+         1            4        1e-06      1.90023
+         2            1        1e-06      6.90776
     """
     as_problem(problem)
     facts = problem.facts
@@ -136,9 +139,9 @@ def plateau_times(problem: Problem) -> Plateaus:
         raise InvalidInput("plateau_times needs two layers or more, and this network has one: it has no plateaus.")
     if facts.weight_decay:
         raise InvalidInput(f"plateau_times has no weight decay, and this problem has {facts.weight_decay:g}.")
-    if facts.methods["modes"] is None:
+    if not facts.methods["modes"]:
         return _aligned_two_layers(problem)
-    if facts.methods["deep_modes"] is None:
+    if not facts.methods["deep_modes"]:
         return _aligned_deep(problem)
     if not facts.whitened:
         raise InvalidInput(
@@ -225,7 +228,7 @@ def _small_two_layers(problem: Problem) -> Plateaus:
     unit, fit = problem.canonical, problem.alignment
     W1, W2 = (k * W for k, W in zip(unit.k, problem.network.weights, strict=True))
     F = spectrum(fit.U, fit.s * (unit.gain / unit.clock), fit.V, 0.0)
-    graded = grade(np.concatenate([W1.T, W2]), F, eps=problem.network.eps, eps_task=problem.task.eps)
+    graded = grade(np.concatenate([W1.T, W2]), F, unit.target, eps=problem.network.eps, eps_task=problem.task.eps)
     U, V, a0 = fit.U.copy(), fit.V.copy(), np.zeros(len(F.s))
     for group in equal_groups(F.s[F.s > 0]):
         new = graded.L[group][:, (graded.pivots >= group.start) & (graded.pivots < group.stop)]

@@ -1,9 +1,8 @@
-"""Lazy, rich or delayed rich: a verdict from how much the tangent kernel moves along a trajectory, and when.
+"""Lazy, rich or delayed rich: the regime of a trajectory, measured from how far its tangent kernel moves, and when.
 
-Lazy: the kernel stays what it is at the start, up to a tenth of its size, as long as there is anything to learn: until
-the loss has fallen by 99 of 100 parts. Rich: it does not. Delayed rich: it does not, but the kernel of the start has
-fitted what it can long before: half of the change comes over ten times later than the start's own learning time
-1/‖K(0)‖, by its largest eigenvalue. Each phase has a start, an end, and a share of what the loss falls.
+What the words mean is said in `lazyrich.laziness.definition`. Here the kernel and the loss are followed along a
+trajectory, as closely as the verdict needs where it is exact, and phases are told apart: each has a start, an end, and
+a share of what the loss falls.
 """
 
 from __future__ import annotations
@@ -16,16 +15,15 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
+from lazyrich.laziness.course import Course, first_time
+from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.observables.ntk import kernels
 from lazyrich.observables.tangent_kernel import Kernel
 from lazyrich.problem import Problem, loss_of
 from lazyrich.trajectory import Trajectory, as_trajectory
 
-__all__ = ["DELAY", "LAZY", "NEGLIGIBLE", "Phase", "Regime", "regime", "regime_of_solution", "unseen"]
+__all__ = ["Phase", "Regime", "regime", "regime_of_solution", "unseen"]
 
-LAZY = 0.1  # movement of the kernel, relative, below which it counts as the one of the start
-NEGLIGIBLE = 0.01  # of the fall of the loss: what the kernel does when no more is left does not count
-DELAY = 10.0  # times the start's own learning time, beyond which a change is late
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _SAMPLES = 60
@@ -55,26 +53,36 @@ class Regime:
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([1.0, 0.1], delta=-20.0))
     >>> found = lr.regime(lr.solve(problem, [200.0]))
-    >>> found.name, round(found.kernel_distance, 2), round(found.learned_by)
-    ('delayed rich', 0.99, 86)
+    >>> found.name, round(found.kernel_movement, 2), round(found.kernel_distance, 2), round(found.learned_by)
+    ('delayed rich', 1.37, 0.99, 86)
     """
 
-    name: str  # "lazy", "rich" or "delayed rich"
-    kernel_movement: float  # largest ‖K(t) − K(0)‖ until `learned_by`, relative to the larger of ‖K‖ then and at first
-    kernel_distance: (
-        float  # 1 − cos of the angle between K(0) and the last K(t); nan: it vanishes, and has no direction
-    )
+    judgement: Judgement
     kernel_half_time: float  # when half of the movement is done; nan: it does not move
-    lazy_time: float  # 1/‖K(0)‖: how fast the kernel of the start learns
+    lazy_time: float  # 1/‖K(0)‖, by its largest eigenvalue: how fast the kernel of the start learns
     learned_by: float  # when the loss has fallen by 99 of 100 parts
     phases: tuple[Phase, ...]
 
+    @property
+    def name(self) -> RegimeName:
+        """ "lazy", "rich" or "delayed rich"; "unknown" where the kernel is zero."""
+        return self.judgement.name
+
+    @property
+    def kernel_movement(self) -> float:
+        """Largest ‖K(t) − K(0)‖ until `learned_by`, relative to the larger of ‖K‖ then and at first."""
+        return self.judgement.kernel_movement
+
+    @property
+    def kernel_distance(self) -> float:
+        """S = 1 − cos of the angle between K(0) and the last K(t); nan: it vanishes, and has no direction."""
+        return self.judgement.kernel_distance
+
     def __str__(self) -> str:
-        words = f"{self.name}: the kernel moves by {self.kernel_movement:.1%}"
-        if np.isfinite(self.kernel_distance):
-            words += f" and turns by {self.kernel_distance:.3f}"
-        if self.name != "lazy":  # both thresholds are told by the numbers: a tenth, and ten times
-            words += f", half of it by t = {self.kernel_half_time:.4g} (the start's own time is {self.lazy_time:.4g})"
+        words = str(self.judgement)
+        if np.isfinite(self.kernel_half_time) and self.name != "lazy":
+            words += f"; half of the movement by t = {self.kernel_half_time:.4g} (delayed after "
+            words += f"{self.judgement.thresholds.late:g} times the start's own time, {self.lazy_time:.4g})"
         for phase in self.phases:
             words += f"; {phase.name} from {phase.start:.4g} to {phase.end:.4g}"
             words += f", {phase.share:.0%} of the loss" if np.isfinite(phase.share) else ""
@@ -83,11 +91,16 @@ class Regime:
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for what does not happen."""
         plain = {key: _finite(value) for key, value in asdict(self).items()}
+        plain = {key: _finite(value) for key, value in plain.pop("judgement").items()} | plain
         return plain | {"phases": [{k: _finite(v) for k, v in asdict(phase).items()} for phase in self.phases]}
 
 
-def regime(traj: Trajectory) -> Regime:
+def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     """The regime in which a network learned, from its start to the last time of a trajectory.
+
+    Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
+    more. Delayed rich: half of that comes over ten times later than the start's own learning time. `thresholds` sets
+    other limits; `lazyrich.laziness.definition` says why these.
 
     Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
     something changes; between the records of others is interpolated, and a change counts as late only where records
@@ -104,7 +117,7 @@ def regime(traj: Trajectory) -> Regime:
             f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at a start."
         )
     if traj.solution is not None:
-        return regime_of_solution(traj, np.append(time_grid(traj), end))
+        return regime_of_solution(traj, np.append(time_grid(traj), end), thresholds)
     weights = [W[None] for W in problem.network.weights]
     first = kernels(Trajectory(problem, np.zeros(1), "start", {"weights": weights}))[0]
     times, along = np.asarray(traj.times, dtype=float), kernels(traj)
@@ -113,10 +126,10 @@ def regime(traj: Trajectory) -> Regime:
     if times[0] > 0:
         loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
         times, seen = np.append(0.0, times), np.insert(seen, 0, [0.0, first.norm, loss], axis=1)
-    return _verdict(times, seen, _Ends.of(problem, first, along[-1]))
+    return _verdict(times, seen, _Ends.of(problem, first, along[-1]), thresholds)
 
 
-def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"]) -> Regime:
+def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
     solution: Any = trajectory.solution
     along, end = kernels(trajectory), float(trajectory.times[-1])
@@ -137,7 +150,7 @@ def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"]) -> Reg
     for _ in range(_ROUNDS):
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
         seen = np.append(seen, look(new), axis=1)[:, order]
-        found = _verdict(chosen, seen, ends)
+        found = _verdict(chosen, seen, ends, thresholds)
         marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
         new = _closer(np.array([t for t in marks if np.isfinite(t) and t > 0]), chosen)
         if not len(new):
@@ -162,8 +175,7 @@ def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, "
 class _Ends(NamedTuple):
     """What a verdict needs of the first kernel and the last."""
 
-    norm: float  # ‖K(0)‖, Frobenius
-    last_norm: float
+    last_norm: float  # ‖K‖, Frobenius
     lazy_time: float
     turned: float
 
@@ -171,52 +183,36 @@ class _Ends(NamedTuple):
     def of(cls, problem: Problem, first: Kernel, last: Kernel) -> _Ends:
         own = first.largest_eigenvalue() * _weight(problem)
         lazy_time = 1 / own if own > 0 else float("inf")
-        return cls(float(first.norm), float(last.norm), lazy_time, first.distance(last))
+        return cls(float(last.norm), lazy_time, first.distance(last))
 
 
-def _verdict(times: Float[Array, " T"], seen: Float[Array, "three T"], ends: _Ends) -> Regime:
+def _verdict(times: Float[Array, " T"], seen: Float[Array, "three T"], ends: _Ends, thresholds: Thresholds) -> Regime:
     """From ‖K − K(0)‖, ‖K‖ and the loss at each of the times, which start at 0."""
-    *_, loss = seen
-    fallen = np.maximum.accumulate(loss[0] - loss)
-    whole = float(fallen[-1])
-    fallen = fallen / whole if whole > 0 else np.full_like(fallen, np.nan)
-    learned_by = _first_time(times, fallen, 1 - NEGLIGIBLE)[0] if whole > 0 else times[-1]
-    until = np.append(times[times < learned_by], learned_by)
-    moved, norms, fallen = (np.interp(until, times, values) for values in (*seen[:2], fallen))
-    peak, size = float(moved.max()), max(ends.norm, float(norms[-1]))  # a kernel may leave and come back
-    movement = peak / size if size else 0.0
-    half_time, before = _first_time(until, moved, peak / 2) if movement > 1e-7 else (float("nan"), 0.0)
-    name = "lazy" if movement < LAZY else "rich"
-    if name == "rich" and half_time > DELAY * ends.lazy_time and before > half_time / 2:
-        name = "delayed rich"  # where records are too far apart to tell, it is not
-    phases = _phases(name, until, moved, size, fallen)
-    turned = float("nan") if ends.last_norm < _VANISHED * max(ends.norm, float(seen[1].max())) else ends.turned
-    return Regime(name, movement, turned, half_time, ends.lazy_time, float(learned_by), phases)
+    change, norms, loss = seen
+    course = Course.of(times, change, norms, loss, thresholds)
+    half_time, before = course.half_time()
+    told = before > half_time / 2  # where records are too far apart to tell, it is not late
+    turned = float("nan") if ends.last_norm < _VANISHED * float(norms.max()) else ends.turned
+    delay = half_time / ends.lazy_time if told else 0.0
+    judgement = judge(course.movement, turned, delay=delay, thresholds=thresholds)
+    return Regime(judgement, half_time, ends.lazy_time, course.learned_by, _phases(judgement, course))
 
 
-def _phases(
-    name: str, times: Float[Array, " T"], moved: Float[Array, " T"], size: float, fallen: Float[Array, " T"]
-) -> tuple[Phase, ...]:
-    """Lazy until the kernel has moved by a tenth of its size, or the loss has fallen; then rich until it stays."""
+def _phases(judgement: Judgement, course: Course) -> tuple[Phase, ...]:
+    """Lazy until the kernel has moved as far as lazy goes, or the loss has fallen; then rich until it stays."""
+    times, moved, fallen = course.times, course.moved, course.fallen
 
     def phase(word: str, start: float, end: float) -> Phase:
         return Phase(word, start, end, float(np.interp(end, times, fallen) - np.interp(start, times, fallen)))
 
-    if name == "lazy":
-        return (phase("lazy", 0.0, _first_time(times, fallen, _DONE)[0]),) if fallen[-1] > 0 else ()
-    start, end = _first_time(times, moved, LAZY * size)[0], _first_time(times, moved, _DONE * float(moved.max()))[0]
-    rich = phase("rich", start, end)
-    return (rich,) if name == "rich" else (phase("lazy", 0.0, start), rich)
-
-
-def _first_time(times: Float[Array, " T"], values: Float[Array, " T"], level: float) -> tuple[float, float]:
-    """When a value is first reached, between the nearest of the times, and the one before; nan where it never is."""
-    if values.max() < level:
-        return float("nan"), float("nan")
-    i = int(np.argmax(values >= level))
-    if i == 0:
-        return float(times[0]), float(times[0])
-    return float(np.interp(level, values[i - 1 : i + 1], times[i - 1 : i + 1])), float(times[i - 1])
+    if judgement.name is RegimeName.UNKNOWN:
+        return ()
+    if judgement.name is RegimeName.LAZY:
+        done = first_time(times, fallen, min(_DONE, float(fallen[-1])))[0]
+        return (phase("lazy", 0.0, done),) if fallen[-1] > 0 else ()
+    start = first_time(times, moved, judgement.thresholds.lazy * course.size)[0]
+    rich = phase("rich", start, first_time(times, moved, _DONE * float(moved.max()))[0])
+    return (rich,) if judgement.name is RegimeName.RICH else (phase("lazy", 0.0, start), rich)
 
 
 def _finite(value: Any) -> Any:

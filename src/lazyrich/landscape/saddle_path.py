@@ -268,7 +268,7 @@ def _wherever_it_changes(saddles: _Saddles, traj: Trajectory) -> tuple[Float[Arr
     solution: Any = traj.solution
 
     def look(times: Float[Array, " T"]) -> _Looks:
-        if hasattr(solution, "gram"):
+        if solution.gives_gram:
             return saddles.look(gram=solution.gram(times))
         return saddles.look(weights=solution.weights(times))
 
@@ -374,8 +374,9 @@ def _joined(visits: list[Visit]) -> tuple[Visit, ...]:
 
 
 def _named(modes: tuple[int, ...]) -> str:
-    """Runs of neighbouring modes as ranges: 0–3, 5."""
+    """Runs of neighbouring modes as ranges, counted from 1: 1–4, 6."""
     runs = [
-        [mode for _, mode in run] for _, run in itertools.groupby(enumerate(modes), key=lambda pair: pair[1] - pair[0])
+        [mode + 1 for _, mode in run]
+        for _, run in itertools.groupby(enumerate(modes), key=lambda pair: pair[1] - pair[0])
     ]
     return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs) or "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lazyrich._typing import Array, Float
 __all__ = ["Network", "forward", "in_words", "layers_of_gram", "product"]
 
 
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Network:
     """Weight matrices, first layer first, each of shape (outputs, inputs), and an activation between them.
 
@@ -26,7 +28,9 @@ class Network:
     ((2, 1, 1), 2)
     """
 
-    __slots__ = ("activation", "eps", "weights")
+    weights: tuple[Float[Array, "out in"], ...]
+    activation: str | float
+    eps: float  # precision the weights came in
 
     def __init__(self, weights: Sequence[Any] | Array, activation: str | float = "linear") -> None:
         if isinstance(weights, np.ndarray) and weights.ndim == 2:
@@ -50,9 +54,15 @@ class Network:
             )
         for W in layers:
             W.flags.writeable = False
-        self.weights: tuple[Float[Array, "out in"], ...] = layers
-        self.activation: str | float = _activation(activation)
-        self.eps: float = _check.eps_of(*weights)  # precision the weights came in
+        object.__setattr__(self, "weights", layers)
+        object.__setattr__(self, "activation", _activation(activation))
+        object.__setattr__(self, "eps", _check.eps_of(*weights))
+
+    def known_to(self, eps: float) -> Network:
+        """The same network, taken to be no more precise than `eps`."""
+        network = Network(self.weights, self.activation)
+        object.__setattr__(network, "eps", max(self.eps, eps))
+        return network
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -20,11 +20,12 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.exact.base import Solution
 from lazyrich.observables._reading import two_layer_linear
 from lazyrich.observables.representations import input_gram, output_gram
 from lazyrich.problem import Problem, as_problem
 from lazyrich.solve import solve
-from lazyrich.trajectory import Solution, Trajectory, observable
+from lazyrich.trajectory import Trajectory, observable
 
 __all__ = ["PeakTime", "coupling", "decoupling", "peak_time"]
 

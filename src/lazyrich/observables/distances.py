@@ -20,9 +20,9 @@ from lazyrich.observables.representations import features
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = ["cka", "function_distance", "hamming_distance", "parameter_distance"]
+__all__ = ["cka", "function_distance", "hamming_distance", "parameter_distance", "unit_activity"]
 
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)  # what taking off the mean leaves of equal numbers
+_ROUNDING = 8  # times the precision of numbers: what taking off the mean leaves of equal ones
 
 
 @observable(long_name="distance of the weights from the first time")
@@ -86,8 +86,8 @@ def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = Tr
             "cka needs the samples of the task to centre on them, and this task holds correlations only: "
             "centred=False compares one item per input."
         )
-    H0 = _unit(next(islice(features(traj, layer, "cka"), start, None)), centred)
-    return np.array([_inner(_unit(H, centred), H0) for H in features(traj, layer, "cka")])
+    H0 = unit_activity(next(islice(features(traj, layer, "cka"), start, None)), centred)
+    return np.array([_inner(unit_activity(H, centred), H0) for H in features(traj, layer, "cka")])
 
 
 @observable(long_name="distance of the function from the first time, root mean square")
@@ -118,13 +118,16 @@ def _length(parts: list[Array]) -> Float[Array, " T"]:
     return np.linalg.norm(np.stack([np.linalg.norm(part, axis=(1, 2)) for part in parts]), axis=0)
 
 
-def _unit(H: Float[Array, "P h"], centred: bool) -> Float[Array, "P h"]:
-    """Activities with ‖HHᵀ‖ = 1; nan where there are none."""
+def unit_activity(H: Float[Array, "P h"], centred: bool = True) -> Float[Array, "P h"]:
+    """Activities of a layer, a sample per row, as their similarity is compared: the mean over the samples taken off
+    every unit, and ‖HHᵀ‖ = 1; nan where nothing is left but rounding."""
+    rounding = _ROUNDING * float(np.finfo(H.dtype).eps) if H.dtype.kind == "f" else 0.0
+    H = np.asarray(H, dtype=np.float64)
     size = np.abs(H).max()
     H = H / size if size else H
     H = H - H.mean(axis=0) if centred else H
     norm = np.sqrt(_inner(H, H))
-    return H / (np.sqrt(norm) if norm > H.size * _ROUNDING**2 else np.nan)
+    return H / (np.sqrt(norm) if norm > H.size * rounding**2 else np.nan)
 
 
 def _inner(H: Float[Array, "P h"], other: Float[Array, "P h2"]) -> float:

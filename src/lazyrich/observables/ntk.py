@@ -52,7 +52,7 @@ class Kernels:
         """Those of an exact trajectory at any times; it is evaluated there when they are asked for."""
         solution: Any = self._traj.solution
         other = copy(self)
-        other._by_gram = by_gram = hasattr(solution, "gram")
+        other._by_gram = by_gram = solution.gives_gram
         other._states = lambda some: [solution.gram(times[some])] if by_gram else solution.weights(times[some])
         other._length = len(times)
         return other

@@ -129,4 +129,4 @@ def _curves(
 def _label(traj: Trajectory, curve: int, count: int) -> str | None:
     if count == 1:
         return f"exact ({traj.method})" if traj.solution is not None else traj.method
-    return f"mode {curve}" if count <= _MODES_NAMED or curve in (0, count - 1) else None
+    return f"mode {curve + 1}" if count <= _MODES_NAMED or curve in (0, count - 1) else None

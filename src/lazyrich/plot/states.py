@@ -73,12 +73,12 @@ def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
         for i in np.flatnonzero(timed):
             panel.vlines(known.half_times[i], 0.0, known.limit[i], color=colours[i], linewidth=1.6)
             panel.plot(known.half_times[i], known.limit[i], "o", color=colours[i], markersize=7)
-            panel.annotate(str(i), (known.half_times[i], known.limit[i]), (5, 4), textcoords="offset points")
+            panel.annotate(str(i + 1), (known.half_times[i], known.limit[i]), (5, 4), textcoords="offset points")
         last = float(np.nanmax(known.half_times)) if timed.any() else 1.0
         for mode in known.missed:
             never = (1.15 * last, known.strengths[mode])
             panel.plot(*never, "x", color=style.COLOURS["orange"], markersize=8)
-            panel.annotate(f"{mode} never", never, (7, -3), textcoords="offset points")
+            panel.annotate(f"{mode + 1} never", never, (7, -3), textcoords="offset points")
         panel.axhline(0.0, color="black", linewidth=0.8)
         panel.set_xlim(0.0, 1.35 * last)
         panel.set(xlabel=f"half-learning {style.TIME}", ylabel="strength in the limit", title=f"Ends in {known.end}")
@@ -102,7 +102,7 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
     with style.drawn_on(axes) as panel:
         ends, colours = run.boundaries, style.mode_colours(len(run.tasks))
         for i, colour in enumerate(colours):
-            panel.plot(run.times, run.losses[:, i], color=colour, label=f"{i}: {run.tasks[i].name or 'task'}")
+            panel.plot(run.times, run.losses[:, i], color=colour, label=f"{i + 1}: {run.tasks[i].name or 'task'}")
         for end in ends[:-1]:
             panel.axvline(end, **style.LIMIT)
         known = _known_before(run)

@@ -17,6 +17,7 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._files import output_path, write_atomically
 from lazyrich._typing import Array, Float
+from lazyrich.plot.legends import uncover
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +42,7 @@ __all__ = [
     "save",
     "series_colours",
     "styled",
+    "uncover",
 ]
 
 #: Okabe and Ito's palette.
@@ -83,6 +85,8 @@ _SETTINGS = {
     "legend.frameon": False,
     "figure.facecolor": "white",
     "savefig.dpi": 160,
+    "pdf.fonttype": 42,  # TrueType, which journals and editors of drawings can read
+    "ps.fonttype": 42,
     "svg.hashsalt": "lazyrich",
 }
 
@@ -109,10 +113,12 @@ def drawn_on(axes: Axes | None) -> Iterator[Axes]:
     """The axes to draw on, in the look of all figures: those given, or those of a new figure."""
     with styled():
         if axes is None:
-            axes = new_figure(6.0, 3.9).subplots()
+            yield (axes := new_figure(6.0, 3.9).subplots())
+            uncover(figure_of(axes))
         elif not hasattr(axes, "plot"):
             raise InvalidInput(f"axes must be axes of a matplotlib figure, and it is a {type(axes).__name__}.")
-        yield axes
+        else:
+            yield axes
 
 
 def figure_of(axes: Axes) -> Figure:

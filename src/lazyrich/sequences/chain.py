@@ -57,7 +57,9 @@ def continual(
     and its last entry is where the next task takes over. Linear networks follow the exact solution where one
     applies, and the integrated flow elsewhere. With `rate` the network descends step by step at this learning rate,
     as nonlinear ones must; times are then multiples of it. `on_separatrix="perturb"` lets a start on the separatrix
-    escape, as in `solve`. A stage that cannot go on, or not within `max_steps` where it is integrated, ends the run.
+    escape, as in `solve`. Tasks that were whitened by different maps are refused: the weights that pass from one to
+    the next would mean something else. A stage that cannot go on, or not within `max_steps` where it is integrated,
+    ends the run.
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import continual
@@ -90,13 +92,13 @@ def continual(
         except RuntimeError as error:  # it reached none of its times
             if not trajectories:
                 raise
-            notes.append(f"task {i}: {str(error).rstrip('.')}; neither this task nor later ones were reached")
+            notes.append(f"task {i + 1}: {str(error).rstrip('.')}; neither this task nor later ones were reached")
             break
         trajectories.append(done)
         rebalanced.append(departure)
-        notes += [f"task {i}: {note}" for note in _notes(done, departure, chained=i > 0)]
+        notes += [f"task {i + 1}: {note}" for note in _notes(done, departure, chained=i > 0)]
         if done.status != "complete":
-            notes.append(f"task {i}: {done.status}; later tasks were not reached")
+            notes.append(f"task {i + 1}: {done.status}; later tasks were not reached")
             break
         ends.append(_end(done))
     return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))
@@ -157,7 +159,7 @@ def _followed(problem: Problem, times: Float[Array, " T"], on_separatrix: str, m
     methods = problem.facts.methods
     if problem.facts.method is None:
         return flow(problem, times, max_steps=max_steps)
-    if on_separatrix == "perturb" and (methods["riccati"] is not None or not fate(problem).on_separatrix):
+    if on_separatrix == "perturb" and (methods["riccati"] or not fate(problem).on_separatrix):
         on_separatrix = "stay"
     return solve(problem, times, on_separatrix=on_separatrix)
 
@@ -190,7 +192,8 @@ def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[s
     problem, notes = trajectory.problem, list(trajectory.notes)
     if trajectory.method == "flow":
         name = {1: "shallow", 2: "riccati"}.get(problem.facts.depth, "deep_modes")
-        notes.append(f"integrated, for no exact solution applies ({name}: {problem.facts.methods[name]})")
+        refused = ", and ".join(map(str, problem.facts.methods[name]))
+        notes.append(f"integrated, for no exact solution applies ({name}: {refused})")
     if departure:
         notes.append(f"brought back to D = λI, from which it was off by {departure:.1e} of the largest weights so far")
     solution = trajectory.solution

@@ -77,7 +77,7 @@ def since_own_training(losses: Float[Array, "stage task"]) -> Float[Array, "stag
 
 
 def as_tasks(value: Any) -> tuple[Task, ...]:
-    """Tasks with the same numbers of inputs and outputs, or a sentence."""
+    """Tasks with the same inputs and outputs, in the same coordinates, or a sentence."""
     if not isinstance(value, list | tuple):
         raise InvalidInput(f"tasks must be a list of tasks, and it is a {type(value).__name__}: [task] would do.")
     if not value:
@@ -89,7 +89,24 @@ def as_tasks(value: Any) -> tuple[Task, ...]:
                 f"tasks must all have the inputs and outputs of the first ({tasks[0].d_in} and {tasks[0].d_out}), "
                 f"and tasks[{i}] has {task.d_in} and {task.d_out}."
             )
+        if (apart := _coordinates_apart(tasks[0], task)) > np.sqrt(max(tasks[0].eps, task.eps)):
+            raise InvalidInput(
+                "tasks must see the same input coordinates, since the weights pass from one to the next, and tasks[0] "
+                f"and tasks[{i}] were whitened by maps that differ by {apart:.2g} of their size: try the tasks before "
+                "whitened(), or, where the whitened inputs themselves are what a network sees, "
+                "Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy)."
+            )
     return tasks
+
+
+def _coordinates_apart(first: Task, second: Task) -> float:
+    """How much the maps by which two tasks were whitened differ, of their size; none is the identity."""
+    if first.input_map is None and second.input_map is None:
+        return 0.0
+    one, other = (np.eye(task.d_in) if task.input_map is None else task.input_map for task in (first, second))
+    if one.shape != other.shape:
+        return 1.0
+    return float(np.linalg.norm(one - other) / max(np.linalg.norm(one), np.linalg.norm(other)))
 
 
 def _target(i: int, task: Task) -> Float[Array, "out in"]:

@@ -1,32 +1,17 @@
-"""Back to D = λI by the hidden GL(h) action, which leaves the function W2W1 unchanged.
+"""Between tasks: a network brought back to the balance that the flow conserves, whatever the task (`exact/balance`).
 
-The flow conserves D = W2ᵀW2 − W1W1ᵀ, whatever the task (with layer rates that of v_ℓ = k_ℓ W_ℓ), so a balanced
-network stays balanced from task to task. Its numbers do not: a network that has shrunk by orders carries the
-rounding of what it was, and an integrated one the error of its steps. What W1 → S W1, W2 → W2 S⁻¹ can undo is not
-the task's doing. With S = I + X, X symmetric, Newton's step is the Lyapunov equation
-
-    X(A + B) + (A + B)X = D − λI,     A = W1W1ᵀ,  B = W2ᵀW2.
-
-With Q = [W1ᵀ; W2] = U diag(σ) Vᵀ and J = diag(−I, I), A + B = V diag(σ²) Vᵀ and D = QᵀJQ, so in the basis V
-
-    X_ij = (σ_i σ_j (UᵀJU)_ij − λ δ_ij) / (σ_i² + σ_j²):
-
-no difference of squares, at most ½ where λ = 0, and small directions are corrected by their own size. Hidden
-directions that no weight uses (σ = 0) stay as they are.
+With layer rates that of v_ℓ = k_ℓ W_ℓ. A balanced network stays balanced from task to task; what rounding or
+integration took off it is not the task's doing.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from lazyrich._check import InvalidInput
+from lazyrich.exact.balance import rebalanced
 from lazyrich.networks import Network
 from lazyrich.problem import Problem
 
 __all__ = ["rebalance"]
-
-_STEPS = 8  # quadratic convergence: two are the rule
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
@@ -43,22 +28,5 @@ def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
     if problem.network.depth != 2 or problem.network.activation != "linear":
         raise InvalidInput(f"rebalance needs two linear layers, and the network is {problem.network!r}.")
     k1, k2 = problem.canonical.k
-    W1, W2 = problem.network.weights
-    J = np.repeat([-1.0, 1.0], [W1.shape[1], len(W2)])[:, None]
-    before = 0.0
-    for step in range(_STEPS):
-        U, sigma, Vt = np.linalg.svd(np.vstack([k1 * W1.T, k2 * W2]), full_matrices=False)
-        D = sigma[:, None] * (U.T @ (J * U)) * sigma - lam * np.eye(len(sigma))
-        departure = float(np.linalg.norm(D))
-        before = before if step else departure
-        if departure <= 4 * _EPS * np.sum(sigma**2):
-            break
-        size = sigma[:, None] ** 2 + sigma**2
-        X = Vt.T @ np.divide(D, size, out=np.zeros_like(D), where=size > 0) @ Vt
-        try:
-            W1, W2 = W1 + X @ W1, np.linalg.solve((np.eye(len(X)) + X).T, W2.T).T
-        except np.linalg.LinAlgError:  # a direction of vanishing weights, far off λ: it stays as it is
-            break
-    network = Network([W1, W2])
-    network.eps = problem.network.eps
-    return network, before
+    W1, W2, before = rebalanced(k1 * problem.network.weights[0], k2 * problem.network.weights[1], lam)
+    return Network([W1 / k1, W2 / k2]).known_to(problem.network.eps), before

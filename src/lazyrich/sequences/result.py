@@ -24,7 +24,8 @@ __all__ = ["Continual"]
 
 @dataclass(frozen=True, eq=False)
 class Continual:
-    """A network that learns one task after another. Stages and tasks are numbered from 0: stage i trains task i.
+    """A network that learns one task after another. Stage i trains task i; in print they are
+    numbered from 1, in arrays from 0.
 
     `predicted_…` follows from the tasks alone, `limit_…` from this network trained on each task for ever; both are
     known before training, and describe runs in which each task comes to its end.
@@ -84,6 +85,21 @@ class Continual:
         return self.losses[last]
 
     @property
+    def loss_changes(self) -> Float[Array, "stage task"]:
+        """By how much the loss of task j (column) changes during stage i (row).
+
+        Stage 0 changes the losses before any training; where task j is in training its loss falls. The amount of
+        forgetting of Braun et al. 2022, L_a(T_c) − L_a(T_b), is column a where stage c follows stage b.
+
+        >>> import lazyrich as lr
+        >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
+        >>> lr.continual(tasks, lr.Network([[[1.0]], [[0.5]]]), [0.0, 40.0]).loss_changes
+        array([[-0.125, -1.125],
+               [ 2.   , -2.   ]])
+        """
+        return np.diff(self.loss_matrix, axis=0, prepend=self.start_losses[None])
+
+    @property
     def forgetting(self) -> Float[Array, "stage task"]:
         """By how much the loss of task j (column) has risen at the end of stage i (row) since its own training.
 
@@ -105,6 +121,11 @@ class Continual:
     def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` from the tasks alone, as if each were learned completely."""
         return loss_matrix(self.tasks)
+
+    @property
+    def predicted_loss_changes(self) -> Float[Array, "stage task"]:
+        """`loss_changes` from the start and the tasks, as if each were learned completely."""
+        return np.diff(self.predicted_loss_matrix, axis=0, prepend=self.start_losses[None])
 
     @property
     def predicted_forgetting(self) -> Float[Array, "stage task"]:
@@ -141,6 +162,7 @@ class Continual:
             "method": ("stage", np.array(self.methods), about("method")),
             "rebalanced": ("stage", np.array(self.rebalanced), about("departure from balance taken off")),
             "loss_matrix": (both, self.loss_matrix, about("loss at the end of a stage")),
+            "loss_changes": (both, self.loss_changes, about("change of the loss during a stage")),
             "forgetting": (both, self.forgetting, about("rise of the loss since own training")),
             "transfer": (both, self.transfer, about("change of the loss by earlier tasks")),
         }
@@ -160,6 +182,7 @@ class Continual:
             "boundaries": self.boundaries.tolist(),
             "start_losses": self.start_losses.tolist(),
             "loss_matrix": _entries(self.loss_matrix),
+            "loss_changes": _entries(self.loss_changes),
             "forgetting": _entries(self.forgetting),
             "transfer": _entries(self.transfer),
             "rebalanced": list(self.rebalanced),
@@ -168,9 +191,9 @@ class Continual:
 
     def __str__(self) -> str:
         """Losses at the ends of the stages, with the forgetting below."""
-        head = f"{'':<24}" + "".join(f"{f'task {j}':>12}" for j in range(len(self.tasks)))
+        head = f"{'':<24}" + "".join(f"{f'task {j + 1}':>12}" for j in range(len(self.tasks)))
         lines = [f"loss{head[4:]}", _row("before", self.start_losses)]
-        ends = [f"after {i}, {method}" for i, method in enumerate(self.methods)]
+        ends = [f"after {i}, {method}" for i, method in enumerate(self.methods, start=1)]
         lines += [_row(end, row) for end, row in zip(ends, self.loss_matrix, strict=True)]
         lines += [f"forgetting{head[10:]}"]
         lines += [_row(end, row) for end, row in zip(ends, self.forgetting, strict=True)]

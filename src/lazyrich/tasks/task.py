@@ -57,6 +57,11 @@ class Task:
     eps: float = field(default=float(np.finfo(np.float64).eps), repr=False)  # precision the numbers came in
     name: str = ""
 
+    def __post_init__(self) -> None:
+        for array in (self.sigma_yx, self.sigma_xx, self.sigma_yy, self.inputs, self.targets, self.input_map):
+            if array is not None:
+                array.flags.writeable = False
+
     @classmethod
     def from_data(cls, inputs: Any, targets: Any, *, reduction: str = "mean", name: str = "") -> Task:
         """A task from samples: row i of `inputs` (P × d_in) belongs to row i of `targets` (P × d_out)."""
@@ -66,6 +71,7 @@ class Task:
                 f"targets must have one row per row of inputs ({len(X)}), and it has {len(Y)}; rows are samples."
             )
         reduction = _check.choice("reduction", reduction, ("mean", "sum"))
+        _check.memory("Σxx, Σyx and Σyy", (X.shape[1] + Y.shape[1]) ** 2, "fewer inputs and outputs")
         weight = 1 / len(X) if reduction == "mean" else 1.0
         largest = max(np.abs(X).max(), np.abs(Y).max())
         if not X.any():
@@ -89,6 +95,7 @@ class Task:
     def from_correlations(cls, sigma_yx: Any, sigma_xx: Any = None, sigma_yy: Any = None, *, name: str = "") -> Task:
         """A task from Σyx (d_out × d_in), Σxx (identity if not given) and Σyy (noiseless if not given)."""
         S = _check.as_matrix("sigma_yx", sigma_yx)
+        _check.memory("Σxx, Σyx and Σyy", float(sum(S.shape)) ** 2, "fewer inputs and outputs")
         given = [array for array in (sigma_yx, sigma_xx, sigma_yy) if array is not None]
         if np.abs(S).max() > 1e100:
             raise InvalidInput(f"sigma_yx must be below 1e100, and its largest entry is {np.abs(S).max():.3g}.")

@@ -6,13 +6,23 @@
     decoupling      5: Theorem 5.1, two modes, the peak of the coupling
     variance        5: small and large starts, sigmoids and exponentials
     applications    6: continual learning, and what it forgets
-    reversal        6: reversal learning, revising structured knowledge
+    reversal        6: reversal learning, swapped branches
+    revising        6: whether structured knowledge speeds up a related task
 
 A topic enters its claims when it is imported, and lists what was judged not checkable.
 """
 
-from lazyrich.claims.braun2022 import applications, decoupling, reversal, rich_lazy, setting, solution, variance
+from lazyrich.claims.braun2022 import (
+    applications,
+    decoupling,
+    reversal,
+    revising,
+    rich_lazy,
+    setting,
+    solution,
+    variance,
+)
 
-TOPICS = (setting, solution, rich_lazy, decoupling, variance, applications, reversal)
+TOPICS = (setting, solution, rich_lazy, decoupling, variance, applications, reversal, revising)
 
 __all__ = ["TOPICS"]

@@ -15,14 +15,6 @@ from lazyrich.exact.letter import braun2022
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
         "braun2022",
-        "Section 6, revising structured knowledge, Figures 6E and 6F, bottom",
-        "A network that knows the living kingdom learns the colour hierarchy no faster than one that starts from "
-        "random weights of similar variance.",
-        "Neither the random starts nor the measure of time are given. (Where we compared, with the same singular "
-        "values in random bases, the kingdom was ahead of most starts: it happens to lie far from the separatrix.)",
-    ),
-    NotChecked(
-        "braun2022",
         "Section 6, revising structured knowledge, Figures 6G and 6H",
         "Multidimensional scaling shows the course of the representations.",
         "Pictures; the representations themselves are those of Theorem 3.1.",

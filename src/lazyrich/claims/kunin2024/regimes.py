@@ -13,6 +13,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.kunin2024.measures import even_limit, flow, kernel, loss_of, rates, velocity, with_deltas
 from lazyrich.claims.ledger import NotChecked, claim
+from lazyrich.laziness import USUAL
 
 NOT_CHECKED = (
     NotChecked(
@@ -254,7 +255,7 @@ def movement_of_balanced(start: list[Any], X: Any, Y: Any, scale: float) -> floa
     return float(np.linalg.norm(kernel(end, X, (1.0, 1.0)) - K0) / np.linalg.norm(K0))
 
 
-_MOVED = 0.1  # a tenth of the kernel at least, in a rich network; small starts move it by more than its own size
+_MOVED = USUAL.lazy  # of the kernel at least, in a rich network; small starts move it by more than its own size
 
 
 @claim(

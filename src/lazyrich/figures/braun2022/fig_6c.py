@@ -14,15 +14,19 @@ from lazyrich.figures.braun2022._shared import (
     draw_over,
     draw_tree,
     modes_of,
-    shades,
     similarities,
 )
 from lazyrich.figures.braun2022.fig_6 import escapes
 from lazyrich.figures.catalogue import Check
 from lazyrich.inits import zero_balanced
+from lazyrich.inits.random import random_frame
+from lazyrich.networks import Network
+from lazyrich.observables import mode_strengths
 from lazyrich.plot import style
+from lazyrich.problem import Problem
 from lazyrich.sequences import continual
-from lazyrich.tasks import colour_hierarchy, revised_kingdom, semantic_hierarchy
+from lazyrich.solve import solve
+from lazyrich.tasks import Task, colour_hierarchy, revised_kingdom, semantic_hierarchy
 
 if TYPE_CHECKING:
     import xarray
@@ -31,14 +35,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ABOUT", "CALLS", "CHECKS", "QUICK", "TITLE", "compute", "draw"]
 
-TITLE = "Revising structured knowledge: swapped leaves stall learning, a new hierarchy does not"
+TITLE = "Revising structured knowledge: swapped leaves stall, a related hierarchy is faster"
 ABOUT = (
     "An 8-14-8 network learns the living kingdom (rate 0.05) and then the kingdom with two leaves swapped (from 0.001, "
     "2000 and 3000 steps, since in double precision it escapes after the published 2000), or "
     "the same items sorted by colour (from 0.35, 500 and 500 steps). "
     "A swap changes the sign of the determinant, so that the exact solution ends in a saddle; descent rests there too, "
     "and escapes at a time that its weights tell at the switch (circle). "
-    "MDS of the columns of W2W1 shows the items part as in the tree, to the same places from small and large weights."
+    "The colours are learned faster than from the control, the kingdom's singular values in random bases (grey: median "
+    "and quartiles of 100), though the paper sees no advantage; MDS of the columns of W2W1 shows the items part as in "
+    "the tree."
 )
 CALLS = ("lr.continual", "lr.tasks.semantic_hierarchy", "lr.tasks.revised_kingdom", "lr.tasks.colour_hierarchy")
 CHECKS = {
@@ -50,9 +56,13 @@ CHECKS = {
     ),
     "escape_error": Check("relative error of the predicted escape time", at_most=0.04),
     "same_end": Check("difference of W2W1 after the kingdom, from small and from large weights", at_most=0.06),
+    "advantage": Check(
+        "median time in which the control learns the colours, to 1 % of the loss of W = 0, over that of the kingdom",
+        at_least=1.2,
+    ),
     "stress": Check("stress of the MDS: distance that two dimensions cannot show", at_most=0.25),
 }
-QUICK = {"snapshots": 6, "iterations": 40}
+QUICK = {"snapshots": 6, "iterations": 40, "controls": 20}
 
 _ROWS = {"revised": revised_kingdom, "colour": colour_hierarchy}
 _NAMES = {"revised": "Revised kingdom", "colour": "Colour hierarchy"}
@@ -66,14 +76,16 @@ _TREES: dict[str, Any] = {
 }
 _PAIRS = [style.COLOURS[name] for name in ("blue", "orange", "pink", "green")]  # fish, birds, flowers, trees
 _RECORDS = 301
+_LEARNED = 0.01  # of the loss of W = 0
+_LEVELS = {"kingdom": range(2), "family": range(2, 4), "species": range(4, 8)}  # modes of each level of the trees
 
 
 def compute(
     *, hidden: int = 14, scales: tuple[float, ...] = (0.001, 0.35), rate: float = 0.05,
     first_steps: tuple[int, ...] = (2000, 500), second_steps: tuple[int, ...] = (3000, 500), seed: int = 3,
-    snapshots: int = 16, iterations: int = 200,
+    snapshots: int = 16, iterations: int = 200, controls: int = 100,
 ) -> xarray.Dataset:  # fmt: skip
-    """Both sequences by theory and by descent, the escape from the saddle, and the items in the plane.
+    """Both sequences by theory and by descent, the escape from the saddle, the items in the plane, and the control.
 
     The seed is such that det W2W1 of both starts has the sign of the kingdom's, or it could not be learned.
     """
@@ -88,6 +100,7 @@ def compute(
         functions = [np.stack([np.asarray(part.function) for part in both.trajectories]) for both in (exact, run)]
         losses = [np.stack([part.loss for part in both.trajectories]) for both in (exact, run)]
         modes = modes_of(tasks[1])
+        strengths = [[mode_strengths(part) for part in both.trajectories] for both in (exact, run)]
         rsm_in, rsm_out = similarities(modes)
         swapped = escapes(run.trajectories[1])[:, -1]
         parts.append(xarray.Dataset(
@@ -95,6 +108,7 @@ def compute(
                 "time": (("stage", "record"), np.stack([spans[0], spans[0][-1] + spans[1]])),
                 "loss": (("source", "stage", "record"), np.array(losses)),
                 "function": (("source", "stage", "record", "output", "input"), np.array(functions)),
+                "strength": (("source", "stage", "record", "mode"), np.array(strengths)),
                 "escape": ("source", swapped if name == "revised" else [np.nan, np.nan]),
                 "U": (("output", "mode"), modes.U), "s": ("mode", modes.s), "V": (("input", "mode"), modes.V),
                 "rsm_in": (("input", "input_"), rsm_in), "rsm_out": (("output", "output_"), rsm_out),
@@ -106,7 +120,29 @@ def compute(
     data = xarray.concat(parts, dim=xarray.DataArray(list(_ROWS), dims="row", name="row"))
     places, stress = _mds(np.swapaxes(np.array(points), -1, -2), iterations)
     data["place"] = (("row", "stage", "snapshot", "item", "axis"), places)
+    data["control"] = (("start", "record"), _control(kingdom, colour_hierarchy(), hidden, spans[1], controls))
+    data["learned"] = _LEARNED * colour_hierarchy().loss(np.zeros((8, 8)))
     return data.assign_attrs(_numbers(data) | {"stress": stress})
+
+
+def _control(known: Task, task: Task, hidden: int, times: Float[Array, " T"], count: int) -> Float[Array, "start T"]:
+    """Exact losses from starts that have the singular values of a known task, and nothing else of it.
+
+    Bases are random; a mode is turned round where the determinants differ in sign, or the task could not be learned.
+    """
+    generator, s = np.random.default_rng(0), np.linalg.svd(known.target, compute_uv=False)
+    side, losses = np.sign(np.linalg.det(task.target)), []
+    for _ in range(count):
+        U, V, R = (random_frame(generator, n, len(s)) for n in (8, 8, hidden))
+        U[:, 0] *= side * np.sign(np.linalg.det(U @ V.T))
+        network = Network([(R * np.sqrt(s)) @ V.T, (U * np.sqrt(s)) @ R.T])
+        losses.append(solve(Problem(task, network), times).loss)
+    return np.array(losses)
+
+
+def _time_to_learn(times: Float[Array, " T"], loss: Float[Array, " T"], learned: float) -> float:
+    """When a falling loss has reached what counts as learned; nan where it has not."""
+    return float(np.interp(-np.log(learned), -np.log(loss), times, right=np.nan))
 
 
 def _mds(points: Float[Array, "row stage snapshot item feature"], iterations: int) -> tuple[Array, float]:
@@ -140,7 +176,11 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     # one-hot inputs, Σxx = I/8: the mode that is missed leaves s²/2 · 8
     saddle = theory.sel(row="revised").isel(stage=1, record=-1) - 8 * s[-1] ** 2 / 2
     escape = data.escape.sel(row="revised")
+    times, learned = (data.time.sel(row="colour")[1] - data.time.sel(row="colour")[1, 0]).values, float(data.learned)
+    others = [_time_to_learn(times, loss, learned) for loss in data.control.values]
+    behind = np.median(np.nan_to_num(others, nan=np.inf))
     return {
+        "advantage": float(behind / _time_to_learn(times, theory.sel(row="colour")[1].values, learned)),
         "deviation": float(max(gap.isel(stage=0).max(), gap.sel(row="colour").max())),
         "saddle_loss": float(np.abs(saddle)),
         "escape_error": float(np.abs(escape[0] / escape[1] - 1)),
@@ -149,42 +189,43 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
 
 
 def draw(data: xarray.Dataset) -> Figure:
-    """Two blocks: task, modes and loss above; function and the paths of the items below."""
+    """Two blocks, lettered once: task, modes and loss above; strengths of the modes and paths of the items below."""
     with style.styled():
         figure: Any = style.new_figure(13.0, 13.6)
         for row, block in zip(data.row.values, figure.subfigures(2, 1, hspace=0.04), strict=True):
-            part = data.sel(row=row)
+            part, upper = data.sel(row=row), row == data.row.values[0]
             block.suptitle(f"Living kingdom, then {_NAMES[str(row)].lower()}", fontweight="bold", fontsize=12)
             top, bottom = block.subfigures(2, 1)
             left, middle, right = top.subfigures(1, 3, width_ratios=[1.15, 0.95, 1.1])
             tree = left.subplots()
             draw_tree(tree, *_TREES[str(row)])
-            tree.set_title(f"C  {_NAMES[str(row)]}")
-            _draw_task(middle, part)
-            _draw_loss(right.subplots(), part)
-            function, *planes = bottom.subplots(1, 3, width_ratios=[1.15, 1, 1])
-            _draw_function(function, part)
+            task = _draw_task(middle, part)
+            loss = _draw_loss(right.subplots(), part)
+            strengths, *planes = bottom.subplots(1, 3, width_ratios=[1.15, 1, 1])
+            _draw_strengths(strengths, part)
             reach = 1.15 * float(np.abs(data.place).max())
-            for stage, (plane, title) in enumerate(
-                zip(planes, ("G  MDS, first task", "H  MDS, second task"), strict=True)
-            ):
+            for stage, plane in enumerate(planes):
                 _draw_plane(plane, part.place.isel(stage=stage).values, reach)
-                plane.set_title(title)
+            titles = (_NAMES[str(row)], "", "Loss", "Modes of the task", "MDS, first task", "MDS, second task")
+            for panel, letter, title in zip((tree, task, loss, strengths, *planes), "CDEFGH", titles, strict=True):
+                panel.set_title(f"{letter}  {title}" if upper else title)
     return figure
 
 
-def _draw_task(figure: Any, part: xarray.Dataset) -> None:
+def _draw_task(figure: Any, part: xarray.Dataset) -> Axes:
+    """The modes of a task and what they make similar; returns the panel that carries the letter."""
     panels = figure.subplot_mosaic([list("UUSSVV"), list("IIIOOO")], height_ratios=[1, 1.3])
     draw_modes([panels[name] for name in "USV"], part.U, part.s, part.V)
-    panels["U"].set_title("D")
     for key, name, title in (("I", "rsm_in", "items, VSVᵀ"), ("O", "rsm_out", "features, USUᵀ")):
         style.draw_matrix(panels[key], part[name].values)
         panels[key].set_aspect("equal")
         panels[key].set(xticks=[], yticks=[])
         panels[key].set_title(title, loc="center", weight="normal")
+    first: Axes = panels["U"]
+    return first
 
 
-def _draw_loss(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_loss(panel: Axes, part: xarray.Dataset) -> Axes:
     for stage in range(2):
         theory, run = (part.loss.sel(source=name).isel(stage=stage) for name in ("theory", "descent"))
         draw_over(panel, part.time.isel(stage=stage), run, theory, [style.COLOURS["blue"]])
@@ -197,21 +238,44 @@ def _draw_loss(panel: Axes, part: xarray.Dataset) -> None:
                    linestyle="none", clip_on=False, zorder=5, label="predicted escape")  # fmt: skip
     panel.plot([], [], color=style.COLOURS["blue"], label="gradient descent")
     panel.plot([], [], **style.THEORY, label="exact")
-    panel.set(xlabel=style.TIME, ylabel="loss of the task in training", ylim=0, title="E  Loss")
-    panel.legend(loc="upper right")
+    panel.set(xlabel=style.TIME, ylabel="loss of the task in training", ylim=0)
+    if part.row == "colour":
+        _draw_control(panel, part)
+    else:
+        panel.legend(loc="upper right")
+    return panel
 
 
-def _draw_function(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_control(panel: Axes, part: xarray.Dataset) -> None:
+    """Median and quartiles of the control, on a logarithmic axis, where times to learn are seen."""
+    low, median, high = np.quantile(part.control, [0.25, 0.5, 0.75], axis=0)
+    time, grey = part.time.isel(stage=1), style.COLOURS["grey"]
+    panel.fill_between(time, low, high, color=grey, alpha=0.25, linewidth=0, zorder=0)
+    panel.plot(time, median, color=grey, linewidth=1.6, zorder=1)
+    at = int(np.argmax(median < 0.2))
+    words = "control: the same\nstrengths in\nrandom bases"
+    panel.annotate(words, (float(time[at]), 0.2), (22, 20), textcoords="offset points", color=grey,
+                   arrowprops={"arrowstyle": "-", "color": grey})  # fmt: skip
+    learned = float(part.learned)
+    panel.axhline(learned, **style.LIMIT)
+    panel.annotate("learned", (0, learned), (3, 3), textcoords="offset points", color=grey, fontsize="small")
+    panel.set(yscale="log", ylim=(learned / 8, 8))
+
+
+def _draw_strengths(panel: Axes, part: xarray.Dataset) -> None:
+    """Eight modes of the task in training, a colour per level of its tree."""
+    colours = style.mode_colours(len(_LEVELS))
     for stage in range(2):
-        theory, run = (part.function.sel(source=name).isel(stage=stage).values for name in ("theory", "descent"))
+        theory, run = (part.strength.sel(source=name).isel(stage=stage).values for name in ("theory", "descent"))
         time = part.time.isel(stage=stage)
-        for curve, colour in zip(run.reshape(len(time), -1).T, shades(run[0].size), strict=True):
-            panel.plot(time, curve, color=colour, linewidth=1.5)
-        # sixty-four curves: fewer and smaller dots than elsewhere, or nothing else is seen
-        panel.plot(time, theory.reshape(len(time), -1), **style.THEORY | {"linestyle": (0, (1, 4)), "linewidth": 1.0})
+        for (level, modes), colour in zip(_LEVELS.items(), colours, strict=True):
+            panel.plot(time, run[:, modes], color=colour)
+            panel.plot([], [], color=colour, label=None if stage else level)
+        panel.plot(time, theory, **style.THEORY)
     panel.axvline(float(part.time[1, 0]), color="black", linewidth=0.9)
-    panel.set(xlabel=style.TIME, ylabel="entries of W2W1", title="F  Function")
+    panel.set(xlabel=style.TIME, ylabel="uᵀWv in the task in training")
     panel.margins(x=0.01)
+    panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _draw_plane(panel: Axes, places: Float[Array, "snapshot item axis"], reach: float) -> None:

@@ -8,12 +8,7 @@ from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits import random
 from lazyrich.tasks import Task
 
-__all__ = ["signed", "spread_steps", "task_of_strengths"]
-
-
-def spread_steps(steps: int, count: int) -> Array:
-    """About so many steps from 0 to the last, evenly in their logarithm: what is quick and what is late, resolved."""
-    return np.unique(np.concatenate([[0], np.geomspace(1, steps, count).round().astype(np.int64)]))
+__all__ = ["signed", "task_of_strengths"]
 
 
 def task_of_strengths(rng: Rng, d_in: int, d_out: int, strengths: Float[Array, " m"]) -> Task:

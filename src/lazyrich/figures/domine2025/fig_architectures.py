@@ -8,8 +8,9 @@ import numpy as np
 
 from lazyrich._progress import progress
 from lazyrich.descend import descend
+from lazyrich.figures._steps import spread_steps
 from lazyrich.figures.catalogue import Check
-from lazyrich.figures.domine2025._shared import signed, spread_steps, task_of_strengths
+from lazyrich.figures.domine2025._shared import signed, task_of_strengths
 from lazyrich.inits import lambda_balanced
 from lazyrich.landscape import fate, predict_regime
 from lazyrich.observables import kernel_distance

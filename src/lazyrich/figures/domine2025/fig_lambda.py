@@ -135,6 +135,7 @@ def draw(data: xarray.Dataset) -> Figure:
         left, right = parts
         panels = left.subplots(3, len(lams), height_ratios=(1.0, 1.15, 1.0))
         colours = style.mode_colours(data.sizes["mode"])
+        bounds = [float(np.abs(data[name]).max()) for name in ("gram", "rsm")]  # one scale per row
         for i, lam in enumerate(lams):
             state = data.sel(lam=lam)
             modes, gram, rsm = panels[:, i]
@@ -144,13 +145,13 @@ def draw(data: xarray.Dataset) -> Figure:
             modes.set(xlabel=style.TIME, ylabel=style.STRENGTH if i == 0 else "")
             modes.set_title(f"{'A  ' * (i == 0)}λ = {signed(lam)}")
             modes.set_ylim(-0.15, 1.08 * float(data.limit.max()))
-            bar = style.draw_gram(gram, state.gram.values, 8)
-            left.colorbar(bar, ax=gram, shrink=0.8)
+            grams = style.draw_gram(gram, state.gram.values, 8, bounds[0])
             gram.set_title("B  QQᵀ at the end" if i == 0 else "")
-            bar = style.draw_matrix(rsm, state.rsm.values)
+            similar = style.draw_matrix(rsm, state.rsm.values, bounds[1])
             rsm.set(xlabel="item", ylabel="item" if i == 0 else "", aspect="equal")
             rsm.set_title("C  Similarity of items in the hidden layer" if i == 0 else "")
-            left.colorbar(bar, ax=rsm, shrink=0.8)
+        for image, row in ((grams, panels[1]), (similar, panels[2])):
+            left.colorbar(image, ax=list(row), shrink=0.8)
         _draw_kernel(right, data)
     return figure
 
@@ -174,12 +175,12 @@ def _draw_kernel(part: Any, data: xarray.Dataset) -> None:
     over_time.legend(loc="upper right", ncols=2)
     for quantity, colour, words in (("movement", "blue", "movement"), ("distance", "orange", "distance S(0, ∞)")):
         kernel.plot(data.balance, data.swept.sel(quantity=quantity), color=style.COLOURS[colour], label=words)
-    kernel.set(xlabel="balance λ", ylabel="of the kernel", title="E  Kernel at the end", ylim=(0.0, 1.35))
-    kernel.legend(loc="upper center", ncols=2)
+    kernel.set(xlabel="balance λ", ylabel="of the kernel", title="E  Kernel at the end", ylim=(0.0, 1.05))
+    kernel.legend(loc="center left")
     for quantity, colour, words in (("inputs", "green", "W1ᵀW1 with TᵀT"), ("outputs", "pink", "W2W2ᵀ with TTᵀ")):
         layers.plot(data.balance, data.swept.sel(quantity=quantity), color=style.COLOURS[colour], label=words)
     layers.set(xlabel="balance λ", ylabel="cosine with the task's", title="F  Which layer carries the task")
-    layers.legend(loc="lower center", frameon=True, facecolor="white", edgecolor="none", framealpha=1.0)
+    layers.legend(loc="lower left")
     for panel in (kernel, layers):
         panel.set_xscale("symlog", linthresh=_NEAR, linscale=0.3)
         panel.set_xticks([-10, -0.1, 0, 0.1, 10], ["−10", "−0.1", "0", "0.1", "10"])

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich._progress import progress
+from lazyrich.figures._steps import spread_steps
 from lazyrich.figures.catalogue import Check
-from lazyrich.figures.domine2025._shared import signed, spread_steps, task_of_strengths
+from lazyrich.figures.domine2025._shared import signed, task_of_strengths
 from lazyrich.inits import aligned
 from lazyrich.landscape import fate, plateau_times
 from lazyrich.observables import half_times, mode_strengths

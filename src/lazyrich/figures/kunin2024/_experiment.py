@@ -1,14 +1,14 @@
 """What the figures of the four deep-network experiments share: results from a store or a preset, and curves by α.
 
-The published experiments take a GPU, so their figures are drawn from a store, finished or not. Without one a preset
-is trained, by the same machinery, and drawn. Curves are means over seeds, with bands of one standard deviation, and
-colours go from blue (α below 1, a downstream start: lazy) over grey to orange (above 1, upstream: rich).
+The published experiments take a GPU. Where their results are kept (`_kept`), the preset "paper" draws these; other
+presets are trained on the spot, by the same machinery, and a store of one's own is drawn, finished or not. Curves are
+means over seeds, with bands of one standard deviation, and colours go from blue (α below 1, a downstream start: lazy)
+over grey to orange (above 1, upstream: rich).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import textwrap
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.experiments import preset as preset_of
 from lazyrich.experiments.kinds import kind as module_of
+from lazyrich.figures.kunin2024._kept import configuration_of, is_published, kept, load_kept
 from lazyrich.figures.kunin2024._shared import as_text
 from lazyrich.plot import style
 from lazyrich.sweeps.grid import STATUS
@@ -45,14 +46,16 @@ _TICKS = 8
 
 
 def results(kind: str, axes: Sequence[str], store: str, preset: str) -> xarray.Dataset:
-    """What the networks of a stored experiment gave, or of a preset that is trained now: over `axes`, then records.
+    """What the networks of a stored experiment gave, of a preset that is kept, or of one that is trained now.
 
-    Attributes: `made_of` in words, `says` (the sentence of its report), `missing` (the part of the networks that have
-    not come to their end).
+    Over `axes`, then records. Attributes: `made_of` in words, `says` (the sentence of its report), `missing` (the part
+    of the networks that have not come to their end), `published` (1 if it is the paper's experiment, and complete).
     """
     if store:
         return _stored(Path(store), kind, axes)
     experiment = preset_of(kind, preset)
+    if experiment.name in kept():
+        return _told(load_kept(experiment.name), kind, axes)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "experiment"
         summary = run(experiment, out, workers=hands(experiment))
@@ -63,7 +66,7 @@ def results(kind: str, axes: Sequence[str], store: str, preset: str) -> xarray.D
 
 def _stored(folder: Path, kind: str, axes: Sequence[str]) -> xarray.Dataset:
     with open_store(folder) as data:
-        configuration = json.loads(data.attrs["configuration"])
+        configuration = configuration_of(data)
         found = configuration.get("experiment")
         if found != kind:
             instead = f"the sweep {configuration['name']!r}" if found is None else f"one of the kind {found}"
@@ -71,13 +74,20 @@ def _stored(folder: Path, kind: str, axes: Sequence[str]) -> xarray.Dataset:
             wanted = f"an experiment of the kind {kind}"
             raise InvalidInput(f"store must hold {wanted}, and {folder} holds {instead}: {remedy}.")
         data = data.load()
-    complete = data["status"] == STATUS.index("complete")
-    if not complete.any():
-        raise InvalidInput(f"store must hold trained networks, and none of the {complete.size:,} of {folder} is.")
+    if not (data["status"] == STATUS.index("complete")).any():
+        networks = f"none of the {data['status'].size:,} of {folder} is"
+        raise InvalidInput(f"store must hold trained networks, and {networks}.")
+    return _told(data, kind, axes)
+
+
+def _told(data: xarray.Dataset, kind: str, axes: Sequence[str]) -> xarray.Dataset:
+    """In order, with what is to be said of it."""
+    configuration, complete = configuration_of(data), data["status"] == STATUS.index("complete")
     about = {
         "made_of": _in_words(configuration, data, complete, axes),
         "says": module_of(kind).report(data).sentence,
         "missing": float((~complete).mean()),
+        "published": int(is_published(data, preset_of(kind, "paper"))),
     }
     return _along(data, configuration, kind, axes).drop_attrs().assign_attrs(about)
 

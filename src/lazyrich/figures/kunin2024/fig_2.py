@@ -36,17 +36,17 @@ CHECKS = {
     "off_surface": Check("largest departure of the exact solution from its hyperboloid", at_most=1e-13),
     "off_minima": Check("largest distance of β from β* at the end, for δ ≥ 0", at_most=1e-8),
 }
-QUICK = {"points": 60, "deltas": (-1.0, 0.0, 1.0)}
+QUICK = {"points": 60, "deltas": (-2.0, 0.0, 2.0)}
 
 _NAMES = {-1: "one sheet: downstream", 0: "double cone: balanced", 1: "two sheets: upstream"}
-_REACH = 1.9  # of a, in the picture
+_REACH = 2.0  # of a, in the picture
 _COLOUR = {"minima": style.COLOURS["pink"], "starts": style.COLOURS["grey"]}
 
 
 def compute(
     *,
     deltas: tuple[float, ...] = DELTAS,
-    surfaces: tuple[float, ...] = (-1.0, 0.0, 1.0),
+    surfaces: tuple[float, ...] = (-2.0, 0.0, 2.0),
     horizon: float = 20.0,
     points: int = 400,
 ) -> xarray.Dataset:
@@ -116,7 +116,7 @@ def _draw_surface(space: Any, delta: float) -> Any:
 
     least = np.sqrt(max(delta, 0.0))
     sheets = [(-_REACH, _REACH)] if delta < 0 else [(least, _REACH), (-_REACH, -least)]
-    image = cm.ScalarMappable(colors.PowerNorm(0.5, 0.0, 8.0), "viridis_r")
+    image = cm.ScalarMappable(colors.PowerNorm(0.5, 0.0, 12.0), "viridis_r")
     for low, high in sheets:
         a, angle = np.meshgrid(np.linspace(low, high, 31), np.linspace(0, 2 * np.pi, 61), indexing="ij")
         length = np.sqrt(np.maximum(a**2 - delta, 0.0))

@@ -188,35 +188,36 @@ def _regimes(
 
 
 def draw(data: xarray.Dataset) -> Figure:
-    """Function space above, shapes below."""
+    """Function space above, shapes below; what is dotted is theory, and curves are named beside the panels."""
     with style.styled():
-        figure = style.new_figure(12.6, 6.8)
+        figure = style.new_figure(12.6, 7.6)
         panels = figure.subplots(2, 3)
         _draw_losses(panels[0, 0], data)
         _draw_singular(panels[0, 1], data)
         _draw_entropies(panels[0, 2], data)
+        least = 10 ** np.floor(np.log10(float(data.S.isel(late=-1).min())))  # so that every curve is seen to its end
         for i, panel in enumerate(panels[1]):
             if i < data.sizes["shape"]:
-                _draw_shape(panel, data.isel(shape=i))
                 shape = str(data["shape"].values[i])
-                sizes = "-".join(map(str, _SIZES[shape]))
-                panel.set_title(f"{chr(ord('D') + i)}  {shape}, {sizes}")
+                d_in, hidden, d_out = _SIZES[shape]
+                _draw_shape(panel, data.isel(shape=i), least, mirrored=d_in == d_out)
+                panel.set_title(f"{chr(ord('D') + i)}  {shape}, {d_in}-{hidden}-{d_out}: kernel distance S(0, t)")
             else:
                 panel.set_axis_off()
     return figure
 
 
 def _draw_losses(panel: Axes, data: xarray.Dataset) -> None:
-    for delta, colour in zip(data.upper_delta.values, style.diverging_colours(data.upper_delta.values), strict=True):
-        width = 5.0 if delta < 0 else 2.2  # for a square network those of δ and −δ are the same
-        panel.plot(
-            data.time, data.loss.sel(upper_delta=delta), color=colour, linewidth=width, label=f"δ = {as_text(delta)}"
-        )
+    """For a square network those of δ and −δ are the same: the wider curve lies below."""
+    deltas = data.upper_delta.values
+    for delta, colour in zip(deltas, style.diverging_colours(deltas), strict=True):
+        width = 6.5 if delta < 0 else 2.4
+        panel.plot(data.time, data.loss.sel(upper_delta=delta), color=colour, linewidth=width, label=_named("δ", delta))
         panel.plot(data.coarse, data.theory_loss.sel(upper_delta=delta), **style.THEORY)
-    panel.plot([], [], **style.THEORY, label="function alone")
-    panel.set(xlabel="time", ylabel="loss", yscale="log", ylim=(1e-5, 60.0))
-    panel.legend(loc="upper right", fontsize=8.5, ncols=2)
-    panel.set_title("A  flow of the function")
+    panel.plot([], [], **style.THEORY, label="by the function alone")
+    panel.set(xlabel="time", yscale="log", ylim=(1e-5, 2.0))
+    panel.set_title("A  square, 3-3-3: loss")
+    _named_below(panel)
 
 
 def _draw_singular(panel: Axes, data: xarray.Dataset) -> None:
@@ -224,32 +225,43 @@ def _draw_singular(panel: Axes, data: xarray.Dataset) -> None:
         panel.plot(data.time, data.singular.sel(source="flow").isel(mode=mode), color=colour, label=f"σ{'₁₂₃'[mode]}")
         panel.plot(data.time, data.singular.sel(source="theory").isel(mode=mode), **style.THEORY)
     panel.plot([], [], **style.THEORY, label="mirror flow")
-    panel.set(xlabel="time", ylabel="singular value of W")
-    panel.legend(loc="lower right")
-    panel.set_title(f"B  mirror flow, δ = {as_text(float(data.shown))}")
+    panel.set(xlabel="time")
+    panel.set_title(f"B  δ = {as_text(float(data.shown))}: singular values of W")
+    _named_below(panel)
 
 
 def _draw_entropies(panel: Axes, data: xarray.Dataset) -> None:
     limit = style.LIMIT | {"color": "black", "zorder": 3}
     for delta, colour in zip(data.entropy_delta.values, style.mode_colours(len(_ENTROPIES)), strict=True):
         entropy = data.entropy.sel(entropy_delta=delta).values
-        panel.plot(data["size"], entropy / entropy[-1], color=colour, label=f"|δ| = {delta:g}")
-    panel.plot(data["size"], data["size"], **limit, label="ℓ1 and ℓ2 limits")
+        panel.plot(data["size"], entropy / entropy[-1], color=colour, label=_named("|δ|", delta))
+    panel.plot(data["size"], data["size"], **limit, label="σ (ℓ1) and σ² (ℓ2)")
     panel.plot(data["size"], data["size"] ** 2, **limit)
-    panel.set(xlabel="singular value σ", ylabel="q(σ) / q(1)")
-    panel.legend(loc="upper left")
-    panel.set_title("C  hyperbolic entropy")
+    panel.set(xlabel="singular value σ")
+    panel.set_title("C  hyperbolic entropy q(σ)/q(1)")
+    _named_below(panel)
 
 
-def _draw_shape(panel: Axes, one: xarray.Dataset) -> None:
+def _draw_shape(panel: Axes, one: xarray.Dataset, least: float, mirrored: bool) -> None:
+    """Logarithmic, since lazy kernels move as well, only much less. Mirrored: δ and −δ give the same curve."""
     for delta, colour in zip(one.delta.values, style.diverging_colours(one.delta.values), strict=True):
         word = _word(one.regime.sel(delta=delta).values)
-        name = f"δ = {as_text(delta)}{': ' * bool(word)}{word}"
-        panel.plot(one.late, one.S.sel(delta=delta, source="flow"), color=colour, label=name)
+        width = 6.5 if delta < 0 and mirrored else 2.4
+        name = f"{_named('δ', delta)}{': ' * bool(word)}{word}"
+        panel.plot(one.late, one.S.sel(delta=delta, source="flow"), color=colour, linewidth=width, label=name)
         panel.plot(one.late, one.S.sel(delta=delta, source="theory"), **style.THEORY)
-    panel.set(xscale="log", xlim=(1e-2, float(one.late[-1])), ylim=(-0.02, 0.8), xlabel="time")
-    panel.set_ylabel("kernel distance S(0, t)")
-    panel.legend(loc="upper left", fontsize=8.5)
+    panel.plot([], [], **style.THEORY, label="exact")
+    panel.set(xscale="log", yscale="log", xlim=(1e-2, float(one.late[-1])), ylim=(least, 1.0), xlabel="time")
+    _named_below(panel)
+
+
+def _named(letter: str, value: float) -> str:
+    return f"{letter} = {as_text(value)}"
+
+
+def _named_below(panel: Axes) -> None:
+    """What the curves are, under the panel: inside, names would lie over them."""
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=9, handlelength=1.6)
 
 
 def _word(value: Any) -> str:

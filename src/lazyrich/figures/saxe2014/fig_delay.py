@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from lazyrich.problem import Problem
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["ABOUT", "CALLS", "CHECKS", "QUICK", "TITLE", "compute", "draw"]
@@ -96,30 +98,42 @@ def compute(
 
 
 def draw(data: xarray.Dataset) -> Figure:
-    """Delay against u0, a colour per mode."""
+    """Means of all modes against u0, and every start of the weakest."""
     with style.styled():
-        figure = style.new_figure(7.4, 4.4)
-        panel = figure.subplots()
-        colours = style.mode_colours(data.sizes["mode"])
-        for place, (mode, colour) in enumerate(zip(data.mode.values, colours, strict=True)):
-            seen = data.delay.sel(mode=mode, source="flow")
-            panel.errorbar(
-                data.start * 1.2 ** (place - len(colours) / 2),  # side by side
-                seen.mean("simulation"),
-                seen.std("simulation"),
-                color=colour,
-                marker="o",
-                markersize=4,
-                elinewidth=1.2,
-                linestyle="none",
-                label=f"mode {mode}",
-            )
-            panel.plot(data.start, data.delay.sel(mode=mode, source="prediction").mean("simulation"), **style.THEORY)
-        panel.plot([], [], **style.THEORY, label="predicted\nfrom the start")
-        panel.axhline(0.0, color="black", linewidth=1.0)
-        words = f"mean ± s.d. of {data.sizes['simulation']} starts"
-        panel.set(xscale="log", xlabel="strength u0 of the start", ylabel="delay of the half time, relative to theory")
-        panel.set_title(f"Delay of a random start, {words}")
-        prediction, *modes = panel.get_legend_handles_labels()[0]
-        panel.legend(handles=[*modes[::-1], prediction], loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        figure = style.new_figure(11.5, 4.4)
+        means, starts = figure.subplots(1, 2, width_ratios=(1.3, 1.0))
+        colours = style.mode_colours(1 + data.sizes["mode"])[:-1]
+        _draw_means(means, data, colours)
+        _draw_starts(starts, data, colours[-1])
+        for panel in (means, starts):
+            panel.set(xscale="log", xlabel="strength u0 of the start")
     return figure
+
+
+def _draw_means(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+    """A mark of its own and a name for every mode, on an axis where all of them are seen."""
+    for mode, colour, marker in zip(data.mode.values, colours, cycle("osD^v"), strict=False):
+        predicted, seen = data.delay.sel(mode=mode).mean("simulation")
+        panel.plot(data.start, seen, color=colour, marker=marker, markersize=7, linestyle="none")
+        panel.plot(data.start, predicted, **style.THEORY | {"color": colour})
+        end = (float(data.start[-1]), float(seen[-1]))
+        panel.annotate(f"mode {mode}", end, (9, 0), textcoords="offset points", va="center", color=colour)
+    panel.plot([], [], marker="o", color=style.COLOURS["grey"], linestyle="none", label="along the flow")
+    panel.plot([], [], **style.THEORY | {"color": style.COLOURS["grey"]}, label="predicted from the start")
+    panel.set(yscale="log", ylabel="delay of the half time, relative to theory")
+    panel.set_title(f"A  Delay, mean of {data.sizes['simulation']} starts")
+    panel.set_ylim(top=3 * float(data.delay.mean("simulation").max()))  # room for the legend
+    panel.legend(loc="upper left")
+
+
+def _draw_starts(panel: Axes, data: xarray.Dataset, colour: Any) -> None:
+    """The last mode shown, start by start."""
+    mode = int(data.mode[-1])
+    predicted, seen = data.delay.sel(mode=mode)
+    for j in range(data.sizes["simulation"]):
+        panel.plot(data.start, seen[:, j], color=colour, linewidth=0.9, marker="o", markersize=3, alpha=0.6)
+    panel.plot(data.start, seen.mean("simulation"), color=colour, label="mean along the flow")
+    panel.plot(data.start, predicted.mean("simulation"), **style.THEORY, label="mean of the predictions")
+    panel.plot([], [], color=colour, linewidth=0.9, marker="o", markersize=3, alpha=0.6, label="each start")
+    panel.set(title=f"B  Mode {mode}, start by start", ylim=(0, None))
+    panel.legend(loc="upper left")

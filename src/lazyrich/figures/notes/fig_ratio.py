@@ -9,8 +9,8 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.descend import descend
 from lazyrich.exact.modes import mode_strength
+from lazyrich.figures._steps import spread_steps
 from lazyrich.figures.catalogue import Check
-from lazyrich.figures.domine2025._shared import spread_steps
 from lazyrich.inits import aligned
 from lazyrich.observables import mode_strengths
 from lazyrich.plot import style

@@ -1,0 +1,53 @@
+"""Back to D = λI by the hidden GL(h) action, which leaves the function W2W1 unchanged.
+
+The flow conserves D = W2ᵀW2 − W1W1ᵀ; its numbers do not: a network that has shrunk by orders carries the rounding of
+what it was, and an integrated one the error of its steps. With W1 → S W1, W2 → W2 S⁻¹, S = I + X, X symmetric, Newton's
+step is the Lyapunov equation
+
+    X(A + B) + (A + B)X = D − λI,     A = W1W1ᵀ,  B = W2ᵀW2.
+
+With Q = [W1ᵀ; W2] = U diag(σ) Vᵀ and J = diag(−I, I), A + B = V diag(σ²) Vᵀ and D = QᵀJQ, so in the basis V
+
+    X_ij = (σ_i σ_j (UᵀJU)_ij − λ δ_ij) / (σ_i² + σ_j²):
+
+no difference of squares, at most ½ where λ = 0, and small directions are corrected by their own size. Hidden
+directions that no weight uses (σ = 0) stay as they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+
+__all__ = ["rebalanced"]
+
+_STEPS = 8  # quadratic convergence: two are the rule
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def rebalanced(
+    W1: Float[Array, "h in"], W2: Float[Array, "out h"], lam: float
+) -> tuple[Float[Array, "h in"], Float[Array, "out h"], float]:
+    """Layers with D = λI and the same product, and ‖D − λI‖ before.
+
+    >>> W1, W2, departure = rebalanced(np.array([[0.5]]), np.array([[0.5 + 1e-9]]), 0.0)
+    >>> f"{departure:.1e}", bool(abs(W2 - W1) < 1e-15)
+    ('1.0e-09', True)
+    """
+    J = np.repeat([-1.0, 1.0], [W1.shape[1], len(W2)])[:, None]
+    before = 0.0
+    for step in range(_STEPS):
+        U, sigma, Vt = np.linalg.svd(np.vstack([W1.T, W2]), full_matrices=False)
+        D = sigma[:, None] * (U.T @ (J * U)) * sigma - lam * np.eye(len(sigma))
+        departure = float(np.linalg.norm(D))
+        before = before if step else departure
+        if departure <= 4 * _EPS * np.sum(sigma**2):
+            break
+        size = sigma[:, None] ** 2 + sigma**2
+        X = Vt.T @ np.divide(D, size, out=np.zeros_like(D), where=size > 0) @ Vt
+        try:
+            W1, W2 = W1 + X @ W1, np.linalg.solve((np.eye(len(X)) + X).T, W2.T).T
+        except np.linalg.LinAlgError:  # a direction of vanishing weights, far off λ: it stays as it is
+            break
+    return W1, W2, before

@@ -1,0 +1,1 @@
+"""Lecture notes on deep linear networks: landscape, sigmoids, staircases, completion by depth, ratio of modes."""
