@@ -1,7 +1,8 @@
 """The page of the ledger, written from lazyrich.claims and from what `make claims` has measured (build/claims.json).
 
-Source by source and topic by topic: a table, then every claim under an anchor, `claim-` and its identifier with
-hyphens for / and dots. A claim that has not been measured is shown without numbers.
+First what went wrong more than once, each slip with the claims that share it. Then, source by source and topic by
+topic, a table and every claim under an anchor, `claim-` and its identifier with hyphens for / and dots. A claim that
+has not been measured is shown without numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from lazyrich.claims import Claim, Verdict, ledger, not_checked
+from lazyrich.claims import Claim, Verdict, ledger, not_checked, slips
 from lazyrich.claims.ledger import SOURCES
 
 Measured = Mapping[str, Mapping[str, Any]]
@@ -32,7 +33,8 @@ tocdepth: 3
 # The ledger
 
 Theory papers contain mistakes. Here is what {sources} documents on deep linear networks state, statement by statement
-in our own words, and what came out when each of them was tried: {counts}.
+in our own words, and what came out when each of them was tried: {counts}. The {amended} that are not right as printed
+come from {distinct} distinct slips.
 
 **How a verdict is reached.** A check draws random problems within the conditions of the statement, evaluates the
 formula as it is printed, and compares it with the truth found by another way: derivatives of the loss itself,
@@ -46,12 +48,14 @@ problems that its source allows.
 **Run it yourself.** {measured}
 
 ```console
-$ make claims                                     # all, on three problems each
-$ lazyrich claims --seeds 20                      # on more
-$ lazyrich claims notes/loss-identity --seeds 5   # one, in full
+$ make claims                                     # all, each on as many problems as it needs
+$ lazyrich claims --seeds 20                      # all on twenty
+$ lazyrich claims notes/loss-identity             # one, in full
 $ lazyrich claims --source braun2022 --json       # for programs
 ```
 
+A claim is tried on three problems, or on as many more as it takes to notice that its formula is broken: the tests break
+every one of them, a sign, a factor, an index at a time. `--seeds` replaces that number.
 The exit status is 1 if a verdict is not the one on record. In Python, {{py:func}}`lazyrich.claims.run` does the same,
 and {{py:func}}`lazyrich.claims.ledger` has the entries. [Developing](developing.md) says how to add one.
 """
@@ -59,21 +63,33 @@ and {{py:func}}`lazyrich.claims.ledger` has the entries. [Developing](developing
 
 def page(measured: Measured, seeds: int | None = None) -> str:
     """The whole page, as MyST Markdown; `measured` has the findings by identifier, as the command prints them."""
-    counts = Counter(claim.verdict for claim in ledger().values())
+    claims = ledger().values()
+    counts = Counter(claim.verdict for claim in claims)
     told = [f"{count} {'hold' if verdict is Verdict.HOLDS else verdict}" for verdict, count in counts.most_common()]
-    numbers = f"The numbers below are from {seeds} problems for each claim." if seeds else "Nothing is measured yet."
     parts = [
         _INTRODUCTION.format(
-            sources=len(SOURCES), counts=", ".join(told).replace("holds under", "hold under"), measured=numbers
+            sources=len(SOURCES),
+            counts=", ".join(told).replace("holds under", "hold under"),
+            amended=len(claims) - counts[Verdict.HOLDS],
+            distinct=len(slips(claims)),
+            measured=_numbers(measured, seeds),
         )
     ]
     parts += _at_a_glance()
+    parts += _shared()
     for source, title in SOURCES.items():
         parts += [f"## {source}", title[0].upper() + title[1:] + "."]
         for topic in import_module(f"lazyrich.claims.{source}").TOPICS:
             parts += _topic(topic, ledger(source), measured)
         parts += _passed_over(source)
     return "\n\n".join(parts) + "\n"
+
+
+def _numbers(measured: Measured, seeds: int | None) -> str:
+    if not measured:
+        return "Nothing is measured yet."
+    problems = f"{seeds} problems for each claim" if seeds else "as many problems as each claim needs"
+    return f"The numbers below are from {problems}."
 
 
 def _at_a_glance() -> Iterator[str]:
@@ -86,11 +102,21 @@ def _at_a_glance() -> Iterator[str]:
         counts = Counter(claim.verdict for claim in claims)
         rows.append(f"| {source} | {' | '.join(str(counts[v]) for v in verdicts)} | {len(not_checked(source))} |")
         for verdict in verdicts[1:]:
-            links = [f"[{claim.identifier.partition('/')[2]}](#{anchor(claim.identifier)})"
-                     for claim in claims if claim.verdict is verdict]  # fmt: skip
-            if links:
-                listed.append(f"- **{source}**, {verdict}: {', '.join(links)}")
+            found = [claim for claim in claims if claim.verdict is verdict]
+            if found:
+                listed.append(f"- **{source}**, {verdict}: {_links(found)}")
     yield from ("## At a glance", "\n".join(rows), "\n".join(listed))
+
+
+def _shared() -> Iterator[str]:
+    """The slips that several claims suffer from."""
+    yield "### One slip, several claims"
+    shared = [(slip, claims) for slip, claims in slips(ledger().values()).items() if len(claims) > 1]
+    yield "\n".join(f"- **{claims[0].source}**: {slip.sentence} {_links(claims)}" for slip, claims in shared)
+
+
+def _links(claims: list[Claim]) -> str:
+    return ", ".join(f"[{claim.identifier.partition('/')[2]}](#{anchor(claim.identifier)})" for claim in claims)
 
 
 def anchor(identifier: str) -> str:
@@ -134,6 +160,11 @@ def _entry(claim: Claim, found: Mapping[str, Any]) -> Iterator[str]:
     yield f"{words}: {claim.amendment.statement}"
     if claim.amendment.formula != claim.formula:
         yield f"$$\n{claim.amendment.formula}\n$$"
+    others = [
+        other for slip in claim.slips for other in slips(ledger(claim.source).values())[slip] if other is not claim
+    ]
+    if others:
+        yield f"The same slip: {_links(others)}."
     yield f"With that it holds. {_kept(found.get('errors_of_amendment'), claim.tolerance)}"
 
 

@@ -1,4 +1,4 @@
-"""Broken versions of a formula: each has one sign, factor, number or index changed.
+"""Broken versions of a formula: each has one sign, factor, number, index, transpose or case changed.
 
 A check that lets all of them pass checks nothing. Oracles and draws are never broken: they judge.
 """
@@ -9,17 +9,21 @@ import ast
 import copy
 import inspect
 import math
-import multiprocessing
+import signal
 import sys
 import textwrap
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from lazyrich.claims import Claim
+
 _OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+_OTHER |= {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 _JUDGES = (
     "lazyrich._check",
     "lazyrich.claims.draws",
@@ -33,31 +37,45 @@ _JUDGES = (
 _MOST = 12  # functions under a check
 
 
-def error(check: Callable, identifier: str, seeds: int = 5) -> float:
-    """The worst of a check, with the draws that `lazyrich claims` makes."""
-    streams = [np.random.default_rng([zlib.crc32(identifier.encode()), seed]) for seed in range(seeds)]
-    with np.errstate(all="ignore"):
-        return max(float(check(stream)) for stream in streams)
+class _Late(BaseException):
+    """Not an Exception: no check may catch it."""
 
 
-def error_within(seconds: float, check: Callable, identifier: str) -> float:
-    """In a process of its own; NaN where a broken formula cannot be evaluated, or not in that time."""
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
+def draw(check: Callable, identifier: str, seed: int) -> float:
+    """The error of a check on a draw that `lazyrich claims` makes."""
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        return float(check(np.random.default_rng([zlib.crc32(identifier.encode()), seed])))
 
-    def send() -> None:
-        with suppress(Exception), redirect_stderr(None):
-            there.send(error(check, identifier, seeds=2))
 
-    process = context.Process(target=send)
-    process.start()
-    there.close()
-    found = math.nan
-    with suppress(EOFError):  # it ended without an answer
-        found = here.recv() if here.poll(seconds) else math.nan
-    process.kill()
-    process.join()
-    return found
+def noticed(check: Callable, claim: Claim, seeds: int, seconds: float) -> tuple[int, bool] | None:
+    """The first of so many draws on which a check does not pass, and whether it gives a number there.
+
+    None where all pass. A check that takes too long, as a broken flow that blows up may, counts as no number on draw 0.
+    """
+    kept = signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # of the processor: others may be using it as well
+    try:
+        for seed in range(seeds):
+            found = _error_or_nan(check, claim.identifier, seed)
+            if not found <= claim.tolerance:
+                return seed, not math.isnan(found)
+    except _Late:
+        return 0, False
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, kept)
+    return None
+
+
+def _error_or_nan(check: Callable, identifier: str, seed: int) -> float:
+    try:
+        return draw(check, identifier, seed)
+    except Exception:  # of any kind: a broken formula may fail in any way
+        return math.nan
+
+
+def _stop(*_: Any) -> None:
+    raise _Late
 
 
 def parts(check: Callable) -> list[Callable]:
@@ -89,9 +107,9 @@ def parts(check: Callable) -> list[Callable]:
 def mutants(function: Callable) -> Iterator[tuple[str, Callable]]:
     """Each with what was changed, in words."""
     tree = _tree(function)
-    for number in range(sum(map(_can_break, ast.walk(tree)))):
+    for number in range(len(_sites(tree))):
         broken = copy.deepcopy(tree)
-        site = [node for node in ast.walk(broken) if _can_break(node)][number]
+        site = _sites(broken)[number]
         before = ast.unparse(site)
         _break(site)
         yield f"{function.__name__}: {before} → {ast.unparse(site)}", _compiled(broken, function)
@@ -139,18 +157,44 @@ def _tree(function: Callable) -> ast.Module:
     return tree
 
 
+def _sites(tree: ast.Module) -> list[ast.AST]:
+    """What can be broken, except within a draw: rng.uniform(1, 2), draws.target(rng, 3, 4)."""
+    drawn = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id in ("rng", "draws")
+        for inner in ast.walk(node)
+    }
+    return [node for node in ast.walk(tree) if _can_break(node) and node not in drawn]
+
+
 def _can_break(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp):
-        return type(node.op) in _OTHER
+        return type(node.op) in (*_OTHER, ast.MatMult)
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    if isinstance(node, ast.Compare):
+        return type(node.ops[0]) in _OTHER
+    if isinstance(node, ast.Constant):
+        return type(node.value) in (int, float)
+    return isinstance(node, ast.IfExp) or (isinstance(node, ast.Attribute) and node.attr == "T")
 
 
 def _break(node: Any) -> None:
-    if isinstance(node, ast.BinOp):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        node.left, node.op, node.right = copy.copy(node), ast.Mult(), ast.Constant(2.0)
+    elif isinstance(node, ast.BinOp):
         node.op = _OTHER[type(node.op)]()
     elif isinstance(node, ast.UnaryOp):
         node.op = ast.UAdd()
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = _OTHER[type(node.ops[0])]()
+    elif isinstance(node, ast.IfExp):
+        node.body, node.orelse = node.orelse, node.body
+    elif isinstance(node, ast.Attribute):
+        node.attr = "real"  # of a real array, the array itself: a transpose is left out
     else:
         node.value = 2 * node.value if node.value else 1

@@ -35,7 +35,18 @@ def test_the_table_has_the_measured_errors(capsys):
     assert (status, err) == (0, "") and lines[0].split()[:5] == ["claim", "verdict", "error", "fails", "instead"]
     assert lines[1].startswith("post/equation-9      holds") and " 0/2 " in lines[1]
     assert lines[2].startswith("notes/loss-identity  wrong as printed") and " 2/2 " in lines[2]
-    assert lines[-2].startswith("2 claims on 2 problems each in ") and lines[-1] == "no verdict has changed"
+    assert lines[-3].startswith("2 claims on 2 problems each in ") and lines[-1] == "no verdict has changed"
+    assert lines[-2] == "1 claim not right as printed, 1 distinct slip"
+
+
+def test_every_claim_has_its_own_number_of_seeds(capsys):
+    names = ["post/equation-9", "kunin2024/theorem-6"]
+    few, more = (ledger()[name].seeds for name in names)
+    _, out, _ = answer(capsys, *names, "--workers", "1")
+    assert 3 == few < more and f"\n2 claims on {few} to {more} problems each in " in out
+    document = json.loads(answer(capsys, *names, "--workers", "1", "--json")[1])
+    assert document["seeds"] is None
+    assert [(entry["seeds"], len(entry["errors"])) for entry in document["claims"]] == [(few, few), (more, more)]
 
 
 def test_claims_that_are_named_are_shown_in_full(capsys):
@@ -83,6 +94,16 @@ def test_the_list_tries_nothing(capsys, monkeypatch):
     assert status == 0 and all(name in out for name in ledger()) and "not checked: notes, References" in out
     document = json.loads(answer(capsys, "--list", "--source", "notes", "--json")[1])
     assert [entry["claim"] for entry in document["claims"]] == list(ledger("notes")) and document["not_checked"]
+
+
+def test_claims_that_share_a_slip_are_shown_together(capsys):
+    names = ["notes/gap-time", "notes/near-degeneracy", "notes/stage-r", "post/equation-9"]
+    out = " ".join(answer(capsys, "--list", *names)[1].split())
+    assert "3 claims not right as printed, 2 distinct slips notes/gap, in 2 claims The gap to the next mode" in out
+    assert out.endswith("notes/gap-time, notes/near-degeneracy")  # and the slip of one claim alone is its verdict
+    document = json.loads(answer(capsys, "--list", "--json", *names)[1])
+    assert [slip["claims"] for slip in document["slips"]] == [names[:2], names[2:3]]
+    assert [entry["slips"] for entry in document["claims"]] == [["notes/gap"], ["notes/gap"], ["notes/stage-r"], []]
 
 
 @pytest.mark.parametrize("fault", [(), ("ValueError: no",)])

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from lazyrich.claims import Verdict, ledger, not_checked
+from lazyrich.claims import Verdict, ledger, not_checked, slips
+from lazyrich.claims.kunin2024.settings import parameters_of
 from lazyrich.claims.ledger import SOURCES, claim
+from lazyrich.experiments.grokking import start
 
 LEDGER = ledger()
 
@@ -75,6 +77,7 @@ def test_is_well_formed(name):
     assert re.search(r"[.)?!]$", entry.statement) and entry.conditions.endswith((".", ")"))
     assert "$" not in entry.formula and "\t" not in entry.formula + entry.statement
     assert 0 <= entry.tolerance <= 5 and (entry.amendment is None) == (entry.refutation is None)
+    assert entry.seeds >= 3 and (entry.amendment is None) == (entry.slips == ())
     if entry.amendment and entry.refutation:
         assert len(entry.amendment.statement) > 10 and not entry.refutation.words.endswith(".")
         assert entry.amendment.check is not entry.check
@@ -84,6 +87,29 @@ def test_tolerances_are_tight():
     """Those above 1e-4 are numbers that a source rounds, or chances: they are few, and each says so in a comment."""
     loose = [name for name, entry in LEDGER.items() if entry.tolerance > 1e-4]
     assert len(loose) <= 12, loose
+
+
+def test_slips_are_of_one_source_and_counted_once():
+    found = slips(LEDGER.values())
+    keys = [slip.key for slip in found]
+    assert len(set(keys)) == len(keys) and 50 < len(keys) < sum(bool(entry.slips) for entry in LEDGER.values())
+    for slip, sharing in found.items():
+        assert {entry.source for entry in sharing} == {slip.key.partition("/")[0]}
+        assert len(sharing) == 1 or (slip.sentence.endswith(".") and len(slip.sentence) > 10)
+    shared = {slip.key: {entry.identifier for entry in sharing} for slip, sharing in found.items() if len(sharing) > 1}
+    assert not set(shared) & set(LEDGER)  # a name of its own, not that of a claim
+    assert shared["braun2022/determinant"] == {"braun2022/t-peak", "braun2022/equation-15"}
+
+
+def test_the_parameters_of_the_transformer_are_those_of_the_named_code():
+    """Layer by layer, with biases, as PyTorch has them; ours leaves out the fifth position."""
+    width, tokens = 128, 99
+    attention = (3 * width * width + 3 * width) + (width * width + width)
+    perceptron = (4 * width * width + 4 * width) + (4 * width * width + width)
+    norms, head, embeddings = 3 * 2 * width, tokens * width, (tokens + 5) * width
+    total = attention + perceptron + norms + head + embeddings
+    assert total == 224_512 and f"{total:,}".replace(",", r"\,") in LEDGER["kunin2024/embedding-share"].formula
+    assert parameters_of(start(97, width, 1.0, 0)) == total - width
 
 
 def test_what_is_not_checked_says_why():

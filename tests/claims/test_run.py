@@ -76,6 +76,11 @@ class TestRun:
         (first,), (again,) = run(seeds=3), run(seeds=3)
         assert len(set(first.printed)) == 3 and first == again and first.measured == "holds"
 
+    def test_without_a_number_every_claim_has_its_own(self, entered):
+        entered(lambda rng: rng.uniform() * 1e-9, seeds=7)
+        (own,), (two,) = run(), run(seeds=2)
+        assert len(own.printed) == 7 and two.printed == own.printed[:2]
+
     def test_draws_differ_by_claim(self):
         def drawn(rng):
             return rng.uniform()

@@ -60,6 +60,13 @@ class TestLedger:
         for entry in lr.claims.not_checked():
             assert entry.statement in page and entry.why in page
 
+    def test_groups_the_claims_that_share_a_slip(self):
+        page = ledger_page.page({})
+        assert f"come from {len(lr.claims.slips(CLAIMS.values()))} distinct slips." in page
+        links = "[gap-time](#claim-notes-gap-time), [near-degeneracy](#claim-notes-near-degeneracy)"
+        assert f"own strength sets. {links}\n" in page.partition("### One slip, several claims")[2]
+        assert "The same slip: [near-degeneracy](#claim-notes-near-degeneracy)." in page
+
     def test_anchors_differ(self):
         assert len({ledger_page.anchor(name) for name in CLAIMS}) == len(CLAIMS)
 
@@ -69,6 +76,8 @@ class TestLedger:
         document = json.loads(capsys.readouterr().out)
         page = ledger_page.page({entry["claim"]: entry for entry in document["claims"]}, document["seeds"])
         assert "The numbers below are from 2 problems for each claim." in page
+        own = ledger_page.page({entry["claim"]: entry for entry in document["claims"]})
+        assert "The numbers below are from as many problems as each claim needs." in own
         assert "**Wrong as printed.** It fails on 2 of 2 problems, with an error of up to " in page
         assert "As printed: 0. In truth: 0.5." in page
         assert re.search(

@@ -20,13 +20,17 @@ smallest counterexample:
 
 The verdict on record follows from that: an entry alone holds; `corrected` makes it wrong as printed; `stronger` says
 that the printed formula holds under a stronger condition.
+
+`seeds` says on how many random problems a claim is tried: three, unless a broken formula needs more to be noticed, as
+where the draws fall into cases of which one alone sees it (tests/claims/test_mutations.py). Several entries may be off
+for one and the same reason: they name that `Slip`, and the ledger counts it once.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
@@ -37,7 +41,22 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 
-__all__ = ["SOURCES", "Check", "Claim", "NotChecked", "Verdict", "chosen", "claim", "ledger", "not_checked"]
+__all__ = [
+    "SEEDS",
+    "SOURCES",
+    "Check",
+    "Claim",
+    "NotChecked",
+    "Slip",
+    "Verdict",
+    "chosen",
+    "claim",
+    "ledger",
+    "not_checked",
+    "slips",
+]
+
+SEEDS = 3  # random problems for a claim that does not ask for more
 
 SOURCES = {
     "braun2022": "Braun, Dominé, Fitzgerald, Saxe 2022: Exact learning dynamics of deep linear networks with prior "
@@ -69,13 +88,26 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
+class Slip:
+    """What went wrong in a source, once, though several of its statements may suffer from it.
+
+    >>> sorted(slip.key for slip in lr.claims.slips(lr.claims.ledger("saxe2014").values()))
+    ['saxe2014/equations-25-26']
+    """
+
+    key: str
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Amendment:
-    """What holds instead of a statement, and the check of that."""
+    """What holds instead of a statement, the check of that, and the slips that it mends where others share them."""
 
     verdict: Verdict
     statement: str
     formula: str
     check: Check
+    slips: tuple[Slip, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,6 +134,7 @@ class Claim:
     conditions: str
     tolerance: float
     check: Check
+    seeds: int = SEEDS
     amendment: Amendment | None = None
     refutation: Counterexample | None = None
 
@@ -114,13 +147,20 @@ class Claim:
         """On record."""
         return self.amendment.verdict if self.amendment else Verdict.HOLDS
 
-    def corrected(self, statement: str, *, formula: str) -> Decorator:
-        """Enters what is true where the printed statement is not."""
-        return self._amend(Verdict.WRONG, statement, formula)
+    @property
+    def slips(self) -> tuple[Slip, ...]:
+        """Why it is not right as printed: the slips that it names, or else one of its own."""
+        if self.amendment is None:
+            return ()
+        return self.amendment.slips or (Slip(self.identifier, self.amendment.statement),)
 
-    def stronger(self, conditions: str) -> Decorator:
+    def corrected(self, statement: str, *, formula: str, slips: tuple[Slip, ...] = ()) -> Decorator:
+        """Enters what is true where the printed statement is not."""
+        return self._amend(Verdict.WRONG, statement, formula, slips)
+
+    def stronger(self, conditions: str, *, slips: tuple[Slip, ...] = ()) -> Decorator:
         """Enters the condition under which the printed statement does hold."""
-        return self._amend(Verdict.STRONGER, conditions, self.formula)
+        return self._amend(Verdict.STRONGER, conditions, self.formula, slips)
 
     def counterexample(self, words: str) -> Callable[[Callable[[], tuple[Any, Any]]], Callable[[], tuple[Any, Any]]]:
         """Enters the smallest problem that refutes the printed statement."""
@@ -132,10 +172,10 @@ class Claim:
 
         return enter
 
-    def _amend(self, verdict: Verdict, statement: str, formula: str) -> Decorator:
+    def _amend(self, verdict: Verdict, statement: str, formula: str, slips: tuple[Slip, ...]) -> Decorator:
         def enter(check: Check) -> Check:
             assert self.amendment is None, f"{self.identifier} has been amended"
-            self.amendment = Amendment(verdict, statement, formula, check)
+            self.amendment = Amendment(verdict, statement, formula, check, slips)
             return check
 
         return enter
@@ -159,18 +199,26 @@ _LEDGER: dict[str, Claim] = {}
 
 
 def claim(
-    identifier: str, *, place: str, statement: str, formula: str, conditions: str, tolerance: float
+    identifier: str,
+    *,
+    place: str,
+    statement: str,
+    formula: str,
+    conditions: str,
+    tolerance: float,
+    seeds: int = SEEDS,
 ) -> Callable[[Check], Claim]:
     """Enters a statement whose check is the decorated function.
 
     `formula` is LaTeX, without dollar signs; the other texts are Markdown with the letters of the theory. `tolerance`
-    is the largest error that passes, relative to the size of what is compared unless the check says otherwise.
+    is the largest error that passes, relative to the size of what is compared unless the check says otherwise. `seeds`
+    is how many random problems it takes to notice that the formula is broken.
     """
 
     def enter(check: Check) -> Claim:
         assert re.fullmatch(rf"({'|'.join(SOURCES)})/[a-z0-9.-]+", identifier), identifier
         assert identifier not in _LEDGER, f"{identifier} is entered twice"
-        _LEDGER[identifier] = Claim(identifier, place, statement, formula, conditions, tolerance, check)
+        _LEDGER[identifier] = Claim(identifier, place, statement, formula, conditions, tolerance, check, seeds)
         return _LEDGER[identifier]
 
     return enter
@@ -197,6 +245,20 @@ def not_checked(source: str | None = None) -> list[NotChecked]:
     True
     """
     return [entry for name in _sources(source) for topic in _topics(name) for entry in topic.NOT_CHECKED]
+
+
+def slips(claims: Iterable[Claim]) -> dict[Slip, list[Claim]]:
+    """Why claims are not right as printed, each reason once, with those that share it.
+
+    >>> found = lr.claims.slips(lr.claims.ledger("notes").values())
+    >>> [claim.identifier for slip, claims in found.items() if slip.key == "notes/gap" for claim in claims]
+    ['notes/gap-time', 'notes/near-degeneracy']
+    """
+    found: dict[Slip, list[Claim]] = {}
+    for claim in claims:
+        for slip in claim.slips:
+            found.setdefault(slip, []).append(claim)
+    return found
 
 
 def chosen(names: Any, source: str | None) -> list[Claim]:

@@ -8,7 +8,7 @@ eleven digits from either the loss alone (`flow_of`) or the chain rule for layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -35,8 +35,8 @@ def relative_error(value: Any, truth: Any) -> float:
     return float(np.abs(value - truth).max(initial=0.0)) / (size or 1.0)
 
 
-def product(weights: Sequence[Any]) -> Any:
-    """W_L…W_1, first layer first in the list; also of stacks (T, out, in)."""
+def product(weights: Iterable[Any]) -> Any:
+    """W_L…W_1, first layer first in the list or array; also of stacks (T, out, in)."""
     return reduce(lambda below, W: W @ below, weights)
 
 

@@ -98,8 +98,11 @@ class _Trial:
     seconds: float = 0.0
 
 
-def run(names: Any = None, *, source: str | None = None, seeds: int = 5, workers: int = 1) -> list[Finding]:
+def run(names: Any = None, *, source: str | None = None, seeds: int | None = None, workers: int = 1) -> list[Finding]:
     """Tries the named claims, or all of a source, or all, on `seeds` random problems each.
+
+    None is as many for each as its entry asks for, three or more, so that a broken formula is noticed. A number is
+    taken as it is: more makes a stronger trial, and fewer a look that may miss what the claim's own number would not.
 
     With `workers` above 1 that many processes share the work; a script that asks for them needs the usual
     `if __name__ == "__main__":`. The numbers are the same.
@@ -109,10 +112,10 @@ def run(names: Any = None, *, source: str | None = None, seeds: int = 5, workers
     False
     """
     claims = chosen(names, source)
-    seeds = _check.count("seeds", seeds)
+    seeds = None if seeds is None else _check.count("seeds", seeds)
     workers = _check.count("workers", workers)
     trials: dict[str, dict[int, _Trial]] = {claim.identifier: {} for claim in claims}
-    work = [(claim.identifier, seed) for claim in claims for seed in range(seeds)]
+    work = [(claim.identifier, seed) for claim in claims for seed in range(seeds or claim.seeds)]
     work += [(claim.identifier, -1) for claim in claims if claim.refutation]
     with progress(len(work), "claims") as advance:
         for identifier, seed, trial in _tried(work, workers):

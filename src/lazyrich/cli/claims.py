@@ -10,9 +10,9 @@ from collections import Counter
 from typing import Any
 
 from lazyrich._threads import cores
-from lazyrich.claims import Claim, Finding, not_checked
+from lazyrich.claims import Claim, Finding, not_checked, slips
 from lazyrich.claims import run as try_claims
-from lazyrich.claims.ledger import SOURCES, chosen
+from lazyrich.claims.ledger import SEEDS, SOURCES, chosen
 from lazyrich.cli._output import json_document, table
 
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
@@ -24,7 +24,8 @@ _DESCRIPTION = """\
 Tries every statement of the ledger on random problems within its conditions, against the
 truth found by brute force, and prints how far it is off. What is wrong as printed is
 tried in its corrected form too. The exit status is 1 if a verdict differs from the one on
-record. Claims that are named are shown in full."""
+record. Claims that are named are shown in full. Each claim is tried on as many problems
+as it takes to notice a broken formula; --seeds N tries all of them on N."""
 
 _WIDTH = 100
 
@@ -34,7 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", nargs="*", metavar="CLAIM", help="such as braun2022/theorem-3.1 (default: all)")
     add("--source", choices=tuple(SOURCES), help="the claims of one source")
-    add("--seeds", type=int, default=5, metavar="N", help="random problems for each claim (default: %(default)s)")
+    add(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help=f"random problems for each claim (default: its own number, {SEEDS} or more)",
+    )
     add("--workers", type=int, metavar="N", help="processes that share the work (default: one for each core)")
     add("--list", action="store_true", help="state them, and try nothing")
     add("--json", action="store_true", help="print one JSON document instead of a table")
@@ -49,10 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
     workers = arguments.workers if arguments.workers is not None else cores()
     findings = try_claims([claim.identifier for claim in claims], seeds=arguments.seeds, workers=workers)
     seconds, changed = time.perf_counter() - start, any(finding.changed for finding in findings)
-    summary = _summary(findings, arguments.seeds, seconds)
+    summary = _summary(findings, seconds)
     if arguments.json:
         entries = [_entry(finding) for finding in findings]
-        print(json_document({"seeds": arguments.seeds, "seconds": seconds, "changed": changed, "claims": entries}))
+        document = {"seeds": arguments.seeds, "seconds": seconds, "changed": changed, "claims": entries}
+        print(json_document(document | {"slips": _slips(claims)}))
         if changed:  # the document is for programs, and people should know which
             print(*summary, sep="\n", file=sys.stderr)
     else:
@@ -67,13 +74,34 @@ def _list(claims: list[Claim], arguments: argparse.Namespace) -> int:
     passed_over = [] if arguments.names else not_checked(arguments.source)
     if arguments.json:
         stated, not_stated = [_stated(claim) for claim in claims], [vars(entry) for entry in passed_over]
-        print(json_document({"claims": stated, "not_checked": not_stated}))
+        print(json_document({"claims": stated, "slips": _slips(claims), "not_checked": not_stated}))
         return 0
     rows = [{"claim": claim.identifier, "on record": str(claim.verdict), "place": claim.place} for claim in claims]
     print(table(rows))
+    print("", *_shared(claims), sep="\n")
     for entry in passed_over:
         print(f"\nnot checked: {entry.source}, {entry.place}", _wrapped(entry.statement), _wrapped(entry.why), sep="\n")
     return 0
+
+
+def _shared(claims: list[Claim]) -> list[str]:
+    """How many slips there are, and in full those that several claims share."""
+    lines = _counted(claims)
+    for slip, sharing in slips(claims).items():
+        if len(sharing) > 1:
+            names = ", ".join(claim.identifier for claim in sharing)
+            lines += [f"\n{slip.key}, in {len(sharing)} claims", _wrapped(slip.sentence), _wrapped(names)]
+    return lines
+
+
+def _counted(claims: list[Claim]) -> list[str]:
+    wrong, distinct = sum(bool(claim.slips) for claim in claims), len(slips(claims))
+    told = f"{wrong} claim{'s' * (wrong != 1)} not right as printed, {distinct} distinct slip{'s' * (distinct != 1)}"
+    return [told] if wrong else []
+
+
+def _slips(claims: list[Claim]) -> list[dict[str, Any]]:
+    return [vars(slip) | {"claims": [claim.identifier for claim in found]} for slip, found in slips(claims).items()]
 
 
 def _row(finding: Finding) -> dict[str, Any]:
@@ -89,11 +117,15 @@ def _row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _summary(findings: list[Finding], seeds: int, seconds: float) -> list[str]:
+def _summary(findings: list[Finding], seconds: float) -> list[str]:
     counts = Counter(finding.measured for finding in findings)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    number, problems = len(findings), "one problem" if seeds == 1 else f"{seeds} problems"
+    number, tried = len(findings), sorted({len(finding.printed) for finding in findings})
+    problems = (
+        "one problem" if tried == [1] else f"{' to '.join(map(str, dict.fromkeys((tried[0], tried[-1]))))} problems"
+    )
     lines = [f"{number} claim{'s' * (number != 1)} on {problems} each in {seconds:.0f} s: {told}"]
+    lines += _counted([finding.claim for finding in findings])
     if any(finding.claim.amendment and finding.failing == 0 for finding in findings):
         lines.append("where a statement that is not right fails on no draw, its counterexample refutes it")
     for finding in findings:
@@ -139,7 +171,9 @@ def _stated(claim: Claim) -> dict[str, Any]:
         "formula": claim.formula,
         "conditions": claim.conditions,
         "tolerance": claim.tolerance,
+        "seeds": claim.seeds,
         "on_record": str(claim.verdict),
+        "slips": [slip.key for slip in claim.slips],
         "amendment": amendment and {"statement": amendment.statement, "formula": amendment.formula},
         "counterexample": refutation and refutation.words,
     }

@@ -6,6 +6,7 @@ import numpy as np
 
 from lazyrich.claims import draws
 from lazyrich.claims.braun2022.setting import gram
+from lazyrich.claims.braun2022.slips import SINGULAR_B
 from lazyrich.claims.braun2022.solution import distance_from_separatrix, regular, rich_end, some_target
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import layers, product, relative_error
@@ -62,7 +63,7 @@ def hierarchy_similarity(rng: np.random.Generator) -> float:
     tolerance=1e-8,  # weights of 1e-6 leave an imbalance of 1e-12, and the integration 1e-11
 )
 def small_random_rich(rng: np.random.Generator) -> float:
-    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]))
+    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]).tolist())
     weights = draws.gaussian(rng, (len(V), 6, len(U)), 1e-6)
     return relative_error(rich_end(U, s, V), gram(layers(weights, sigma_yx, [45 / s[-1]]))[0])
 
@@ -76,9 +77,10 @@ def small_random_rich(rng: np.random.Generator) -> float:
     r" W_2 W_2^\top \not\to \tilde U \tilde S \tilde U^\top",
     conditions="White inputs; Gaussian weights of order one, not balanced; a hidden layer that is wide enough.",
     tolerance=0.0,  # an inequality: how far from lazy, where lazy is off by more than a tenth with the function right
+    seeds=7,
 )
 def large_random_lazy(rng: np.random.Generator) -> float:
-    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]))
+    sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]).tolist())
     weights = [layer[0] for layer in layers(draws.gaussian(rng, (len(V), 6, len(U)), 1.0), sigma_yx, [30 / s[-1]])]
     G, rich, d_in = gram(weights), rich_end(U, s, V), len(V)
     off_in = relative_error(G[:d_in, :d_in], rich[:d_in, :d_in])
@@ -125,7 +127,8 @@ def task_agnostic(rng: np.random.Generator) -> float:
     "B non-singular for every one of the tasks, which is so of almost all starts if the numbers of inputs and outputs "
     "differ. Theorem 3.2 itself states this condition; it is what is concluded from it that leaves it out. Where the "
     "numbers are equal, the sign of det W2W1 never changes, and of two tasks that differ in the sign of their "
-    "determinant one is out of reach: the flow ends in a saddle."
+    "determinant one is out of reach: the flow ends in a saddle.",
+    slips=(SINGULAR_B,),
 )
 def task_agnostic_unequal(rng: np.random.Generator) -> float:
     d_in, h, d_out = ((1, 2, 2), (3, 3, 2), (2, 4, 3))[rng.integers(3)]
@@ -160,6 +163,7 @@ def _() -> tuple[float, float]:
     r" < \mathcal L_{\text{small}}(t), \qquad \tilde s_{\min}\,t = 5\tau",
     conditions="Those of Theorem 3.1, B well off being singular; weights of order 1 against 1e-5.",
     tolerance=0.0,  # two inequalities
+    seeds=7,
 )
 def slow_to_fast(rng: np.random.Generator) -> float:
     d_in, h, d_out = ((2, 3, 2), (2, 4, 3), (3, 3, 2))[rng.integers(3)]

@@ -9,6 +9,7 @@ from scipy.linalg import cholesky
 from scipy.optimize import minimize_scalar
 
 from lazyrich.claims.braun2022.decoupling import coupled, course, growth_of_coupling, moment, peak
+from lazyrich.claims.braun2022.slips import DETERMINANT
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import layers, product, relative_error
 from lazyrich.exact.letter.braun2022 import decoupling_2x2, equation_15
@@ -23,6 +24,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = ()
     formula=r"\max_t |b(t)| \to 0 \quad \text{as}\ A(0) \to 0",
     conditions="As for Theorem 5.1, two modes.",
     tolerance=1e-4,  # of s1, from weights of 1e-8; amended, of the power, whose next order is below 1e-6
+    seeds=8,
 )
 def small_start_near_zero(rng: np.random.Generator) -> float:
     s1 = rng.uniform(0.5, 3.0)
@@ -60,6 +62,7 @@ def _() -> tuple[float, float]:
     formula=r"a_1(0) + a_2(0) \ge s \ \Rightarrow\ \frac{d}{dt}|b(t)| < 0 \ \text{for}\ t > 0",
     conditions="As for Theorem 5.1, two modes with s1 = s2 = s.",
     tolerance=0.0,  # an inequality: the largest growth of ln|b|
+    seeds=4,
 )
 def no_peak_from_large(rng: np.random.Generator) -> float:
     s = rng.uniform(0.5, 3.0)
@@ -76,6 +79,7 @@ def no_peak_from_large(rng: np.random.Generator) -> float:
     formula=r"a_i(t_{\text{peak}}) < s_i",
     conditions="As for Theorem 5.1, two modes of any strengths, a_i(0) < s_i, a peak after t = 0.",
     tolerance=0.0,  # an inequality
+    seeds=4,
 )
 def peak_before_learned(rng: np.random.Generator) -> float:
     s = np.sort(rng.uniform(0.5, 3.0, size=2))[::-1] if rng.random() < 0.7 else np.full(2, rng.uniform(0.5, 3.0))
@@ -93,6 +97,7 @@ def peak_before_learned(rng: np.random.Generator) -> float:
     formula=r"t_{1/2}(\varepsilon A_0) = \frac{\tau}{s_i} \ln\frac1\varepsilon + O(1)",
     conditions="As for Theorem 5.1, two modes of different strengths, small A(0).",
     tolerance=1e-5,  # weights of 1e-5 leave terms of 1e-10, and some of their powers below 1
+    seeds=5,
 )
 def decoupled_from_small_starts(rng: np.random.Generator) -> float:
     """The difference of the half times from 1e-5·A(0) and from 1e-6·A(0), which cancels the constant."""
@@ -125,6 +130,7 @@ def equation_15_printed(rng: np.random.Generator) -> float:
     "sigmoid ends at s·a1/(a1 + a2) in place of s; it is right up to the time of the peak of b.",
     formula=r"a_1(t) = \frac{s\,(s q\,a_1(0) + (1-q)\Delta)}{s^2 q^2 + s q (1-q)(a_1(0) + a_2(0)) + (1-q)^2 \Delta},"
     r" \qquad q = e^{-2st/\tau},\ \Delta = a_1(0)a_2(0) - b(0)^2",
+    slips=(DETERMINANT,),
 )
 def equation_15_with_determinant(rng: np.random.Generator) -> float:
     s, A0, (a1, a2, b), times = _small_start(rng)

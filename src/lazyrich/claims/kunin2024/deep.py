@@ -16,6 +16,7 @@ from lazyrich.bias.function_space import deep_preconditioner
 from lazyrich.bias.potentials import deep_potential
 from lazyrich.claims import draws
 from lazyrich.claims.kunin2024.measures import beyond_chance, spread_and_mean, tangent
+from lazyrich.claims.kunin2024.slips import ENTRIES
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import layers, relative_error
 
@@ -116,6 +117,7 @@ def deep_gaussian(rng: Rng) -> float:
     "The entries vanish, like d^(−1/2), but the eigenvalues do not: in root mean square they tend to √2.",
     formula=r"\tfrac1d\|W_{l+1}^\top W_{l+1} - W_lW_l^\top\|_F \to 0, \qquad"
     r" \tfrac{1}{\sqrt d}\|W_{l+1}^\top W_{l+1} - W_lW_l^\top\|_F \to \sqrt2",
+    slips=(ENTRIES,),
 )
 def deep_gaussian_by_entries(rng: Rng) -> float:
     """The second limit, which gives the first."""
@@ -189,6 +191,7 @@ def _() -> tuple[float, float]:
     formula=r"M = (W_1^\top W_1)^L + \|a\|^2\sum_{l=0}^{L-1}(\|a\|^2 - \delta)^l(W_1^\top W_1)^{L-1-l}",
     conditions="d = h, isotropic start.",
     tolerance=1e-9,
+    seeds=4,
 )
 def lemma_14(rng: Rng) -> float:
     state, L, delta = drawn(rng)
@@ -230,6 +233,7 @@ def deep_rich_layers(rng: Rng) -> float:
     formula=r"M = \|\beta\|^{\frac{2L}{L+1}}I_d + L\|\beta\|^{-\frac{2}{L+1}}\beta\beta^\top",
     conditions="d = h, isotropic start, δ = 0, β ≠ 0.",
     tolerance=1e-9,
+    seeds=5,
 )
 def deep_rich_m(rng: Rng) -> float:
     state, L = rich_state(rng)
@@ -250,6 +254,7 @@ def inverse_as_printed(beta: Any, L: int, sign: float = 1.0) -> Any:
     formula=r"M^{-1} = \|\beta\|^{-\frac{2L}{L+1}}I_d + \frac{L}{L+1}\|\beta\|^{-\frac{4L+2}{L+1}}\beta\beta^\top",
     conditions="d = h, isotropic start, δ = 0, β ≠ 0.",
     tolerance=1e-9,
+    seeds=4,
 )
 def deep_rich_inverse(rng: Rng) -> float:
     state, L = rich_state(rng)
@@ -283,6 +288,7 @@ def _() -> tuple[float, float]:
     r" \Phi(\beta) = \frac{L+1}{L+2}\|\beta\|^{\frac{L+2}{L+1}}",
     conditions="d = h, isotropic start, δ = 0, β ≠ 0; M⁻¹ is that of the network, not the printed one.",
     tolerance=1e-9,
+    seeds=4,
 )
 def deep_mirror(rng: Rng) -> float:
     state, L = rich_state(rng)
@@ -313,6 +319,7 @@ def constrained_minimum(beta0: Any, L: int, X: Any, y: Any) -> Any:
     r" \left(\frac{\beta(0)}{\|\beta(0)\|^{\frac{L}{L+1}}}\right)^\top\beta \quad\text{s.t.}\quad X\beta = y",
     conditions="d = h, isotropic start, δ → 0 (here δ = 0), ‖β(t)‖ > 0, Xβ(∞) = y.",
     tolerance=1e-8,
+    seeds=5,
 )
 def theorem_15(rng: Rng) -> float:
     """Where the flow of all layers ends."""

@@ -23,6 +23,7 @@ from lazyrich.claims.kunin2024.measures import (
     tangent,
     vec,
 )
+from lazyrich.claims.kunin2024.slips import ENTRIES
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import integrate, relative_error
 
@@ -107,6 +108,7 @@ def gaussian_isotropic(rng: Rng) -> float:
     "interval of order one, and the matrix does not come close to δI.",
     formula=r"\tfrac1h\|\Delta - \delta I_h\|_F \to 0, \qquad \tfrac{1}{\sqrt h}\|\Delta - \delta I_h\|_F \to"
     r" \sqrt{\sigma_a^4 + \sigma_w^4}",
+    slips=(ENTRIES,),
 )
 def gaussian_isotropic_by_entries(rng: Rng) -> float:
     """The second limit, which gives the first."""
@@ -142,6 +144,7 @@ def a_delta(rng: Rng, sign: int) -> float:
     r" \frac{\delta^2}{4}I_d}\right)",
     conditions="Δ = δI; δ ≥ 0, or δ < 0 and h ≥ d (which leaves h = d).",
     tolerance=1e-10,
+    seeds=8,
 )
 def lemma_8(rng: Rng) -> float:
     d, h, c = (int(n) for n in rng.integers(1, 4, size=3))
@@ -160,6 +163,7 @@ def lemma_8(rng: Rng) -> float:
     r" \frac{\delta^2}{4}I_c}\right)",
     conditions="Δ = δI; δ ≤ 0, or δ > 0 and h ≥ c (which leaves h = c).",
     tolerance=1e-10,
+    seeds=6,
 )
 def lemma_9(rng: Rng) -> float:
     d, h, c = (int(n) for n in rng.integers(1, 4, size=3))
@@ -184,6 +188,7 @@ def sizes_of_theorem_3(rng: Rng, sign: int) -> tuple[int, int, int]:
     r" \sqrt{\eta_a\eta_w\beta\beta^\top + \tfrac{\delta^2}{4}I_d}",
     conditions="Δ = δI; h = d if δ < 0, h = c if δ > 0.",
     tolerance=1e-10,
+    seeds=8,
 )
 def theorem_3(rng: Rng) -> float:
     sign = int(rng.integers(-1, 2))
@@ -215,6 +220,7 @@ def self_consistent(beta: Any, delta: float, X: Any, Y: Any, eta: Eta) -> Any:
     r" - \sqrt{\eta_a\eta_w\beta\beta^\top + \tfrac{\delta^2}{4}I_d}\,X^\top P, \qquad P = X\beta - Y",
     conditions="Δ = δI; h = d if δ < 0, h = c if δ > 0.",
     tolerance=1e-10,
+    seeds=4,
 )
 def isotropic_flow(rng: Rng) -> float:
     """This equation, integrated, against the layers."""
@@ -300,6 +306,7 @@ def isotropic_rich(rng: Rng) -> float:
     r" \text{ for each output}",
     conditions="Δ = δI; h = d if δ < 0, h = c if δ > 0; β_0 fixed.",
     tolerance=1e-8,
+    seeds=8,
 )
 def isotropic_lazy(rng: Rng) -> float:
     """Extrapolated to δ = ±∞ from two values."""

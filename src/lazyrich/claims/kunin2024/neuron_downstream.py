@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazyrich.claims.kunin2024._one_neuron import Neuron, cosine, drawn, size
+from lazyrich.claims.kunin2024.slips import BETA_FOR_TARGET, UNIT_RATES
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import gradient, hessian, integrate, relative_error
 from lazyrich.exact.letter import kunin2024
@@ -27,6 +28,7 @@ def zeros_met(values: Any) -> int:
     formula=r"\#\{t \ge 0 : a(t)\,w(t)^\top\beta_* = 0\} \le 1",
     conditions="White inputs, a0 ≠ 0 or w0ᵀβ* ≠ 0; any δ.",
     tolerance=0.0,  # a count
+    seeds=5,
 )
 def lemma_4(rng: np.random.Generator) -> float:
     n = drawn(rng, rates="any")
@@ -63,7 +65,8 @@ def a_omega_dynamics(rng: np.random.Generator) -> float:
 
 @a_omega_dynamics.stronger(
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of ω and η_w in "
-    "front of a² in the first equation, and η_w in front of the second."
+    "front of a² in the first equation, and η_w in front of the second.",
+    slips=(UNIT_RATES,),
 )
 def a_omega_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
     n = drawn(rng, rates="unit")
@@ -89,7 +92,8 @@ def upsilon_dynamics(rng: np.random.Generator) -> float:
 
 
 @upsilon_dynamics.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of a/(η_a wᵀβ*)."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of a/(η_a wᵀβ*).",
+    slips=(UNIT_RATES,),
 )
 def upsilon_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
     return _upsilon_error(drawn(rng, rates="unit"))
@@ -164,6 +168,7 @@ def omega_dynamics(rng: np.random.Generator) -> float:
 @omega_dynamics.corrected(
     "The target β* was meant where β is printed; and unless both rates are 1, η_w stands in front.",
     formula=r"\dot\omega = \eta_w\,\omega\left(\upsilon\|\beta_*\|^2 - \upsilon^2\omega^2\right)",
+    slips=(UNIT_RATES, BETA_FOR_TARGET),
 )
 def omega_dynamics_of_the_target(rng: np.random.Generator) -> float:
     n = drawn(rng)
@@ -187,7 +192,7 @@ def _surface_error(rng: np.random.Generator, rates: str) -> float:
     The course is found backwards in time, from a saddle a little off in its stable direction, which is an eigenvector
     of a numerical Hessian. Backwards every other course comes to this one, so that a small error at its end fades.
     """
-    n = drawn(rng, sign=rng.choice([-1, -1, 0]), rates=rates)
+    n = drawn(rng, sign=int(rng.choice([-1, -1, 0])), rates=rates)
     w = n.w - (n.w @ n.beta_star) / (n.beta_star @ n.beta_star) * n.beta_star
     w = w * (np.sqrt(max(-n.delta, 0.0) / n.eta_a) / size(w))
     eta = np.array([n.eta_a] + [n.eta_w] * len(w))
@@ -219,7 +224,8 @@ def separating_surface(rng: np.random.Generator) -> float:
 
 
 @separating_surface.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
+    slips=(UNIT_RATES,),
 )
 def separating_surface_with_unit_rates(rng: np.random.Generator) -> float:
     return _surface_error(rng, "unit")
@@ -292,6 +298,7 @@ def end_sign(n: Neuron) -> float:
     r"\end{cases}",
     conditions="White inputs, η_aη_w = 1, a start off the separating surface.",
     tolerance=0.0,  # a sign
+    seeds=8,
 )
 def basins(rng: np.random.Generator) -> float:
     n = near_the_surface(rng, "product one")
@@ -303,7 +310,8 @@ def basin_as_printed(n: Neuron) -> float:
 
 
 @basins.stronger(
-    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*."
+    "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
+    slips=(UNIT_RATES,),
 )
 def basins_with_unit_rates(rng: np.random.Generator) -> float:
     """The library's rule, one for every δ, is tried beside the printed one, with other rates too."""

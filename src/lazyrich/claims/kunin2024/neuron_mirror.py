@@ -223,6 +223,7 @@ def m_inverse_no_hessian(rng: np.random.Generator) -> float:
     r"\sqrt{\kappa + \delta}}\beta\beta^\top, \quad \kappa = \sqrt{\delta^2 + 4x}, \ x = \|\beta\|^2",
     conditions="β ≠ 0, η_aη_w = 1.",
     tolerance=1e-10,
+    seeds=6,
 )
 def time_warp_factor(rng: np.random.Generator) -> float:
     n = drawn(rng, d=3)
@@ -257,6 +258,7 @@ def q(x: Any, delta: float) -> Any:
     r"\kappa = \sqrt{\delta^2 + 4x^2}",
     conditions="x = ‖β‖ > 0, η_aη_w = 1.",
     tolerance=1e-10,
+    seeds=17,
 )
 def potential(rng: np.random.Generator) -> float:
     """The library's Φ is q and its derivatives; they are tried against complex steps of q, and against gM⁻¹."""
@@ -282,6 +284,7 @@ def potential(rng: np.random.Generator) -> float:
     r"\operatorname{sgn}(\delta)\frac{\sqrt2|\delta|^{3/2}}{3}\right)",
     conditions="Any δ.",
     tolerance=1e-11,
+    seeds=11,
 )
 def potential_constant(rng: np.random.Generator) -> float:
     """Against the least value of q on a grid that holds zero; Φ grows on either side of it."""

@@ -62,6 +62,7 @@ def neuron_beta_flow(rng: np.random.Generator) -> float:
     r"\eta_w a^4 - \delta a^2 - \eta_a\|\beta\|^2 = 0",
     conditions="β ≠ 0; any rates.",
     tolerance=1e-12,
+    seeds=5,
 )
 def neuron_squares(rng: np.random.Generator) -> float:
     n = drawn(rng, rates="any")
@@ -84,6 +85,7 @@ def neuron_squares(rng: np.random.Generator) -> float:
     r"\kappa = \sqrt{\delta^2 + 4\eta_a\eta_w\|\beta\|^2}",
     conditions="β ≠ 0; any inputs and rates.",
     tolerance=1e-12,
+    seeds=6,
 )
 def neuron_preconditioner(rng: np.random.Generator) -> float:
     """Against derivatives of β by the weights; the kernel against those of the predictions."""
@@ -160,6 +162,7 @@ def _fits_before_alignment(rng: np.random.Generator, beta0: float | None) -> Any
     formula=r"\phi \to \pm 1 \ \text{ first, then } \ \mu(t) = \pm\|\beta_*\| + (\mu_0 \mp \|\beta_*\|)e^{-\delta t}",
     conditions="White inputs, δ → ∞, η_aη_w = 1.",
     tolerance=1e-8,
+    seeds=4,
 )
 def upstream_separation(rng: np.random.Generator) -> float:
     return float(np.abs(_fits_before_alignment(rng, None)).max())
@@ -195,6 +198,7 @@ def _() -> tuple[float, float]:
     r"\mu)",
     conditions="White inputs, δ = 0, ‖β0‖ → 0, η_aη_w = 1.",
     tolerance=1e-6,  # at ‖β0‖ = 1e-36, half way in time, the angle that is left is of the order of 1e-9
+    seeds=5,
 )
 def balanced_phases(rng: np.random.Generator) -> float:
     n = drawn(rng, sign=0, d=2)

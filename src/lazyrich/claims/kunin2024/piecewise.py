@@ -113,6 +113,7 @@ def neuron_m(beta: Any, delta: float, eta: Eta) -> Any:
     r" + \frac{\sqrt{\delta_k^2 + 4\eta_a\eta_w\|\beta_k\|^2} - \delta_k}{2}\frac{\beta_k\beta_k^\top}{\|\beta_k\|^2}",
     conditions="β_k ≠ 0; no w_kᵀx_i is zero.",
     tolerance=1e-10,
+    seeds=4,
 )
 def piecewise_m(rng: Rng) -> float:
     start, X, y, gamma, eta = drawn(rng)

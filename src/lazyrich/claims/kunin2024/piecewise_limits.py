@@ -7,18 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich.claims.kunin2024.measures import along, even_limit, tangent, velocity
-from lazyrich.claims.kunin2024.piecewise import Eta, Rng, beta_parts, drawn, loss_of, spherical, xi_of
+from lazyrich.claims.kunin2024.measures import along, even_limit, rates, tangent, velocity
+from lazyrich.claims.kunin2024.piecewise import Eta, Rng, beta_parts, drawn, loss_of, sigma, spherical, xi_of
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import relative_error
 
 NOT_CHECKED = (
-    NotChecked(
-        "kunin2024",
-        "Section 5, Downstream",
-        "With too few neurons to fit the data a delayed rich phase follows, whose delay |δ_k| sets.",
-        "Neither how few nor how long is said. The same statement for linear networks is entered.",
-    ),
     NotChecked(
         "kunin2024",
         "Section 5, Balanced",
@@ -37,6 +31,7 @@ NOT_CHECKED = (
 )
 
 _FAR = 1e3  # |δ| of the first of two values from which a limit is extrapolated
+_NOTHING = 1e-9  # of a speed of order one
 
 
 def with_delta(coordinates: Any, delta: float, eta: Eta) -> list[Any]:
@@ -64,6 +59,7 @@ def true_spherical_velocity(coordinates: Any, delta: float, X: Any, y: Any, gamm
     r" \dot\mu_k = -2\sqrt{\eta_a\eta_w}|\mu_k|\hat\beta_k^\top\xi_k",
     conditions="δ_k = 0, β_k ≠ 0.",
     tolerance=1e-9,
+    seeds=4,
 )
 def piecewise_balanced(rng: Rng) -> float:
     start, X, y, gamma, eta = drawn(rng)
@@ -114,6 +110,7 @@ def piecewise_downstream(rng: Rng) -> float:
     r" \dot\mu_k \approx -\delta_k\hat\beta_k^\top\xi_k",
     conditions="δ_k → ∞ at fixed β_k ≠ 0; both sides are divided by δ_k.",
     tolerance=1e-8,
+    seeds=5,
 )
 def piecewise_upstream(rng: Rng) -> float:
     def printed(coordinates: Any, xi: Any) -> Any:
@@ -162,9 +159,80 @@ def frozen(rng: Rng, sign: int) -> tuple[float, float]:
     formula=r"\delta_k \to -\infty \;\Rightarrow\; \frac{1}{|\delta|}\frac{\|\dot K\|}{\|K\|} \to 0",
     conditions="β_k ≠ 0 fixed; time is measured by |δ|t, in which strengths move.",
     tolerance=1e-8,
+    seeds=8,
 )
 def piecewise_downstream_kernel(rng: Rng) -> float:
     return frozen(rng, -1)[0]
+
+
+def after_lazy_learning(directions: Any, X: Any, y: Any, gamma: float) -> Any:
+    """μ_k and β̂_k when strengths alone have fitted the data as far as the h features σ(β̂_kᵀx_i) can."""
+    features = sigma(X @ directions.T, gamma)
+    return np.hstack([np.linalg.lstsq(features, y, rcond=None)[0][:, None], directions])
+
+
+def turning_after(coordinates: Any, X: Any, y: Any, gamma: float, eta: Eta) -> float:
+    """‖K̇‖/‖K‖ at 2|δ| over that at |δ|, for δ → −∞; 0 where nothing turns."""
+
+    largest = float(np.abs(coordinates[:, 0]).max())  # what |δ| has to exceed
+
+    def turning(size: float) -> float:
+        return kernel_slope(with_delta(coordinates, -size * largest, eta), X, y, gamma, eta)
+
+    turns = _FAR * turning(_FAR) > _NOTHING
+    return float(even_limit(lambda x: turning(2 * x) / turning(x), _FAR)) if turns else 0.0
+
+
+def too_few(rng: Rng, gamma: float, below_inputs: bool) -> tuple[Any, Any, Any, float, Eta]:
+    """Directions of h neurons, and more than h samples, which no h features fit; if asked, more than h inputs too."""
+    h = int(rng.integers(1, 4))
+    d = h + int(rng.integers(1, 3)) if below_inputs else int(rng.integers(1, 4))
+    n = h + int(rng.integers(1, 4))
+    directions = rng.normal(size=(h, d))
+    X, y = rng.normal(size=(n, d)), rng.normal(size=n)
+    return directions / np.linalg.norm(directions, axis=1)[:, None], X, y, gamma, rates(rng)
+
+
+def _error_of_alignment(directions: Any, X: Any, y: Any, gamma: float, eta: Eta) -> float:
+    """Of what follows from what is printed: strengths rest, and the kernel turns, half as fast for twice the |δ|."""
+    coordinates = after_lazy_learning(directions, X, y, gamma)
+    moving = true_spherical_velocity(coordinates, -_FAR, X, y, gamma, eta)[:, 0] / _FAR
+    return max(float(np.abs(moving).max()), abs(turning_after(coordinates, X, y, gamma, eta) - 0.5))
+
+
+@claim(
+    "kunin2024/piecewise-delayed-rich",
+    place="Section 5, Downstream, last sentence",
+    statement="If there are too few neurons to fit the data, a delayed rich phase follows, in which neurons align and "
+    "the kernel changes, and |δ_k| sets the delay. Read as: the strengths, which move alone at first, leave a loss; "
+    "then the kernel turns, at a rate inversely proportional to |δ|.",
+    formula=r"\min_\mu \sum_i \Big(\sum_k \mu_k\sigma(\hat\beta_k^\top x_i) - y_i\Big)^2 > 0 \;\Rightarrow\;"
+    r" \lim_{\delta\to-\infty} |\delta|\,\frac{\|\dot K\|}{\|K\|} = \mathrm{const} \ne 0",
+    conditions="δ_k → −∞, fewer neurons than samples, at the end of the lazy phase, where μ is that of the least loss.",
+    tolerance=1e-6,
+    seeds=4,
+)
+def piecewise_delayed_rich(rng: Rng) -> float:
+    return _error_of_alignment(*too_few(rng, float(rng.choice([0.0, rng.uniform(0.05, 0.9)])), below_inputs=False))
+
+
+@piecewise_delayed_rich.stronger(
+    "The lazy phase does not end at a critical point: some neuron sees an error that it could lessen by turning. So it "
+    "is for almost all leaky networks, γ > 0, with fewer neurons than inputs. Where as many neurons as inputs are "
+    "active on the same samples, their strengths alone have fitted all that turning could; and a ReLU that sees one "
+    "sample only never turns to the others."
+)
+def piecewise_delayed_rich_where_errors_are_seen(rng: Rng) -> float:
+    return _error_of_alignment(*too_few(rng, float(rng.uniform(0.05, 0.9)), below_inputs=True))
+
+
+@piecewise_delayed_rich.counterexample(
+    "One ReLU, w along (1, 0), unit rates, samples (1, 1) and (−1, 0), y = 1 for both: the second is never seen, the "
+    "loss stays at ½, and nothing turns. The rate of the kernel at 2|δ| over that at |δ|, which should be ½, put at 0"
+)
+def _() -> tuple[float, float]:
+    direction, X, y = np.array([[1.0, 0.0]]), np.array([[1.0, 1.0], [-1.0, 0.0]]), np.ones(2)
+    return 0.5, turning_after(after_lazy_learning(direction, X, y, 0.0), X, y, 0.0, (1.0, 1.0))
 
 
 @claim(
@@ -176,6 +244,7 @@ def piecewise_downstream_kernel(rng: Rng) -> float:
     r" \frac1\delta\frac{\|\dot\theta\|}{\|\theta\|} \to 0",
     conditions="β_k ≠ 0 fixed; time is measured by δt, in which β_k moves.",
     tolerance=1e-8,
+    seeds=13,
 )
 def piecewise_upstream_frozen(rng: Rng) -> float:
     return max(frozen(rng, 1))
@@ -221,6 +290,7 @@ def piecewise_phase_one(rng: Rng) -> float:
     r" \text{upstream: } |\dot\mu_k| \propto s^0,\ \|\dot{\hat\beta}_k\| \propto s^{-1}",
     conditions="s → 0; δ_k = 0, or δ_k > 0 fixed.",
     tolerance=1e-8,
+    seeds=11,
 )
 def piecewise_speeds(rng: Rng) -> float:
     """Exponents between s = 1e-6 and 2e-6, from starts that predict 0."""

@@ -67,6 +67,7 @@ def wide_function_space(rng: Rng) -> float:
     r"\frac{\beta_k\beta_k^\top}{\|\beta_k\|_F^2}",
     conditions="β_k = w_k a_kᵀ ≠ 0; δ_k = η_w‖a_k‖² − η_a‖w_k‖².",
     tolerance=1e-9,
+    seeds=8,
 )
 def wide_neurons(rng: Rng) -> float:
     """After some time, with δ_k from the start."""
@@ -101,6 +102,7 @@ def sum_over_neurons(A: Any, W: Any, deltas: Any, eta: tuple[float, float]) -> A
     r"\frac{\sqrt{\delta_k^2 + 4\eta_a\eta_w\|\beta_k\|_F^2} - \delta_k}{2}\frac{\beta_k\beta_k^\top}{\|\beta_k\|_F^2}",
     conditions="All β_k ≠ 0; any data, sizes and rates.",
     tolerance=1e-9,
+    seeds=4,
 )
 def theorem_2(rng: Rng) -> float:
     """After some time, with δ_k from the start."""
@@ -132,6 +134,7 @@ def one_neuron(beta: Any, delta: float, eta: tuple[float, float]) -> Any:
     r" \qquad \kappa = \sqrt{\delta^2 + 4\eta_a\eta_w\|\beta\|^2}",
     conditions="One hidden neuron, min(d, c) = 1, β ≠ 0.",
     tolerance=1e-10,
+    seeds=4,
 )
 def one_neuron_architectures(rng: Rng) -> float:
     size = int(rng.integers(1, 5))
@@ -158,6 +161,7 @@ def one_neuron_architectures(rng: Rng) -> float:
     r" \beta^\top\beta/\|\beta\|^2 & d = 1,\ \delta\to\infty \\ I_c & d = 1,\ \delta\to-\infty \end{cases}",
     conditions="One hidden neuron, min(d, c) = 1, β ≠ 0 fixed.",
     tolerance=1e-9,
+    seeds=4,
 )
 def one_neuron_limits(rng: Rng) -> float:
     size, sign = int(rng.integers(1, 5)), float(rng.choice([-1.0, 1.0]))
@@ -186,6 +190,7 @@ def preconditioner_over_delta(betas: Any, delta: float, eta: tuple[float, float]
     r" -\frac{\partial\mathcal L}{\partial\beta}\frac{\beta_k^\top\beta_k}{\|\beta_k\|_F^2}\ (\delta_k\to\infty)",
     conditions="β_k ≠ 0 fixed.",
     tolerance=1e-9,
+    seeds=9,
 )
 def theorem_6_limit(rng: Rng) -> float:
     d, c = (int(n) for n in rng.integers(1, 5, size=2))

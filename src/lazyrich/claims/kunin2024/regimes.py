@@ -89,6 +89,7 @@ def not_lazy(betas: Any, sign: int, X: Any, Y: Any, eta: Eta) -> float:
     r" \;\Rightarrow\; \frac{\|K_t - K_0\|}{\|K_0\|} \to 0",
     conditions="β_k(0) ≠ 0 fixed; any sizes.",
     tolerance=1e-8,
+    seeds=8,
 )
 def theorem_6(rng: Rng) -> float:
     """Also with fewer neurons than rows or columns, and targets made to lie in the span."""
@@ -110,6 +111,7 @@ def theorem_6(rng: Rng) -> float:
     formula=r"h \ge c,\ \delta_k\to\infty \quad\text{or}\quad h \ge d,\ \delta_k\to-\infty \;\Rightarrow\; \text{lazy}",
     conditions="β_k(0) independent, any target.",
     tolerance=1e-8,
+    seeds=5,
 )
 def lazy_by_sizes(rng: Rng) -> float:
     d, c, sign = *(int(n) for n in rng.integers(1, 4, size=2)), int(rng.choice([-1, 1]))
@@ -213,6 +215,7 @@ def _() -> tuple[float, float]:
     conditions="As for delayed rich, at the end of the lazy phase, where the gradient vanishes on the span of the "
     "β_k(0).",
     tolerance=1e-8,
+    seeds=8,
 )
 def delay(rng: Rng) -> float:
     """The rate at 2|δ| over that at |δ|, to order δ⁻², against ½."""

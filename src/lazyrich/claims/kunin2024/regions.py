@@ -124,6 +124,7 @@ def crossing(rng: Rng, Ws: list[Any], gamma: float, d: int) -> tuple[Any, Any, i
     r" \beta_{\mathcal R} - \beta_{\mathcal R'} \in \operatorname{Row}(W_1)",
     conditions="No biases; neighbouring regions with different predictors.",
     tolerance=1e-9,
+    seeds=11,
 )
 def regions_boundaries(rng: Rng) -> float:
     d = 4
@@ -186,6 +187,7 @@ def sharing_a_boundary(rng: Rng) -> tuple[list[Any], float]:
     formula=r"\chi(\text{partition of input space}) = 2",
     conditions="No redundant neurons, in the sense that every neuron influences an activation region.",
     tolerance=0.0,  # a colour too many
+    seeds=4,
 )
 def proposition_17(rng: Rng) -> float:
     return needs_a_third_colour(*(sharing_a_boundary(rng) if rng.integers(3) == 0 else drawn(rng, 2)))
@@ -225,6 +227,7 @@ def best_fit(W: Any, X: Any, y: Any, gamma: float) -> Any:
     formula=r"\forall g \in C(\mathbb R^d),\ g(0) = 0:\quad \inf_{h, a, W}\|a^\top\sigma(Wx) - g(x)\| = 0",
     conditions="σ(z) = max(z, γz), 0 ≤ γ < 1, no biases.",
     tolerance=1e-9,
+    seeds=5,
 )
 def piecewise_expressive(rng: Rng) -> float:
     """What is left of a quadratic function on a few points and their doubles, after a fit with 200 neurons."""

@@ -109,6 +109,7 @@ def slope_by_singular_values(beta: Any, X: Any, Y: Any) -> Any:
     r" & i \le \min(d, h, c) \\ 0 & \text{otherwise} \end{cases}",
     conditions="Δ = δI, unit rates; the singular values among the first min(d, h, c) simple and not zero.",
     tolerance=1e-8,
+    seeds=6,
 )
 def lemma_10(rng: Rng) -> float:
     start, delta, X, Y = drawn(rng, wide=False)
@@ -127,6 +128,7 @@ def lemma_10(rng: Rng) -> float:
     r" - \sqrt{4x^2 + \delta^2} + |\delta|\right)",
     conditions="Δ = δI with δ ≠ 0, h ≥ min(d, c), unit rates; singular values simple and not zero.",
     tolerance=1e-7,  # a second difference of the potential
+    seeds=6,
 )
 def theorem_11(rng: Rng) -> float:
     """The curvature of the potential by differences of its values."""

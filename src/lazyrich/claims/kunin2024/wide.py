@@ -19,6 +19,7 @@ from lazyrich.claims.kunin2024.measures import (
     rates,
     velocity,
 )
+from lazyrich.claims.kunin2024.slips import ONE_INPUT, UNIT_RATES, UNIT_TARGET
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.oracles import relative_error
 from lazyrich.exact.letter import kunin2024
@@ -66,6 +67,7 @@ def kronecker_sum(C: Any, D: Any) -> Any:
     formula=r"\{W^\top A : W \in \mathbb{R}^{h\times d},\ A \in \mathbb{R}^{h\times c}\} = \mathbb{R}^{d\times c}",
     conditions="h ≥ min(d, c).",
     tolerance=1e-9,  # what is drawn may be ill-conditioned
+    seeds=18,
 )
 def wide_represents_all(rng: Rng) -> float:
     """One layer drawn at random, the other solved for."""
@@ -86,6 +88,7 @@ def wide_represents_all(rng: Rng) -> float:
     formula=r"\dot A = -\eta_a W X^\top(X\beta - Y), \qquad \dot W^\top = -\eta_w X^\top(X\beta - Y)A^\top",
     conditions="Any data, sizes and weights; β = WᵀA; the loss is a sum over samples.",
     tolerance=1e-12,
+    seeds=18,
 )
 def wide_gradients(rng: Rng) -> float:
     d, h, c = sizes(rng)
@@ -134,6 +137,7 @@ def wide_conserved(rng: Rng) -> float:
     formula=r"\Delta = A A^\top - W W^\top = \mathrm{const}",
     conditions="Any data, sizes, weights and rates.",
     tolerance=1e-9,
+    seeds=4,
 )
 def wide_conserved_appendix(rng: Rng) -> float:
     return drift(conserved_without_rates, rng)
@@ -142,6 +146,7 @@ def wide_conserved_appendix(rng: Rng) -> float:
 @wide_conserved_appendix.corrected(
     "Each layer goes with the rate of the other, as in the main text.",
     formula=r"\Delta = \eta_w A A^\top - \eta_a W W^\top = \mathrm{const}",
+    slips=(UNIT_RATES,),
 )
 def wide_conserved_appendix_with_rates(rng: Rng) -> float:
     return drift(conserved_with_rates, rng)
@@ -167,13 +172,16 @@ def _() -> tuple[float, float]:
     r"\ \text{is connected for}\ c > 1",
     conditions="c > 1, any d and δ.",
     tolerance=0.0,  # a count of pieces
+    seeds=6,
 )
 def hyperboloid_connected(rng: Rng) -> float:
     c, d = int(rng.integers(2, 4)), int(rng.integers(1, 4))
     return abs(pieces(rng, c, d, float(rng.normal()), rates(rng)) - 1)
 
 
-@hyperboloid_connected.stronger("c > 1 and d > 1, or c > 1 and δ ≥ 0: for δ < 0 and d = 1, w cannot change its sign.")
+@hyperboloid_connected.stronger(
+    "c > 1 and d > 1, or c > 1 and δ ≥ 0: for δ < 0 and d = 1, w cannot change its sign.", slips=(ONE_INPUT,)
+)
 def hyperboloid_connected_for_wide_inputs(rng: Rng) -> float:
     c, d, delta = int(rng.integers(2, 4)), int(rng.integers(1, 4)), float(rng.normal())
     return abs(pieces(rng, c, d, delta if d > 1 else abs(delta), rates(rng)) - 1)
@@ -280,6 +288,7 @@ def wide_mu_phi(rng: Rng) -> float:
     r" \dot\mu = \sqrt{\operatorname{Diag}(\Delta)^2 + 4\operatorname{Diag}(\mu)^2}\,(\phi - Q\mu), \quad"
     r" \dot\phi = M\operatorname{Diag}(\mu)\left((\|\beta_*\|^2 - \phi^\top\mu)1_h + \operatorname{Diag}(\phi)Q\mu"
     r" - \phi^2\right)",
+    slips=(UNIT_TARGET,),
 )
 def wide_mu_phi_unscaled(rng: Rng) -> float:
     parameters, beta_star = one_output(rng)
@@ -300,6 +309,7 @@ def _() -> tuple[float, float]:
     formula=r"Q = M\mu\mu^\top M - M^{1/2}\Delta M^{1/2}",
     conditions="One output, unit rates, all w_k ≠ 0; M as for the dynamics of μ and φ.",
     tolerance=1e-8,
+    seeds=16,
 )
 def wide_q(rng: Rng) -> float:
     """At a time other than the one at which Δ was taken."""

@@ -12,6 +12,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.landscape import above, below, whitened_loss, widths
+from lazyrich.claims.notes.slips import EXTRA_FACTOR, TRANSPOSE
 from lazyrich.claims.oracles import flow_of, gradient, layers, product, relative_error
 
 NOT_CHECKED: tuple[NotChecked, ...] = ()
@@ -103,6 +104,7 @@ def balance_proof(rng: np.random.Generator) -> float:
     "With the transposes in place the two are the same, which is the proof.",
     formula=r"\frac{d}{dt}W_\ell^\top W_\ell = \frac{d}{dt}W_{\ell-1}W_{\ell-1}^\top = "
     r"W_{\ge\ell}^\top\,\Delta\,W_{<\ell}^\top + \text{transpose}, \qquad \ell = 2,\dots,L",
+    slips=(TRANSPOSE, EXTRA_FACTOR),
 )
 def balance_proof_with_transposes(rng: np.random.Generator) -> float:
     return _error_of_derivatives(rng, widths(rng, int(rng.integers(2, 4)), least=2), derivatives_as_they_are)

@@ -10,6 +10,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.landscape import above, below, gradient_as_it_is, gradient_as_printed, whitened_loss, widths
+from lazyrich.claims.notes.slips import TRANSPOSE
 from lazyrich.claims.oracles import flow_of, gradient, integrate, layers, product, relative_error
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
@@ -57,6 +58,7 @@ def layer_flow(rng: np.random.Generator) -> float:
 @layer_flow.corrected(
     "The product of the layers below must be transposed, as in the gradient.",
     formula=r"\dot W_\ell = W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top",
+    slips=(TRANSPOSE,),
 )
 def layer_flow_with_both_transposes(rng: np.random.Generator) -> float:
     return _error_of_flow(gradient_as_it_is, *drawn(rng, any_sizes(rng)))
@@ -99,6 +101,7 @@ def product_flow(rng: np.random.Generator) -> float:
 @product_flow.corrected(
     "What lies below a layer enters as the product with its transpose on the other side.",
     formula=r"\dot W = \sum_{\ell=1}^{L} W_{L:\ell+1} W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top W_{\ell-1:1}",
+    slips=(TRANSPOSE,),
 )
 def product_flow_with_transposes_in_place(rng: np.random.Generator) -> float:
     return _error_of_product(rng, product_velocity_in_order)
@@ -138,6 +141,7 @@ def _true_velocity(weights: list[Any], T: Any) -> Any:
     formula=r"W = W' \not\Rightarrow \dot W = \dot W'",
     conditions="White inputs, two layers or more.",
     tolerance=0.0,  # an inequality: 1e-6 less the difference of the velocities, of their size
+    seeds=12,
 )
 def layers_matter(rng: np.random.Generator) -> float:
     """One layer three times as large and the next a third: the same function."""

@@ -10,6 +10,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.setting import mean_squared_loss, unexplained
+from lazyrich.claims.notes.slips import BOTTLENECK, CONSTANT, EQUAL_VALUES, NARROWEST, TRANSPOSE
 from lazyrich.claims.oracles import gradient, product, relative_error
 from lazyrich.claims.searches import critical_point, fitted
 
@@ -99,7 +100,8 @@ def zero_loss(rng: np.random.Generator) -> float:
 
 @zero_loss.stronger(
     "The targets are a linear function of the inputs, so that T leaves nothing unexplained: otherwise the constant "
-    "remains that `notes/loss-identity` lacks."
+    "remains that `notes/loss-identity` lacks.",
+    slips=(CONSTANT,),
 )
 def zero_loss_without_noise(rng: np.random.Generator) -> float:
     X, _ = draws.white_data(rng, 8, 3, 2)
@@ -135,6 +137,7 @@ def bottleneck_loss(rng: np.random.Generator) -> float:
     "The narrowest layer counts, and the constant is to be added that `notes/loss-identity` lacks.",
     formula=r"\min_\theta L(\theta) = \tfrac12 \sum_{\alpha > \min_\ell n_\ell} s_\alpha^2 + "
     r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
+    slips=(CONSTANT, NARROWEST),
 )
 def bottleneck_loss_in_full(rng: np.random.Generator) -> float:
     X, Y, sizes, s = _bottleneck(rng)
@@ -185,6 +188,7 @@ def gradients(rng: np.random.Generator) -> float:
 @gradients.corrected(
     "The layers below are transposed too; then the shapes agree for any widths.",
     formula=r"\nabla_{W_\ell} L = W_{L:\ell+1}^\top\,(W_\text{eff} - T)\,W_{\ell-1:1}^\top",
+    slips=(TRANSPOSE,),
 )
 def gradients_with_both_transposes(rng: np.random.Generator) -> float:
     weights = draws.gaussian(rng, sizes := widths(rng, int(rng.integers(1, 5)), most=4), 1.0)
@@ -211,6 +215,7 @@ def _error_of_gradient(printed: list[Any], weights: list[Any], T: Any) -> float:
     r"\sigma_{\min}(W_{L:\ell+1}) = 0 \ \text{ or }\ \sigma_{\min}(W_{\ell-1:1}) = 0 \text{ for some } \ell",
     conditions="White inputs; any widths.",
     tolerance=1e-8,
+    seeds=5,
 )
 def degenerate_or_minimum(rng: np.random.Generator) -> float:
     """At critical points that a search finds, of two layers; the smaller of the two departures."""
@@ -218,7 +223,8 @@ def degenerate_or_minimum(rng: np.random.Generator) -> float:
 
 
 @degenerate_or_minimum.stronger(
-    "No bottleneck: every hidden layer is as wide as the input or the output. The minimum of a bottleneck is neither."
+    "No bottleneck: every hidden layer is as wide as the input or the output. The minimum of a bottleneck is neither.",
+    slips=(BOTTLENECK,),
 )
 def degenerate_or_minimum_without_bottleneck(rng: np.random.Generator) -> float:
     return _neither(rng, int(rng.integers(2, 4)))
@@ -261,7 +267,8 @@ def critical_subsets(rng: np.random.Generator) -> float:
 
 @critical_subsets.stronger(
     "The singular values are distinct. Among equal ones any direction, and not only the modes of one decomposition, "
-    "may be learnt or left."
+    "may be learnt or left.",
+    slips=(EQUAL_VALUES,),
 )
 def critical_subsets_of_distinct_modes(rng: np.random.Generator) -> float:
     return _distance_from_subsets(rng, rng.uniform(1.0, 2.0) * np.array([1.0, rng.uniform(0.3, 0.8)]))

@@ -182,6 +182,7 @@ def logistic_width(rng: np.random.Generator) -> float:
     conditions="Two layers, balanced and aligned; a(0) = ε in both; a transition lasts from 0.1 s to 0.9 s. The error "
     "is 1/s_1 − (t_2* − t_1*), and −1 where transitions overlap.",
     tolerance=0.0,
+    seeds=6,
 )
 def clean_separation(rng: np.random.Generator) -> float:
     """As the necessary condition that it is; it is not sufficient, since the second transition is the wider one."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
+from lazyrich.claims.notes.slips import EXPONENT, SECOND_TERM
 from lazyrich.claims.oracles import gradient, layers, product, relative_error
 from lazyrich.exact.letter import saxe2014
 
@@ -190,6 +191,7 @@ def power_form_claim(rng: np.random.Generator) -> float:
 @power_form_claim.corrected(
     "Both powers of b are other ones, and the equation is of Bernoulli's kind for L = 2 alone.",
     formula=r"\dot b_\alpha = 2 b_\alpha^{L/2}\left(s_\alpha - b_\alpha^{L/2}\right)",
+    slips=(SECOND_TERM, EXPONENT),
 )
 def power_form_corrected(rng: np.random.Generator) -> float:
     a, s, L = drawn_mode(rng)
@@ -217,6 +219,7 @@ def power_form_derivation(rng: np.random.Generator) -> float:
 @power_form_derivation.corrected(
     "The second term is 2a², since all powers of a in the first factor come to a.",
     formula=r"\dot b_\alpha = 2 s_\alpha a_\alpha - 2 a_\alpha^2",
+    slips=(SECOND_TERM,),
 )
 def power_form_derivation_corrected(rng: np.random.Generator) -> float:
     a, s, L = drawn_mode(rng)

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.landscape import whitened_loss
+from lazyrich.claims.notes.slips import BOTTLENECK, EQUAL_VALUES, IDLE_UNITS, TWO_LAYERS
 from lazyrich.claims.oracles import gradient, hessian, product
 from lazyrich.claims.searches import critical_point, fitted
 from lazyrich.landscape.critical_points import CriticalPoint, critical_points
@@ -82,6 +83,7 @@ def extremes_nearby(rng: np.random.Generator, loss: Any, weights: list[Any], rad
     r"v_\alpha^\top\ \text{ is a saddle}",
     conditions="White inputs, any T and any widths that have room for S.",
     tolerance=0.0,  # 1e-6 less the least of what the loss falls and rises within a small ball
+    seeds=4,
 )
 def every_subset_a_saddle(rng: np.random.Generator) -> float:
     s, hidden = np.array([2.0, rng.uniform(0.5, 1.5)]), [int(n) for n in rng.integers(1, 3, size=rng.integers(1, 3))]
@@ -92,7 +94,8 @@ def every_subset_a_saddle(rng: np.random.Generator) -> float:
 
 @every_subset_a_saddle.stronger(
     "All modes have s_α > 0 and no hidden layer is narrower than their number. In a bottleneck of width h the h "
-    "strongest modes are the minimum, and the product is not T."
+    "strongest modes are the minimum, and the product is not T.",
+    slips=(BOTTLENECK,),
 )
 def every_subset_a_saddle_without_bottleneck(rng: np.random.Generator) -> float:
     s, hidden = np.array([2.0, rng.uniform(0.5, 1.5)]), [2] * int(rng.integers(1, 3))
@@ -125,6 +128,7 @@ def _not_a_saddle(rng: np.random.Generator, s: Any, hidden: list[int]) -> float:
     formula=r"\theta^* \text{ a local minimum} \;\Rightarrow\; L(\theta^*) = \min_\theta L(\theta)",
     conditions="Any depth and widths, bottlenecks too.",
     tolerance=1e-8,
+    seeds=8,
 )
 def baldi_hornik(rng: np.random.Generator) -> float:
     """Descends from a place beside a saddle, and from a random one, to a loss that no other search undercuts."""
@@ -168,7 +172,8 @@ def saddle_count(rng: np.random.Generator) -> float:
 
 
 @saddle_count.stronger(
-    "The k singular values are distinct. If some are equal, saddles with part of them form a continuum of products."
+    "The k singular values are distinct. If some are equal, saddles with part of them form a continuum of products.",
+    slips=(EQUAL_VALUES,),
 )
 def saddle_count_of_distinct_modes(rng: np.random.Generator) -> float:
     return _miscount(rng, rng.uniform(1.0, 2.0) * np.array([1.0, rng.uniform(0.3, 0.8)]))
@@ -264,6 +269,7 @@ def saddle_index(rng: np.random.Generator) -> float:
     "derivatives; and every missing mode can take the place of every weaker one. Where all layers have rank r:",
     formula=r"\text{index}(S) = [L = 2]\,(k-r)(h-r) + \#\{(\alpha,\beta): \alpha \notin S,\ \beta \in S,\ s_\alpha > "
     r"s_\beta\}, \qquad h = \min_\ell n_\ell",
+    slips=(IDLE_UNITS,),
 )
 def saddle_index_by_depth(rng: np.random.Generator) -> float:
     T, weights, _, S, hidden = _saddle(rng)
@@ -294,6 +300,7 @@ def _saddle(rng: np.random.Generator) -> tuple[Any, list[Any], int, tuple[int, .
     formula=r"\text{index}(\emptyset) = k",
     conditions="k nonzero singular values, no bottleneck, any depth.",
     tolerance=0.0,  # a count
+    seeds=4,
 )
 def origin_index(rng: np.random.Generator) -> float:
     T, nothing, k, _ = _origin(rng)
@@ -304,6 +311,7 @@ def origin_index(rng: np.random.Generator) -> float:
     "With two layers each of the h hidden units can take up each mode. From three layers on all second derivatives at "
     "the origin vanish.",
     formula=r"\text{index}(\emptyset) = \begin{cases} k\,h & L = 2 \\ 0 & L \ge 3 \end{cases}",
+    slips=(IDLE_UNITS,),
 )
 def origin_index_by_depth(rng: np.random.Generator) -> float:
     T, nothing, k, hidden = _origin(rng)
@@ -330,6 +338,7 @@ def _origin(rng: np.random.Generator) -> tuple[Any, list[Any], int, list[int]]:
     formula=r"L(\emptyset) > L(S), \quad \text{index}(\emptyset) > \text{index}(S) \qquad \text{for } S \ne \emptyset",
     conditions="k nonzero singular values, no bottleneck, any depth.",
     tolerance=0.0,  # ½ less the least lead of the index, a count, or minus infinity if the loss is not the highest
+    seeds=7,
 )
 def origin_is_extreme(rng: np.random.Generator) -> float:
     return _lead_lacking(rng, int(rng.integers(2, 4)))
@@ -337,7 +346,8 @@ def origin_is_extreme(rng: np.random.Generator) -> float:
 
 @origin_is_extreme.stronger(
     "Two layers. From three layers on the origin has the highest loss still, but no negative direction, and is left "
-    "algebraically."
+    "algebraically.",
+    slips=(TWO_LAYERS,),
 )
 def origin_of_two_layers_is_extreme(rng: np.random.Generator) -> float:
     return _lead_lacking(rng, 2)
@@ -368,6 +378,7 @@ def _lead_lacking(rng: np.random.Generator, depth: int) -> float:
     formula=r"|S| < |S'| \;\Rightarrow\; -\lambda_{\min}(S) \ge -\lambda_{\min}(S')",
     conditions="k nonzero singular values, no bottleneck.",
     tolerance=1e-7,
+    seeds=7,
 )
 def hardest_saddle(rng: np.random.Generator) -> float:
     """By how much a saddle with more modes is steeper, relative to s_1; two layers."""

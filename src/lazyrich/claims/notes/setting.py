@@ -9,6 +9,7 @@ from scipy.interpolate import BarycentricInterpolator
 
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
+from lazyrich.claims.notes.slips import CONSTANT
 from lazyrich.claims.oracles import correlations, product, relative_error
 
 NOT_CHECKED = (
@@ -64,6 +65,7 @@ def loss_identity(rng: np.random.Generator) -> float:
     "with data. The same constant is missing in `notes/whitened-loss`, `notes/zero-loss` and `notes/bottleneck-loss`.",
     formula=r"\frac{1}{2n}\sum_\mu \|y_\mu - W x_\mu\|^2 = \tfrac12 \|W - T\|_{\Sigma_{xx}}^2"
     r" + \tfrac12 \operatorname{tr}(\Sigma_{yy} - T\Sigma_{xx}T^\top)",
+    slips=(CONSTANT,),
 )
 def loss_identity_with_its_constant(rng: np.random.Generator) -> float:
     W, X, Y = drawn(rng)
@@ -108,6 +110,7 @@ def whitened_loss(rng: np.random.Generator) -> float:
     "The constant is missing that `notes/loss-identity` lacks. Flows and minima do not see it; values of the loss do.",
     formula=r"L(\theta) = \tfrac12 \|W - \Sigma_{yx}\|_F^2 + "
     r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
+    slips=(CONSTANT,),
 )
 def whitened_loss_with_its_constant(rng: np.random.Generator) -> float:
     W, X, Y = drawn_white(rng)

@@ -9,6 +9,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.passages import follow, half_times, passages, square
+from lazyrich.claims.notes.slips import GAP, TWO_LAYERS
 from lazyrich.claims.oracles import hessian, layers, product, relative_error
 
 NOT_CHECKED = (
@@ -91,6 +92,7 @@ def time_near_zero_as_printed(epsilon: Any, s1: float) -> Any:
     formula=r"t_0 \sim \frac{1}{s_1}\log\frac{s_1}{\epsilon}",
     conditions="W_ℓ(0) = εG_ℓ, any depth L ≥ 2, ε → 0. Compared are the delays that halving ε adds, once and again.",
     tolerance=1e-6,
+    seeds=5,
 )
 def stage_0_time(rng: np.random.Generator) -> float:
     _, s1, delays = further_delays(rng)
@@ -101,6 +103,7 @@ def stage_0_time(rng: np.random.Generator) -> float:
     "For two layers alone; deeper ones stay for a time that is a power of the start.",
     formula=r"t_0 \sim \begin{cases} \frac{1}{s_1}\log\frac{1}{\epsilon} & L = 2 \\ "
     r"c\,\epsilon^{-(L-2)} & L \ge 3 \end{cases}",
+    slips=(TWO_LAYERS,),
 )
 def stage_0_time_corrected(rng: np.random.Generator) -> float:
     L, s1, delays = further_delays(rng)
@@ -146,7 +149,10 @@ def stage_1(rng: np.random.Generator) -> float:
     return off_the_leading_mode(*small_start(rng, int(rng.integers(2, 4))))
 
 
-@stage_1.stronger("Two layers. In deeper ones a weaker mode with a larger start is first, from an open set of starts.")
+@stage_1.stronger(
+    "Two layers. In deeper ones a weaker mode with a larger start is first, from an open set of starts.",
+    slips=(TWO_LAYERS,),
+)
 def stage_1_of_two_layers(rng: np.random.Generator) -> float:
     return off_the_leading_mode(*small_start(rng, 2))
 
@@ -179,6 +185,7 @@ def mode_as_printed(r: int) -> int:
     formula=r"\text{transition } r: \quad W \to W + s_{r+1} u_{r+1} v_{r+1}^\top",
     conditions="Two layers, W_ℓ(0) = εG_ℓ, ε → 0. Tried at 1e-20, by the difference of W on two plateaus.",
     tolerance=1e-6,
+    seeds=4,
 )
 def stage_r(rng: np.random.Generator) -> float:
     r = int(rng.integers(1, 3))
@@ -243,6 +250,7 @@ def gap_time(rng: np.random.Generator) -> float:
 @gap_time.corrected(
     "The strength itself sets the time, not the gap, as it does for an aligned start.",
     formula=r"\tau_r \sim \frac{1}{s_r}\log\frac1\epsilon",
+    slips=(GAP,),
 )
 def gap_time_corrected(rng: np.random.Generator) -> float:
     s = three_strengths(rng)
@@ -275,7 +283,7 @@ def equal_modes(rng: np.random.Generator) -> float:
     return relative_error(1.0, second / first)
 
 
-@equal_modes.stronger("Two layers. In deeper ones the time is a power of each mode's own start.")
+@equal_modes.stronger("Two layers. In deeper ones the time is a power of each mode's own start.", slips=(TWO_LAYERS,))
 def equal_modes_of_two_layers(rng: np.random.Generator) -> float:
     first, second = slopes_in_log(np.full(2, rng.uniform(0.5, 3.0)), rng.normal(size=(2, 2, 2)))
     return relative_error(1.0, second / first)
@@ -312,6 +320,7 @@ def near_degeneracy(rng: np.random.Generator) -> float:
 @near_degeneracy.corrected(
     "The strength of the mode sets the time here too: 0.77 in the example.",
     formula=r"\tau_2 \sim \frac{1}{s_2}\log\frac1\epsilon",
+    slips=(GAP,),
 )
 def near_degeneracy_corrected(rng: np.random.Generator) -> float:
     s, G = two_close_modes(rng)

@@ -9,6 +9,7 @@ import numpy as np
 from lazyrich.claims import draws
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.passages import diagonal, follow, half_times, passages, time_between
+from lazyrich.claims.notes.slips import TWO_LAYERS
 from lazyrich.claims.oracles import gradient, layers, product, relative_error
 from lazyrich.exact.letter import saxe2014
 
@@ -212,6 +213,7 @@ def deep_time(rng: np.random.Generator) -> float:
     "For two layers alone; deeper ones take a power of the start.",
     formula=r"t_\alpha^* \approx \begin{cases} \frac{1}{2 s_\alpha}\log\frac{s_\alpha}{\epsilon} & L = 2 \\ "
     r"\frac{\epsilon^{-(1 - 2/L)}}{(L-2)\, s_\alpha} & L \ge 3 \end{cases}",
+    slips=(TWO_LAYERS,),
 )
 def deep_time_corrected(rng: np.random.Generator) -> float:
     s, L, epsilon = two_small_modes(rng)

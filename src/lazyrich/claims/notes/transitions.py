@@ -9,6 +9,7 @@ import numpy as np
 from lazyrich.claims.ledger import NotChecked, claim
 from lazyrich.claims.notes.modes import mode_rate, mode_rates
 from lazyrich.claims.notes.passages import extrapolated, half_times, time_between
+from lazyrich.claims.notes.slips import STRONG_MODES, TWO_LAYERS
 from lazyrich.claims.oracles import relative_error
 from lazyrich.exact.letter import saxe2014
 
@@ -35,12 +36,13 @@ def widths(s: Any, L: int) -> Any:
     conditions="Balanced and aligned, L ≥ 2; from 0.1 s to 0.9 s. The error is the change of the width with one layer "
     "more, relative to it.",
     tolerance=0.0,
+    seeds=7,
 )
 def deeper_sharper(rng: np.random.Generator) -> float:
     return _widens(10.0 ** rng.uniform(-2, 1), int(rng.integers(2, 6)))
 
 
-@deeper_sharper.stronger("s ≥ 1. A weak mode takes longer: its width goes as s^{−(2−2/L)}.")
+@deeper_sharper.stronger("s ≥ 1. A weak mode takes longer: its width goes as s^{−(2−2/L)}.", slips=(STRONG_MODES,))
 def deeper_sharper_if_strong(rng: np.random.Generator) -> float:
     return _widens(10.0 ** rng.uniform(0, 1), int(rng.integers(2, 6)))
 
@@ -83,6 +85,7 @@ def widths_as_printed(s: Any) -> Any:
     formula=r"\delta t_L \sim C_L / s",
     conditions="Balanced and aligned; from 0.1 s to 0.9 s. Two modes are compared.",
     tolerance=1e-9,
+    seeds=4,
 )
 def transition_width(rng: np.random.Generator) -> float:
     s, L = rng.uniform(0.2, 5.0, size=2), int(rng.integers(2, 7))
@@ -93,6 +96,7 @@ def transition_width(rng: np.random.Generator) -> float:
 @transition_width.corrected(
     "For two layers alone; in general to another power of the strength.",
     formula=r"\delta t_L = \frac{c_L}{s^{2 - 2/L}}, \qquad c_L = \frac1L\int_{0.1}^{0.9}\frac{dx}{x^{2-2/L}(1-x)}",
+    slips=(TWO_LAYERS,),
 )
 def transition_width_corrected(rng: np.random.Generator) -> float:
     s, L = rng.uniform(0.2, 5.0, size=2), int(rng.integers(2, 7))
@@ -136,13 +140,14 @@ def midpoint_speed(s: float, L: int) -> float:
     formula=r"L\left(\tfrac s2\right)^{2(L-1)/L}\tfrac s2 \text{ increases with } L",
     conditions="Balanced and aligned, L ≥ 2. The error is by which share one layer more slows it down.",
     tolerance=0.0,
+    seeds=8,
 )
 def midpoint_rate_grows(rng: np.random.Generator) -> float:
     s, L = 10.0 ** rng.uniform(-2, 1), int(rng.integers(2, 6))
     return 1 - midpoint_speed(s, L + 1) / midpoint_speed(s, L)
 
 
-@midpoint_rate_grows.stronger("s ≥ 1; below 0.59 a third layer slows the mode down.")
+@midpoint_rate_grows.stronger("s ≥ 1; below 0.59 a third layer slows the mode down.", slips=(STRONG_MODES,))
 def midpoint_rate_grows_if_strong(rng: np.random.Generator) -> float:
     s, L = 10.0 ** rng.uniform(0, 1), int(rng.integers(2, 6))
     return 1 - midpoint_speed(s, L + 1) / midpoint_speed(s, L)

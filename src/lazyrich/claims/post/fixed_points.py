@@ -163,6 +163,7 @@ def _misfit(rng: np.random.Generator, s: Any, h: int) -> float:
     r"(\alpha, \beta \in S),\quad a^\alpha = b^\alpha = 0\ (\alpha \notin S)",
     conditions="White inputs, C31 of rank R > N2.",
     tolerance=1e-12,
+    seeds=4,
 )
 def any_n2_modes(rng: np.random.Generator) -> float:
     C31, U, s, V, R, h = _wide_target(rng)
@@ -178,6 +179,7 @@ def any_n2_modes(rng: np.random.Generator) -> float:
     formula=r"S = \{1,\dots,N_2\}: \text{global minimum}; \qquad \text{every other } S: \text{saddle}",
     conditions="White inputs, C31 of rank R > N2; equal modes are as strong as each other.",
     tolerance=0.0,  # 1e-6 less the slack of the closest call, in units of s_1
+    seeds=5,
 )
 def global_minimum(rng: np.random.Generator) -> float:
     """Hessians of the loss at every choice of modes, and the least loss that is found from a random start."""

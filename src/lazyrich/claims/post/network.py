@@ -133,6 +133,7 @@ def equation_9(rng: np.random.Generator) -> float:
     r"u_\alpha(\infty) = s_\alpha\ (\alpha \le N_2),\quad 0\ (\alpha > N_2)",
     conditions="A decoupled start with equal layers and 0 < u(0) < s, N2 ≤ N1 hidden units.",
     tolerance=1e-8,
+    seeds=6,
 )
 def time_constant(rng: np.random.Generator) -> float:
     C31, U, s, V = draws.target(rng, 3, 3)
