@@ -25,12 +25,14 @@ def in_one_sentence(found: Laziness) -> str:
         return f"{found.judgement}."
     until = f"until {percent(found.judgement.thresholds.learned)} of the fall of the loss"
     words = [f"{found.judgement}, judged {until if found.until_learned else 'over the whole run'}"]
+    whole = "over the whole run " * bool(found.until_learned)
     if found.hidden:
         most, aside = _farthest(found.hamming_distance)
-        words.append(f"{most} of the activations changed sides{aside}")
+        words.append(f"{whole}{most} of the activations changed sides{aside}")
+        whole = ""
     if np.isfinite(found.relative_parameter_distance).any():  # not from a start at zero
         most, aside = _farthest(found.relative_parameter_distance)
-        words.append(f"the parameters moved by {most} of their norm{aside}")
+        words.append(f"{whole}the parameters moved by {most} of their norm{aside}")
     if found.function_distance.max() < _NOTHING:
         words.append(f"but hardly anything was learned, the outputs changing by {found.function_distance.max():.1%}")
     return f"{'; '.join(words)}."

@@ -75,7 +75,7 @@ class Regime:
 
     @property
     def kernel_distance(self) -> float:
-        """S = 1 − cos of the angle between K(0) and the last K(t); nan: it vanishes, and has no direction."""
+        """S = 1 − cos of the angle between K(0) and K at `learned_by`; nan: it vanishes, and has no direction."""
         return self.judgement.kernel_distance
 
     def __str__(self) -> str:
@@ -192,7 +192,11 @@ def _verdict(times: Float[Array, " T"], seen: Float[Array, "three T"], ends: _En
     course = Course.of(times, change, norms, loss, thresholds)
     half_time, before = course.half_time()
     told = before > half_time / 2  # where records are too far apart to tell, it is not late
-    turned = float("nan") if ends.last_norm < _VANISHED * float(norms.max()) else ends.turned
+    # both numbers at one time: what the kernel does when there is nothing left to learn does not count
+    to_the_end = course.learned_by >= times[-1]
+    turned = ends.turned if to_the_end else course.rotation
+    if (ends.last_norm if to_the_end else course.last) < _VANISHED * float(norms.max()):
+        turned = float("nan")
     delay = half_time / ends.lazy_time if told else 0.0
     judgement = judge(course.movement, turned, delay=delay, thresholds=thresholds)
     return Regime(judgement, half_time, ends.lazy_time, course.learned_by, _phases(judgement, course))

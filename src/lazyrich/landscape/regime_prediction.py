@@ -100,7 +100,8 @@ def limiting_regimes(sizes: Any) -> dict[str, str]:
 def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePrediction:
     """The regime in which a two-layer linear network will learn, from its weights and the target alone.
 
-    An estimate, right in about 97 of 100 random problems; `lr.regime(trajectory)` measures.
+    An estimate, right in about 97 of 100 random problems, and in 80 to 90 where the hidden layer is narrower than the
+    task; `lr.regime(trajectory)` measures.
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[1.0, 2.0]])

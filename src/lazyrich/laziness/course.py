@@ -30,7 +30,8 @@ class Course:
     times: Float[Array, " T"]
     moved: Float[Array, " T"]  # ‖K − K(0)‖
     fallen: Float[Array, " T"]  # share of the whole fall of the loss; nan: it is not known, or does not fall
-    size: float  # the larger of ‖K‖ at the start and at the last time
+    first: float  # ‖K(0)‖
+    last: float  # ‖K‖ at the last time
 
     @classmethod
     def of(cls, times: Any, change: Any, norm: Any, loss: Any = None, thresholds: Thresholds = USUAL) -> Course:
@@ -46,12 +47,28 @@ class Course:
             learned_by = float(times[-1])
         until = np.append(times[times < learned_by], learned_by)
         moved, norms, fallen = (np.interp(until, times, values) for values in (change, norm, fallen))
-        return cls(until, moved, fallen, max(float(norm[0]), float(norms[-1])))
+        return cls(until, moved, fallen, float(norm[0]), float(norms[-1]))
 
     @property
     def learned_by(self) -> float:
         """When the loss has fallen; the end of the run where it is not known, or does not fall."""
         return float(self.times[-1])
+
+    @property
+    def size(self) -> float:
+        """What the movement is measured by: the larger of ‖K‖ at the start and at the last time."""
+        return max(self.first, self.last)
+
+    @property
+    def rotation(self) -> float:
+        """S between the kernels of the start and of the last time, from the triangle of their norms; nan: one is zero.
+
+        With d the difference of the norms, 1 − cos = (‖K − K(0)‖ − d)(‖K − K(0)‖ + d) / (2‖K‖‖K(0)‖).
+        """
+        if not self.first * self.last > 0:
+            return float("nan")
+        moved, d = float(self.moved[-1]), abs(self.last - self.first)
+        return max((moved - d) * (moved + d), 0.0) / (2 * self.first * self.last)
 
     @property
     def movement(self) -> float:
