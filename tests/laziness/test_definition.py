@@ -52,7 +52,7 @@ def test_thresholds_are_checked(given, words):
 
 
 def test_a_course_ends_when_the_loss_has_fallen():
-    course = Course.of([0.0, 1.0, 2.0, 9.0], [0.0, 0.2, 0.1, 7.0], [1.0, 2.0, 2.0, 9.0], [10.0, 5.0, 0.0, -0.05])
+    course = Course.of([0.0, 1.0, 2.0, 9.0], [0.0, 0.2, 0.1, 7.0], [1.0, 2.0, 2.0, 9.0], loss=[10.0, 5.0, 0.0, -0.05])
     share = (0.99 * 10.05 - 5) / 5  # of the way from t = 1 to 2
     assert course.learned_by == pytest.approx(1 + share)
     assert course.movement == pytest.approx(0.2 / 2)  # the farthest, though it comes back
@@ -61,7 +61,7 @@ def test_a_course_ends_when_the_loss_has_fallen():
 
 def test_a_loss_that_does_not_fall_ends_nothing():
     for loss in (None, [1.0, 1.0, 1.0], [1.0, 2.0, 3.0]):
-        course = Course.of([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0, 1.0, 4.0], loss)
+        course = Course.of([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0, 1.0, 4.0], loss=loss)
         assert course.learned_by == 2.0 and course.movement == 0.5 and np.isnan(course.fallen).all()
 
 

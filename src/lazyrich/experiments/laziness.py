@@ -261,10 +261,9 @@ class _Measurement:
         if not seen[0]:
             return judge(np.nan, np.nan, thresholds=self.thresholds)
         loss = None if self.loss is None else self.loss[seen]
-        course = Course.of(np.flatnonzero(seen), kernel.change[seen], kernel.norm[seen], loss, self.thresholds)
-        last = float(np.flatnonzero(seen)[-1])
-        turned = kernel.distance[seen][-1] if course.learned_by >= last else course.rotation
-        return judge(course.movement, turned, thresholds=self.thresholds)
+        change, norm, turned = kernel.change[seen], kernel.norm[seen], kernel.distance[seen]
+        course = Course.of(np.flatnonzero(seen), change, norm, turned, loss, self.thresholds)
+        return judge(course.movement, course.rotation, thresholds=self.thresholds)
 
     def kernel(self) -> KernelChanges:
         """In blocks: as many samples at a time as their Jacobian fits into what is held."""

@@ -8,7 +8,7 @@ a share of what the loss falls.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -122,11 +122,11 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     first = kernels(Trajectory(problem, np.zeros(1), "start", {"weights": weights}))[0]
     times, along = np.asarray(traj.times, dtype=float), kernels(traj)
     pair = along.compared_with(first)
-    seen = np.array([pair.change, pair.other_norm, traj.loss])
+    seen = np.array([pair.change, pair.other_norm, pair.distance, traj.loss])
     if times[0] > 0:
         loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
-        times, seen = np.append(0.0, times), np.insert(seen, 0, [0.0, first.norm, loss], axis=1)
-    return _verdict(times, seen, _Ends.of(problem, first, along[-1]), thresholds)
+        times, seen = np.append(0.0, times), np.insert(seen, 0, [0.0, first.norm, 0.0, loss], axis=1)
+    return _verdict(times, seen, _lazy_time(problem, first), thresholds)
 
 
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
@@ -134,9 +134,9 @@ def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresh
     solution: Any = trajectory.solution
     along, end = kernels(trajectory), float(trajectory.times[-1])
 
-    def look(times: Float[Array, " T"]) -> Float[Array, "three T"]:
+    def look(times: Float[Array, " T"]) -> Float[Array, "four T"]:
         pair = along.at(times).compared_with(first)
-        return np.array([pair.change, pair.other_norm, solution.loss(times)])
+        return np.array([pair.change, pair.other_norm, pair.distance, solution.loss(times)])
 
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
@@ -145,12 +145,12 @@ def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresh
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
         late = along.at(np.array([latest]))[0]
-    new, ends = np.unique(np.minimum(chosen, end)), _Ends.of(trajectory.problem, first, last)
-    chosen, seen = np.empty(0), np.empty((3, 0))
+    new, lazy_time = np.unique(np.minimum(chosen, end)), _lazy_time(trajectory.problem, first)
+    chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
         seen = np.append(seen, look(new), axis=1)[:, order]
-        found = _verdict(chosen, seen, ends, thresholds)
+        found = _verdict(chosen, seen, lazy_time, thresholds)
         marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
         new = _closer(np.array([t for t in marks if np.isfinite(t) and t > 0]), chosen)
         if not len(new):
@@ -172,34 +172,25 @@ def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, "
     return new[np.abs(times - new[:, None]).min(axis=1) > 1e-12 * new]
 
 
-class _Ends(NamedTuple):
-    """What a verdict needs of the first kernel and the last."""
-
-    last_norm: float  # ‖K‖, Frobenius
-    lazy_time: float
-    turned: float
-
-    @classmethod
-    def of(cls, problem: Problem, first: Kernel, last: Kernel) -> _Ends:
-        own = first.largest_eigenvalue() * _weight(problem)
-        lazy_time = 1 / own if own > 0 else float("inf")
-        return cls(float(last.norm), lazy_time, first.distance(last))
+def _lazy_time(problem: Problem, first: Kernel) -> float:
+    """1 over the largest eigenvalue of K(0), as a rate: how fast the kernel of the start learns."""
+    own = first.largest_eigenvalue() * _weight(problem)
+    return 1 / own if own > 0 else float("inf")
 
 
-def _verdict(times: Float[Array, " T"], seen: Float[Array, "three T"], ends: _Ends, thresholds: Thresholds) -> Regime:
-    """From ‖K − K(0)‖, ‖K‖ and the loss at each of the times, which start at 0."""
-    change, norms, loss = seen
-    course = Course.of(times, change, norms, loss, thresholds)
+def _verdict(
+    times: Float[Array, " T"], seen: Float[Array, "four T"], lazy_time: float, thresholds: Thresholds
+) -> Regime:
+    """From ‖K − K(0)‖, ‖K‖, S and the loss at each of the times, which start at 0."""
+    change, norms, distances, loss = seen
+    course = Course.of(times, change, norms, distances, loss, thresholds)
     half_time, before = course.half_time()
     told = before > half_time / 2  # where records are too far apart to tell, it is not late
     # both numbers at one time: what the kernel does when there is nothing left to learn does not count
-    to_the_end = course.learned_by >= times[-1]
-    turned = ends.turned if to_the_end else course.rotation
-    if (ends.last_norm if to_the_end else course.last) < _VANISHED * float(norms.max()):
-        turned = float("nan")
-    delay = half_time / ends.lazy_time if told else 0.0
+    turned = float("nan") if course.last < _VANISHED * float(norms.max()) else course.rotation
+    delay = half_time / lazy_time if told else 0.0
     judgement = judge(course.movement, turned, delay=delay, thresholds=thresholds)
-    return Regime(judgement, half_time, ends.lazy_time, course.learned_by, _phases(judgement, course))
+    return Regime(judgement, half_time, lazy_time, course.learned_by, _phases(judgement, course))
 
 
 def _phases(judgement: Judgement, course: Course) -> tuple[Phase, ...]:

@@ -32,10 +32,13 @@ class Course:
     fallen: Float[Array, " T"]  # share of the whole fall of the loss; nan: it is not known, or does not fall
     first: float  # ‖K(0)‖
     last: float  # ‖K‖ at the last time
+    rotation: float  # S there; nan: it was not given
 
     @classmethod
-    def of(cls, times: Any, change: Any, norm: Any, loss: Any = None, thresholds: Thresholds = USUAL) -> Course:
-        """From ‖K − K(0)‖, ‖K‖ and the loss, if it is known, at all times of a run, the first of which is its start."""
+    def of(
+        cls, times: Any, change: Any, norm: Any, turned: Any = None, loss: Any = None, thresholds: Thresholds = USUAL
+    ) -> Course:
+        """From ‖K − K(0)‖, ‖K‖, and S and the loss if they are known, at all times of a run, from its start on."""
         times, change, norm = (np.asarray(values, dtype=float) for values in (times, change, norm))
         fallen = np.full(len(times), np.nan)
         if loss is not None:
@@ -47,7 +50,8 @@ class Course:
             learned_by = float(times[-1])
         until = np.append(times[times < learned_by], learned_by)
         moved, norms, fallen = (np.interp(until, times, values) for values in (change, norm, fallen))
-        return cls(until, moved, fallen, float(norm[0]), float(norms[-1]))
+        rotation = float("nan") if turned is None else float(np.interp(learned_by, times, turned))
+        return cls(until, moved, fallen, float(norm[0]), float(norms[-1]), rotation)
 
     @property
     def learned_by(self) -> float:
@@ -58,17 +62,6 @@ class Course:
     def size(self) -> float:
         """What the movement is measured by: the larger of ‖K‖ at the start and at the last time."""
         return max(self.first, self.last)
-
-    @property
-    def rotation(self) -> float:
-        """S between the kernels of the start and of the last time, from the triangle of their norms; nan: one is zero.
-
-        With d the difference of the norms, 1 − cos = (‖K − K(0)‖ − d)(‖K − K(0)‖ + d) / (2‖K‖‖K(0)‖).
-        """
-        if not self.first * self.last > 0:
-            return float("nan")
-        moved, d = float(self.moved[-1]), abs(self.last - self.first)
-        return max((moved - d) * (moved + d), 0.0) / (2 * self.first * self.last)
 
     @property
     def movement(self) -> float:
