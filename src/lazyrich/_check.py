@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _SHOWN = 200  # letters of what came
+_LITTLE = 2**28  # bytes that any machine has
 
 
 class InvalidInput(ValueError):
@@ -198,8 +199,8 @@ def index(name: str, value: Any, length: int) -> int:
 
 def memory(name: str, numbers: float, remedy: str) -> None:
     """So many float64 numbers fit into the memory that is free."""
-    needed, free = 8.0 * numbers, _free_memory()
-    if needed > free:
+    needed = 8.0 * numbers
+    if needed > _LITTLE and needed > (free := _free_memory()):
         raise InvalidInput(
             f"{name} would take {needed / 2**30:,.3g} GiB, and {free / 2**30:.3g} GiB are free: try {remedy}."
         )

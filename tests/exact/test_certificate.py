@@ -163,7 +163,9 @@ def test_lost_columns_show_in_the_conserved_quantity_or_at_the_start(rng, monkey
 
     def wrong(*args, **options):
         graded = right(*args, **options)
-        return replace(graded, L=graded.L[:, :-1], pivots=graded.pivots[:-1], rows=graded.rows[:-1])
+        return replace(
+            graded, L=graded.L[:, :-1], pivots=graded.pivots[:-1], rows=graded.rows[:-1], doubt=graded.doubt[:-1]
+        )
 
     monkeypatch.setattr(riccati, "grade", wrong)
     assert not lr.solve(general_problem(rng), TIMES).certificate().exact

@@ -229,7 +229,7 @@ NOT_DATA = {
     "zero": (npz(X=0 * GOOD, Y=GOOD), "inputs must not all be zero"),
     "huge": (npz(X=1e200 * GOOD, Y=GOOD), "below 1e150"),
     "large": (npz(X=1e4 * GOOD, Y=GOOD), "must have columns of like sizes, around 1"),
-    "small": (npz(X=1e-200 * GOOD, Y=GOOD), "must have columns of like sizes, around 1"),
+    "small": (npz(X=1e-200 * GOOD, Y=GOOD), "inputs must have squares above 0"),
     "wide sigma": (npz(sigma_yx=np.ones((2, 33))), "and it has 33 and 2"),
     "sigma vector": (npz(sigma_yx=np.ones(3)), "sigma_yx in 'd.npz' must be a matrix"),
     "sigma nan": (npz(sigma_yx=GOOD * np.nan), "sigma_yx in 'd.npz' must be finite"),

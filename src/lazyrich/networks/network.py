@@ -53,9 +53,9 @@ class Network:
                 f"weights must be below 1e50, or their products overflow, and the largest is {largest:.3g}."
             )
         sizes = [float(np.linalg.norm(W)) for W in layers]
-        if sum(np.log10(size) for size in sizes if size) > 150:
+        if sum(np.log10(size) for size in sizes if size) > 300:
             raise InvalidInput(
-                "weights must have a product below 1e150, or its square overflows, and their sizes are "
+                "weights must have a product below 1e300, or it overflows, and their sizes are "
                 f"{', '.join(f'{size:.2g}' for size in sizes)}."
             )
         for W in layers:
