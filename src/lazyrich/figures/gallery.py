@@ -34,7 +34,6 @@ _PAPERS = {
     "notes": "Lecture notes: saddle to saddle, and what depth prefers",
     "saxe2014": "Saxe et al. 2014: deep linear networks",
 }
-_SEEN = 20  # levels of 255 by which a colour may be off before it is another
 _SHADES = 256
 #: Trained at the published size of the network on a GPU, from which the picture was kept and not the results.
 _PICTURES = {
@@ -95,8 +94,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 def _with_palette(picture: Image) -> Image:
     """The picture in 256 colours, a third of the size: half are its most frequent, so that areas keep theirs exactly,
-    and half are spread over all that occur, for the edges of letters and curves. One whose shades need more keeps all:
-    a colour bar must not have steps that the numbers have not."""
+    and half are spread over all that occur, for the edges of letters and curves."""
     import PIL.Image
 
     red, green, blue = np.moveaxis(np.asarray(picture, dtype=np.uint32), -1, 0)
@@ -105,10 +103,7 @@ def _with_palette(picture: Image) -> Image:
     spread = np.array(picture.quantize(_SHADES // 2, PIL.Image.Quantize.MAXCOVERAGE).getpalette()).reshape(-1, 3)
     frequent = colours[np.argsort(-count)[: _SHADES // 2]]
     palette = np.concatenate([frequent, spread[: _SHADES // 2]])
-    distances = np.array([np.sum((colours - shade) ** 2, axis=1) for shade in palette])
-    nearest = np.argmin(distances, axis=0).astype(np.uint8)
-    if np.sum(count[distances.min(axis=0) > _SEEN**2]) > 0.01 * np.sum(count):
-        return picture
+    nearest = np.argmin([np.sum((colours - shade) ** 2, axis=1) for shade in palette], axis=0).astype(np.uint8)
     indexed = PIL.Image.fromarray(nearest[place].reshape(red.shape), mode="P")
     indexed.putpalette(palette.astype(np.uint8).tobytes())
     return indexed
