@@ -178,7 +178,7 @@ def _learning(stage: _Stage) -> str:
         return "lazy: one layer has a kernel that never moves"
     lazy_below = _percent(regime.judgement.thresholds.lazy)
     moved = f"moves by {_percent(regime.kernel_movement)} of its size (lazy below {lazy_below})"
-    turned = f" and turns by S = {regime.kernel_distance:.2g}" if np.isfinite(regime.kernel_distance) else ""
+    turned = f" and turns by S = {round(regime.kernel_distance, 12):.2g}" if np.isfinite(regime.kernel_distance) else ""
     if regime.name == "lazy":
         return f"lazy: the kernel {moved} until the loss has fallen{turned}"
     half = f"half of it by t = {three_digits(regime.kernel_half_time)}"

@@ -54,7 +54,7 @@ class Regime:
     >>> problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([1.0, 0.1], delta=-20.0))
     >>> found = lr.regime(lr.solve(problem, [200.0]))
     >>> found.name, round(found.kernel_movement, 2), round(found.kernel_distance, 2), round(found.learned_by)
-    ('delayed rich', 1.37, 0.99, 86)
+    ('delayed rich', 1.37, 0.94, 86)
     """
 
     judgement: Judgement
