@@ -319,7 +319,9 @@ def test_a_saddle_that_rounding_may_have_made_is_told_with_care() -> None:
     ids=str,
 )
 def test_a_kernel_that_will_vanish_turns_as_far_as_it_has_while_there(chosen: dict[str, Any]) -> None:
-    words = r"rich: the kernel moves by \d+ % of its size \(lazy below 10 %\) and turns by S = [\d.]+, half of it by t = "
+    words = (
+        r"rich: the kernel moves by \d+ % of its size \(lazy below 10 %\) and turns by S = [\d.]+, half of it by t = "
+    )
     assert re.match(words, told(**chosen)["sentence"])
 
 

@@ -97,7 +97,9 @@ class Judgement:
             return "unknown: the tangent kernel is zero, or not finite"
         words = f"{self.name}: the kernel moves by {percent(self.kernel_movement)} "
         words += f"of its size (lazy below {percent(self.thresholds.lazy)})"
-        return words + (f" and turns by S = {round(self.kernel_distance, 12):.2g}" * math.isfinite(self.kernel_distance))
+        return words + (
+            f" and turns by S = {round(self.kernel_distance, 12):.2g}" * math.isfinite(self.kernel_distance)
+        )
 
 
 def judge(
