@@ -100,7 +100,7 @@ browser: $(VENV)/.made ## a Chromium for the tests of the explorer's page, from 
 
 gallery: $(VENV)/.test ## every figure of the papers with its published settings, and docs/gallery from them
 	@$(BIN)/lazyrich figure all --out build/figures
-	@$(BIN)/python -m lazyrich.figures.gallery build/figures docs/gallery
+	@$(BIN)/python -m lazyrich.papers.gallery build/figures docs/gallery
 
 clean: ## remove all that make and the tests have made, .venv included
 	rm -rf $(VENV) build dist figures docs/ledger.md docs/reference lazyrich-out lazyrich-demo.png lazyrich-predict.png

@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lazyrich.experiments import grokking, rhm
+from lazyrich.papers.kunin2024.experiments import grokking, rhm
 
 REPETITIONS = 3
 

@@ -37,14 +37,14 @@ if not any("device" in word for word in sys.argv[1:]):  # one core: libraries co
 
 import numpy as np
 
-from lazyrich.batch.many import in_precision
+from lazyrich.batch.api import in_precision
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import Stack, device_kind, stacks
+from lazyrich.papers import sweep as published
 from lazyrich.sweeps.measure import measured_together
 from lazyrich.sweeps.problems import Cell
-from lazyrich.sweeps.sweep import published
 
-SWEEP = published("kunin2024-1b")
+SWEEP = published("kunin2024/1b")
 OPERATIONS = 4 * SWEEP.settings["d"] * SWEEP.settings["h"] * SWEEP.settings["n"]  # of a step of one network
 REFERENCE = 5e-5  # tolerance of the flow with which gradient descent is compared
 NAMES = ("kernel_distance", "hamming_distance", "test_loss")

@@ -1,7 +1,7 @@
 """Settings of the documentation: `make docs` builds it strictly, offline, into build/docs.
 
 _ext/mathml       mathematics as MathML, made at build time: no script, no font from elsewhere
-_ext/ledger       ledger.md, written from lazyrich.claims and from what `make claims` measured
+_ext/ledger       ledger.md, written from lazyrich.papers and from what `make claims` measured
 _ext/reference    reference/*.md, written from the public names and their docstrings
 """
 

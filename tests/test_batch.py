@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich import _gradients
 from lazyrich.batch import run as engine
 from lazyrich.batch import stack as stacking
-from lazyrich.batch.many import in_precision
+from lazyrich.batch.api import in_precision
+from lazyrich.methods import _gradients
 
 pytestmark = pytest.mark.timeout(120)  # JAX may deadlock, and must not take the suite with it
 

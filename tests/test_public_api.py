@@ -58,7 +58,7 @@ traj.function, traj.loss, traj.gram, traj.weights, str(problem.facts), str(traj.
 
 
 class TestNames:
-    @pytest.mark.parametrize("package", [lr, lr.tasks, lr.inits, lr.exact], ids=lambda package: package.__name__)
+    @pytest.mark.parametrize("package", [lr, lr.tasks, lr.inits, lr.methods], ids=lambda package: package.__name__)
     def test_all_exist_once(self, package):
         assert [name for name in package.__all__ if not hasattr(package, name)] == []
         assert len(set(package.__all__)) == len(package.__all__)

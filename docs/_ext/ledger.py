@@ -1,4 +1,4 @@
-"""The page of the ledger, written from lazyrich.claims and from what `make claims` has measured (build/claims.json).
+"""The page of the ledger, written from lazyrich.papers and from what `make claims` has measured (build/claims.json).
 
 First what went wrong more than once, each slip with the claims that share it. Then, source by source and topic by
 topic, a table and every claim under an anchor, `claim-` and its identifier with hyphens for / and dots. A claim that
@@ -18,8 +18,9 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from lazyrich.claims import Claim, Verdict, ledger, not_checked, slips
-from lazyrich.claims.ledger import SOURCES
+from lazyrich.papers import Claim, Verdict, ledger, not_checked, paper, papers, slips
+
+SOURCES = {paper.key: str(paper) for paper in papers() if paper.topics}
 
 Measured = Mapping[str, Mapping[str, Any]]
 
@@ -56,8 +57,9 @@ $ lazyrich claims --source braun2022 --json       # for programs
 
 A claim is tried on three problems, or on as many more as it takes to notice that its formula is broken: the tests break
 every one of them, a sign, a factor, an index at a time. `--seeds` replaces that number.
-The exit status is 1 if a verdict is not the one on record. In Python, {{py:func}}`lazyrich.claims.run` does the same,
-and {{py:func}}`lazyrich.claims.ledger` has the entries. [Developing](developing.md) says how to add one.
+The exit status is 1 if a verdict is not the one on record. In Python,
+{{py:func}}`lazyrich.papers.try_claims` does the same, and {{py:func}}`lazyrich.papers.ledger` has the entries.
+[Developing](developing.md) says how to add one.
 """
 
 
@@ -79,7 +81,8 @@ def page(measured: Measured, seeds: int | None = None) -> str:
     parts += _shared()
     for source, title in SOURCES.items():
         parts += [f"## {source}", title[0].upper() + title[1:] + "."]
-        for topic in import_module(f"lazyrich.claims.{source}").TOPICS:
+        for name in paper(source).topics:
+            topic = import_module(f"lazyrich.papers.{source}.claims.{name}")
             parts += _topic(topic, ledger(source), measured)
         parts += _passed_over(source)
     return "\n\n".join(parts) + "\n"

@@ -158,6 +158,14 @@ def number(name: str, value: Any) -> float:
     return float(as_array(name, value, ndim=0))
 
 
+def above_zero(name: str, value: Any) -> Array:
+    """An array of numbers above 0."""
+    array = as_array(name, value)
+    if array.min() <= 0:
+        raise InvalidInput(f"{name} must be above 0, and the least is {array.min():g}.")
+    return array
+
+
 def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
     """One finite number above zero (or not below it)."""
     checked = number(name, value)

@@ -1,17 +1,9 @@
-"""A task and a network make a problem; its facts are computed once and say which theorems apply.
-
-The facts are numbers with the tolerance they are judged by: how far the inputs are from white, how far the
-layers are from balanced, whether the start shares the task's modes, which ranks and signs stand in the way.
-The exact methods read nothing else when they accept or refuse (`METHODS`; the files of `exact/` enter
-themselves there).
-"""
+"""A task and a network make a problem; its facts are computed once and say which theorems apply."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,149 +13,16 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align, follow
+from lazyrich.facts import Facts
+from lazyrich.methods import EXACT
 from lazyrich.networks import Network
 from lazyrich.networks.network import forward, in_words, product
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["METHODS", "Canonical", "Condition", "Facts", "Problem", "Refusal", "as_problem", "loss_of"]
-
-
-class Condition(Enum):
-    """What a theorem may ask of a problem."""
-
-    DEPTH = "number of layers"
-    LINEAR = "linear network"
-    WHITE = "white inputs"
-    BALANCED = "balanced layers"
-    ALIGNED = "aligned start"
-    DECAY = "weight decay"
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A condition of a method that a problem does not meet; printed, it is a clause that says by how much.
-
-    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.2]], [[0.3, 0.0]]])
-    >>> refusal, = lr.Problem(lr.Task.from_correlations([[1.0, 2.0]]), network).facts.methods["riccati"]
-    >>> refusal.condition, round(refusal.measured, 2), refusal.allowed < 2e-14
-    (<Condition.BALANCED: 'balanced layers'>, 0.61, True)
-    """
-
-    condition: Condition
-    message: str
-    measured: float  # what came, and how much of it the method takes
-    allowed: float
-
-    def __str__(self) -> str:
-        return self.message
-
-
-#: Name → refusals(facts), cheapest method first: every condition that fails, none where the method applies.
-METHODS: dict[str, Callable[[Facts], Iterable[Refusal]]] = {}
+__all__ = ["Canonical", "Problem", "as_problem", "loss_of"]
 
 _EPS = float(np.finfo(np.float64).eps)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is true of a problem, with the numbers behind it. `print(problem.facts)` reads well.
-
-    >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.2]], [[0.3, 0.0]]])
-    >>> facts = lr.Problem(lr.Task.from_correlations([[1.0, 2.0]]), network).facts
-    >>> facts.depth, facts.whitened, facts.balanced, facts.method
-    (2, True, False, None)
-    >>> print(*facts.methods["riccati"])
-    it needs layers with W2ᵀW2 − W1W1ᵀ = λI, and these are off by 0.61 of their size (tolerance 1e-14)
-    """
-
-    sizes: tuple[int, ...]
-    activation: str | float
-    rates: tuple[float, ...]
-    weight_decay: float
-    eps: float  # precision the least precise input came in
-    tolerance: float  # what counts as zero, relative
-    whitening_error: float  # ‖Σxx − c·I‖ / c
-    input_scale: float  # c
-    balance: tuple[float, ...]  # λ of each neighbouring pair of layers
-    balance_error: float  # largest ‖D − λI‖ / (‖W_ℓ‖² + ‖W_ℓ₊₁‖²), Frobenius
-    alignment_error: float  # largest coupling between different modes, relative
-    mode_imbalance: float  # largest difference between the layers of one mode, relative; 0 where they are not aligned
-    rank_target: int
-    rank_start: int
-    determinant_obstruction: bool
-
-    @property
-    def kind(self) -> str:
-        """The activation in words."""
-        return in_words(self.activation)
-
-    @property
-    def depth(self) -> int:
-        return len(self.sizes) - 1
-
-    @property
-    def whitened(self) -> bool:
-        """Σxx = c·I."""
-        return self.whitening_error <= self.tolerance
-
-    @property
-    def balanced(self) -> bool:
-        """Each pair of neighbouring layers has D = λI."""
-        return self.balance_error <= self.tolerance
-
-    @property
-    def zero_balanced(self) -> bool:
-        return self.balanced and not any(self.balance)
-
-    @property
-    def aligned(self) -> bool:
-        """Start, layers and inputs share the task's singular vectors: the modes do not interact."""
-        return self.alignment_error <= self.tolerance
-
-    @property
-    def bottleneck(self) -> bool:
-        """A hidden layer is narrower than the target's rank."""
-        return min(self.sizes[1:-1], default=self.rank_target) < self.rank_target
-
-    @property
-    def precision(self) -> str:
-        return {2.0**-52: "float64", 2.0**-23: "float32"}.get(self.eps, "half")
-
-    @property
-    def methods(self) -> dict[str, tuple[Refusal, ...]]:
-        """Each exact method, and all conditions of it that fail (none: it applies)."""
-        return {name: tuple(refusals(self)) for name, refusals in METHODS.items()}
-
-    @property
-    def method(self) -> str | None:
-        """The cheapest exact method that applies."""
-        return next((name for name, refusals in self.methods.items() if not refusals), None)
-
-    def __str__(self) -> str:
-        yes = {True: "yes", False: "no"}
-        lam = ", ".join(f"{value:.6g}" for value in self.balance) or "one layer"
-        rows = {
-            "network": f"{'-'.join(map(str, self.sizes))}, {self.kind}",
-            "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
-            f" within {self.whitening_error:.1e})",
-            "balanced": f"{yes[self.balanced]} (λ = {lam} within {self.balance_error:.1e})",
-            "aligned": f"{yes[self.aligned]} (coupling between modes {self.alignment_error:.1e})",
-            "ranks": f"target {self.rank_target}, start {self.rank_start}"
-            + (f", bottleneck {min(self.sizes[1:-1])}" if self.bottleneck else ""),
-            "determinant obstruction": "yes: signs of det differ, so a mode stays unlearned"
-            if self.determinant_obstruction
-            else "no",
-            "precision": f"{self.precision} (judged to {self.tolerance:.0e})"
-            + ("" if self.eps == _EPS else ": exact for a start this close to the given one"),
-        }
-        if self.rates != (1.0,) * self.depth:
-            rows["layer rates"] = ", ".join(f"{rate:g}" for rate in self.rates)
-        if self.weight_decay:
-            rows["weight decay"] = f"{self.weight_decay:g}"
-        for name, refusals in self.methods.items():
-            rows[f"method {name}"] = f"no: {'; '.join(map(str, refusals))}" if refusals else "applies"
-        return "\n".join(f"{key:<24}{value}" for key, value in rows.items())
 
 
 @dataclass(frozen=True)
@@ -234,7 +93,7 @@ class Problem:
         tolerance = 64 * min(eps, 2.0**-23)
         # one layer, or layers that are not balanced, may change the sign of their determinant
         zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(balance)
-        return Facts(
+        facts = Facts(
             sizes=network.sizes,
             activation=network.activation,
             rates=self.rates,
@@ -250,7 +109,9 @@ class Problem:
             rank_target=rank_target,
             rank_start=rank_start,
             determinant_obstruction=full and zero_balanced and sign_start * sign_target < 0,
+            methods={},
         )
+        return replace(facts, methods={method.name: tuple(method.refusals(facts)) for method in EXACT})
 
     @cached_property
     def alignment(self) -> Alignment:

@@ -24,7 +24,7 @@ from lazyrich.problem import Problem, as_problem, loss_of
 if TYPE_CHECKING:
     import xarray
 
-    from lazyrich.exact.base import Solution
+    from lazyrich.methods.base import Solution
 
 __all__ = ["OBSERVABLES", "Observable", "Trajectory", "as_trajectory", "observable"]
 

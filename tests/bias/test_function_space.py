@@ -23,7 +23,6 @@ from lazyrich.bias.function_space import (
     output_strength,
     wide_preconditioner,
 )
-from lazyrich.exact.letter import kunin2024
 
 TIMES = np.array([0.0, 0.3, 1.0, 2.0])
 

@@ -23,7 +23,6 @@ from lazyrich.bias.interpolation import (
     predicted_end,
     upstream_end,
 )
-from lazyrich.exact.letter import kunin2024
 
 from .test_function_space import deep_isotropic
 

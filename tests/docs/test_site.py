@@ -17,7 +17,7 @@ from check_links import faults  # isort: skip
 from mathml import NotMathematics, to_mathml  # isort: skip
 from reference import pages  # isort: skip
 
-CLAIMS = lr.claims.ledger()
+CLAIMS = lr.papers.ledger()
 FORMULAS = {
     r"\dot Q = FQ - \tfrac12 QQ^\top Q": "<mfrac>",
     r"\begin{pmatrix} -\frac{\lambda}{2} I & \Sigma^\top \\ \Sigma & 0 \end{pmatrix}": "<mtable>",
@@ -57,12 +57,12 @@ class TestLedger:
         page = ledger_page.page({})
         for name in CLAIMS:
             assert f"({ledger_page.anchor(name)})=\n" in page and f"](#{ledger_page.anchor(name)})" in page
-        for entry in lr.claims.not_checked():
+        for entry in lr.papers.not_checked():
             assert entry.statement in page and entry.why in page
 
     def test_groups_the_claims_that_share_a_slip(self):
         page = ledger_page.page({})
-        assert f"come from {len(lr.claims.slips(CLAIMS.values()))} distinct slips." in page
+        assert f"come from {len(lr.papers.slips(CLAIMS.values()))} distinct slips." in page
         links = "[gap-time](#claim-notes-gap-time), [near-degeneracy](#claim-notes-near-degeneracy)"
         assert f"own strength sets. {links}\n" in page.partition("### One slip, several claims")[2]
         assert "The same slip: [near-degeneracy](#claim-notes-near-degeneracy)." in page

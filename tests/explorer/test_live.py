@@ -13,8 +13,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import lazyrich as lr
-from lazyrich.explorer import lanes, server
-from lazyrich.explorer.lanes import Client, Lane, Lanes, Request
+from lazyrich.explorer import server
+from lazyrich.explorer.scheduling import Client, Lane, Lanes, Request
 from lazyrich.explorer.state import CONTROLS, State
 from lazyrich.explorer.view import view
 

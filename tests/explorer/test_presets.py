@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
+from lazyrich.explorer.captions import story
 from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.state import State
-from lazyrich.explorer.story import story
 from lazyrich.explorer.view import View, parts_of, view
 
 NAMES = ("staircase", "lazy", "rich-fast", "delayed", "forgetting", "saddle")

@@ -8,10 +8,10 @@ from scipy.linalg import sqrtm
 
 import lazyrich as lr
 from lazyrich.explorer import script
-from lazyrich.explorer.frames import encoded
 from lazyrich.explorer.script import MOST_STEPS, TIMES
 from lazyrich.explorer.state import State, packed
 from lazyrich.explorer.view import descent, parts_of, view
+from lazyrich.explorer.wire import encoded
 
 pytestmark = pytest.mark.timeout(120)  # JAX may deadlock, and must not take the suite with it
 

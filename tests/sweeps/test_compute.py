@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.batch.many import in_precision
+from lazyrich.batch.api import in_precision
 from lazyrich.batch.run import Record
 from lazyrich.batch.stack import stacked
 from lazyrich.sweeps import Cell, Sweep, measure

@@ -18,7 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lazyrich as lr
-from lazyrich.sweeps import Cell, Sweep, grid, published
+from lazyrich.papers import sweep as published
+from lazyrich.papers import sweeps
+from lazyrich.sweeps import Cell, Sweep, grid
 from lazyrich.sweeps import problems as factories
 from lazyrich.sweeps.problems import PROBLEMS
 
@@ -85,7 +87,7 @@ def test_the_name_is_the_file_s_unless_it_says_otherwise(tmp_path):
     assert Sweep.from_toml(tmp_path / "my-sweep.toml").name == "my-sweep"
 
 
-@pytest.mark.parametrize("name", published())
+@pytest.mark.parametrize("name", sweeps())
 def test_published_sweeps_come_back_from_json(name):
     sweep = published(name)
     assert Sweep.from_dict(json.loads(json.dumps(sweep.as_dict()))) == sweep
@@ -124,7 +126,7 @@ def test_a_factory_of_one_s_own():
 
 @pytest.mark.parametrize(
     ("name", "method", "steps"),
-    [("kunin2024-1b", "descend", [1e2, 1e3, 1e4, 1e5]), ("kunin2024-1b-supporting", "flow", [1e2, 1e3, 1e4, 1e5, 1e6])],
+    [("kunin2024/1b", "descend", [1e2, 1e3, 1e4, 1e5]), ("kunin2024/1b-supporting", "flow", [1e2, 1e3, 1e4, 1e5, 1e6])],
 )
 def test_published_sweeps_have_the_sizes_of_the_paper(name, method, steps):
     sweep = published(name)
@@ -371,8 +373,8 @@ def test_a_file_that_is_not_there_is_one_sentence(tmp_path):
     for path in (tmp_path, tmp_path / "none.toml"):
         with pytest.raises(lr.InvalidInput, match=f"{re.escape(str(path))} cannot be read: "):
             Sweep.from_toml(path)
-    with pytest.raises(lr.InvalidInput, match="did you mean 'kunin2024-1b'"):
-        published("kunin2024-b1")
+    with pytest.raises(lr.InvalidInput, match="did you mean 'kunin2024/1b'"):
+        published("kunin2024/b1")
 
 
 # What TOML can hold, and what Python can add to it.

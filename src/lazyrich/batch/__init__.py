@@ -10,6 +10,6 @@
 (5, (3, 8, 8))
 """
 
-from lazyrich.batch.many import descend, flow
+from lazyrich.batch.api import descend, flow
 
 __all__ = ["descend", "flow"]

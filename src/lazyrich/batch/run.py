@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _engines, _gradients, _stabilised
+from lazyrich import _engines
 from lazyrich._typing import Array
 from lazyrich.batch.stack import Stack, by_device
+from lazyrich.methods import _gradients, _rkc
 
 __all__ = ["MOST_GRADIENTS", "Record", "descend_stack", "flow_stack"]
 
@@ -166,10 +167,10 @@ def _flow(activation: str | float, sizes: tuple[int, ...]) -> tuple[Any, Any]:
     velocity, kinks = _velocity(jax, activation, sizes), activation not in ("linear", "tanh")
 
     def begin(weights: Any, *fixed: Any) -> Any:
-        return _stabilised.start(jax, lambda y: velocity(y, *fixed), weights, kinks)
+        return _rkc.start(jax, lambda y: velocity(y, *fixed), weights, kinks)
 
     def go_on(state: Any, records: Any, stops: Any, rtol: Any, atol: Any, passes: Any, *fixed: Any) -> Any:
         go = lambda y: velocity(y, *fixed)  # noqa: E731
-        return _stabilised.advance(jax, go, state, records, stops, rtol, atol, passes, kinks)
+        return _rkc.advance(jax, go, state, records, stops, rtol, atol, passes, kinks)
 
     return jax.jit(begin), jax.jit(go_on)

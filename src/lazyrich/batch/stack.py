@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _engines, _gradients
+from lazyrich import _engines
 from lazyrich._typing import Array
+from lazyrich.methods import _gradients
 from lazyrich.problem import Problem
 
 __all__ = ["Stack", "by_device", "device_kind", "operations_of", "stacked", "stacks"]

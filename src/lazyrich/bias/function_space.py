@@ -7,7 +7,7 @@ paper's β is Wᵀ, and its vec(β), column by column, is `W.ravel()`. For two l
 
 with ∇L = W Σxx − Σyx, for any inputs. What is conserved, Δ = η_1 W2ᵀW2 − η_2 W1W1ᵀ, gives A_out and A_in:
 
-- one hidden neuron, one output: from β and δ = Δ (`exact.letter.kunin2024.preconditioner`; it needs β ≠ 0 if δ < 0);
+- one hidden neuron, one output: from β and δ = Δ (`neuron_preconditioner`; it needs β ≠ 0 if δ < 0);
 - wide: from the part β_k of each neuron in W and δ_k = Δ_kk (Theorem 2; all β_k ≠ 0);
 - isotropic, Δ = δI: from W and δ (Theorem 3; h = d_in if δ < 0, h = d_out if δ > 0, any h if δ = 0);
 - deep isotropic, one output: from β and δ ≤ 0 (Lemmas 13, 14; L hidden layers, all of width d_in unless δ = 0).
@@ -28,7 +28,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.exact.letter import kunin2024
 from lazyrich.inits.balanced import layer_strengths
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
@@ -39,7 +38,9 @@ __all__ = [
     "deep_preconditioner",
     "function_space_flow",
     "isotropic_preconditioner",
+    "kappa",
     "layer_grams",
+    "neuron_preconditioner",
     "output_strength",
     "wide_preconditioner",
 ]
@@ -71,6 +72,40 @@ class Preconditioner(NamedTuple):
     def matrix(self) -> Float[Array, "n n"]:
         """M itself, which acts on `W.ravel()`."""
         return np.kron(self.outputs, np.eye(len(self.inputs))) + np.kron(np.eye(len(self.outputs)), self.inputs)
+
+
+def kappa(beta: Any, delta: float) -> float:
+    """κ = √(δ² + 4‖β‖²), which is η_w a² + η_a‖w‖².
+
+    >>> kappa([0.0, 2.0], delta=3.0)
+    5.0
+    """
+    return float(np.hypot(delta, 2 * np.linalg.norm(_check.as_array("beta", beta, ndim=1))))
+
+
+def neuron_preconditioner(beta: Any, delta: float) -> Float[Array, "d d"]:
+    """M = (κ+δ)/2 I + (κ−δ)/2 β̂β̂ᵀ: in function space the flow is β̇ = −M∇L, for any inputs.
+
+    M stands for η_w a²I + η_a wwᵀ. δ ≫ 0: δI, lazy. δ = 0: ‖β‖(I + β̂β̂ᵀ), rich. δ ≪ 0: |δ|β̂β̂ᵀ, lazy until β
+    turns. At β = 0 with δ < 0 the direction of w is not known, and M with it.
+
+    >>> neuron_preconditioner([0.0, 2.0], delta=3.0)
+    array([[4., 0.],
+           [0., 5.]])
+    >>> neuron_preconditioner([0.0, 2.0], delta=-3.0)
+    array([[1., 0.],
+           [0., 5.]])
+    """
+    beta, delta = _check.as_array("beta", beta, ndim=1), _check.number("delta", delta)
+    size = float(np.linalg.norm(beta))
+    if size == 0:
+        if delta < 0:
+            raise InvalidInput("beta must not be zero where delta is negative: M needs the direction of w.")
+        return delta * np.eye(len(beta))
+    larger = (kappa(beta, delta) + abs(delta)) / 2
+    smaller = size**2 / larger  # (κ − |δ|)/2, without cancellation
+    everywhere, along = (larger, smaller) if delta > 0 else (smaller, larger)
+    return everywhere * np.eye(len(beta)) + along * np.outer(beta / size, beta / size)
 
 
 def wide_preconditioner(betas: Any, deltas: Any, rates: Any = None) -> Preconditioner:
@@ -261,7 +296,7 @@ def _velocity(task: Task, delta: float, model: str, hidden_layers: int) -> Calla
         gradient = W @ task.sigma_xx - task.sigma_yx
         if model == "isotropic":
             return -isotropic_preconditioner(W, delta).apply(gradient)
-        M = kunin2024.preconditioner(W[0], delta) if model == "single neuron" else deep_preconditioner(W[0], L, delta)
+        M = neuron_preconditioner(W[0], delta) if model == "single neuron" else deep_preconditioner(W[0], L, delta)
         return -gradient @ M
 
     return move

@@ -29,16 +29,12 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.bias.basins import NEAR, final_sign, refuse_the_saddle
 from lazyrich.bias.function_space import output_strength
-from lazyrich.bias.potentials import (
-    RadialPotential,
-    deep_potential,
-    single_neuron_potential,
-)
-from lazyrich.bias.separatrix import NEAR, final_sign, refuse_the_saddle
-from lazyrich.flow import flow
+from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neuron_potential
 from lazyrich.inits import single_neuron
 from lazyrich.inits.balanced import layer_strengths
+from lazyrich.methods.flow import flow
 from lazyrich.problem import Problem, as_problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task

@@ -19,7 +19,7 @@ import numpy as np
 
 from lazyrich import __version__
 from lazyrich._check import InvalidInput
-from lazyrich.solve import NoExactSolution
+from lazyrich.methods.solve import NoExactSolution
 
 __all__ = ["main"]
 

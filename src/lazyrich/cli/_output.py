@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich.problem import Facts
+from lazyrich.facts import Facts
 
 __all__ = ["facts_as_dict", "json_document", "table"]
 

@@ -10,10 +10,10 @@ from collections import Counter
 from typing import Any
 
 from lazyrich._threads import cores
-from lazyrich.claims import Claim, Finding, not_checked, slips
-from lazyrich.claims import run as try_claims
-from lazyrich.claims.ledger import SEEDS, SOURCES, chosen
 from lazyrich.cli._output import json_document, table
+from lazyrich.papers import Claim, Finding, not_checked, slips, try_claims
+from lazyrich.papers.base.claim import SEEDS
+from lazyrich.papers.shelf import KEYS, chosen, paper
 
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     add = parser.add_argument
     add("names", nargs="*", metavar="CLAIM", help="such as braun2022/theorem-3.1 (default: all)")
-    add("--source", choices=tuple(SOURCES), help="the claims of one source")
+    add("--source", choices=KEYS, help="the claims of one source")
     add(
         "--seeds",
         type=int,
@@ -136,7 +136,7 @@ def _summary(findings: list[Finding], seconds: float) -> list[str]:
 
 def _in_full(finding: Finding) -> str:
     claim, amendment, refutation = finding.claim, finding.claim.amendment, finding.claim.refutation
-    lines = [f"{claim.identifier}: {SOURCES[claim.source]}, {claim.place}", _wrapped(claim.statement)]
+    lines = [f"{claim.identifier}: {paper(claim.source)}, {claim.place}", _wrapped(claim.statement)]
     lines += [_wrapped(claim.formula), _wrapped(f"Conditions: {claim.conditions}")]
     if amendment:
         verdict = str(amendment.verdict).capitalize()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
-    from lazyrich.figures.demo import Demo
+    from lazyrich.plot.demo import Demo
 
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
 
@@ -34,8 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from lazyrich.figures import demo  # here, so that --help needs no extras
-    from lazyrich.plot import style
+    from lazyrich.plot import (
+        demo,  # here, so that --help needs no extras
+        style,
+    )
 
     path = style.figure_path(arguments.out, _FIGURE)
     data = demo.compute()
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _document(data: Demo) -> dict[str, Any]:
-    from lazyrich.figures.demo import MEANINGS, RATE, SIZES, STEPS
+    from lazyrich.plot.demo import MEANINGS, RATE, SIZES, STEPS
 
     predicted, observed = data.promise.half_times, data.observed
     return {

@@ -18,7 +18,7 @@ from lazyrich.cli._output import json_document, table
 from lazyrich.cli.sweep import add_where, shard_of
 
 if TYPE_CHECKING:
-    from lazyrich.experiments import Experiment
+    from lazyrich.papers import Experiment
 
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
 
@@ -32,13 +32,13 @@ a GPU), in minutes on two cores (laptop), or in seconds for a first look (quick)
 the file of one to copy and edit. Results go into one folder as they come; the same
 command goes on after any interruption, and prints what they show."""
 _OUT = "lazyrich-out"
-_FIGURES = {"kernel": "5a", "filters": "5b", "rhm": "5c", "grokking": "5d"}
+_FIGURES = {"lenet": "5a", "filters": "5b", "rhm": "5c", "grokking": "5d"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = _DESCRIPTION
     add = parser.add_argument
-    add("experiment", nargs="?", metavar="NAME|FILE.toml", help="kernel, filters, rhm or grokking; or a file of yours")
+    add("experiment", nargs="?", metavar="NAME|FILE.toml", help="lenet, filters, rhm or grokking; or a file of yours")
     add("--preset", choices=("paper", "laptop", "quick"), help="the size (default: laptop)")
     add("--out", metavar="DIR", help=f"folder of the results (default: {_OUT}/NAME-PRESET)")
     add_where(parser, default=None, words="its cores, or 1 for a GPU")
@@ -89,22 +89,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(arguments: argparse.Namespace) -> tuple[Experiment, Path]:
     """The experiment with its changes, and the file that says it."""
-    from lazyrich.experiments import Experiment
-    from lazyrich.experiments.experiment import path_of, preset
-    from lazyrich.experiments.kinds import KINDS
+    from lazyrich.papers.experiment import Experiment
+    from lazyrich.papers.shelf import experiments, preset_file
 
     asked = arguments.experiment
     if asked is None:
-        raise InvalidInput(f"NAME is missing: {', '.join(KINDS)}, or a file; --list says more.")
-    if asked in KINDS:
-        size = arguments.preset or "laptop"
-        experiment, path = preset(asked, size), path_of(asked, size)
+        raise InvalidInput(f"NAME is missing: {', '.join(experiments())}, or a file; --list says more.")
+    known = [*experiments(), *(name.partition("/")[2] for name in experiments())]
+    if asked in known:
+        path = preset_file(asked, arguments.preset or "laptop")
+        experiment = Experiment.from_toml(path)
     elif asked.endswith(".toml") or Path(asked).is_file():
         if arguments.preset is not None:
             raise InvalidInput("--preset belongs to an experiment by name, and a file has sizes of its own.")
         experiment, path = Experiment.from_toml(asked), Path(asked)
     else:
-        _check.choice("NAME", asked, KINDS)
+        _check.choice("NAME", asked, experiments())
     return experiment.changed(**dict(map(_change, arguments.set))), path
 
 
@@ -135,12 +135,12 @@ def _folder(arguments: argparse.Namespace) -> Path:
 
 def _prepare_data(experiment: Experiment, arguments: argparse.Namespace) -> None:
     """Where images are, for this process and its workers; those that are to be fetched are."""
-    from lazyrich.experiments.data import download, folder_of
-    from lazyrich.experiments.data.download import SOURCES
+    from lazyrich.papers.data import download, folder_of
+    from lazyrich.papers.data.download import SOURCES
 
     if arguments.data is not None:
         os.environ["LAZYRICH_DATA"] = str(_check.as_path("--data", arguments.data).absolute())
-    name: str = getattr(experiment.cell((0,) * len(experiment.axes)), "images", "")
+    name = experiment.kind.images(experiment.cell((0,) * len(experiment.axes)))
     if arguments.download and name not in SOURCES:
         raise InvalidInput(f"--download fetches {', '.join(SOURCES)}, and this experiment needs none of them.")
     if arguments.download:
@@ -165,12 +165,12 @@ def _workers(arguments: argparse.Namespace, experiment: Experiment) -> int:
 
 
 def _listing(as_json: bool) -> str:
-    from lazyrich.experiments.experiment import PRESETS, preset
-    from lazyrich.experiments.kinds import KINDS, kind
+    from lazyrich.papers import experiment, experiments
+    from lazyrich.papers.shelf import SIZES, kind
 
     rows = [
-        {"experiment": name, "shows": kind(name).ABOUT, **{size: f"{preset(name, size).cells:,}" for size in PRESETS}}
-        for name in KINDS
+        {"experiment": name, "shows": kind(name).about, **{size: f"{experiment(name, size).cells:,}" for size in SIZES}}
+        for name in experiments()
     ]
     if as_json:
         return json_document({"experiments": rows})
@@ -178,12 +178,12 @@ def _listing(as_json: bool) -> str:
 
 
 def _report(out: Path, as_json: bool, asked: str | None = None) -> str:
-    from lazyrich.experiments.experiment import stored
-    from lazyrich.experiments.kinds import KINDS
+    from lazyrich.papers.experiment import stored
+    from lazyrich.papers.shelf import experiments
     from lazyrich.sweeps.store import failures, load_store, summary
 
     experiment = stored(out)
-    if asked in KINDS and asked != experiment.experiment:
+    if asked in experiments() and asked.partition("/")[2] != experiment.experiment:
         raise InvalidInput(f"{out} must hold an experiment of the kind {asked}, and it is {experiment.experiment}.")
     counts, report = summary(out), experiment.report(load_store(out))
     if as_json:

@@ -13,7 +13,7 @@ from lazyrich._files import write_atomically
 from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
-    from lazyrich.figures.catalogue import Entry
+    from lazyrich.papers import Figure
 
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
 
@@ -41,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """1 where a number does not keep its bound with settings that are ours; other settings may break it."""
-    from lazyrich.figures.catalogue import entry, names  # here, so that --help needs no extras
+    from lazyrich.papers import figure, figures  # here, so that --help needs no extras
 
-    chosen = [entry(name) for name in _chosen(arguments.names, names(), arguments.list)]
+    chosen = [figure(name) for name in _chosen(arguments.names, figures(), arguments.list)]
     if arguments.list:
         listed: list[dict[str, Any]] = [{"figure": known.name, "title": known.title} for known in chosen]
         if arguments.names:  # those asked for by name show their settings too
@@ -65,14 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
     return int(not all(check["holds"] for row in rows if not row["other_settings"] for check in row["checks"]))
 
 
-def _settings(known: Entry) -> str:
+def _settings(known: Figure) -> str:
     return " ".join(
         f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
         for name, value in known.settings.items()
     )
 
 
-def _draw(known: Entry, settings: dict[str, Any], folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+def _draw(known: Figure, settings: dict[str, Any], folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     from lazyrich.plot import style
 
     start, path = time.perf_counter(), folder / f"{known.name.replace('/', '-')}.{arguments.format}"

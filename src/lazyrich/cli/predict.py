@@ -16,7 +16,7 @@ from lazyrich.problem import Problem
 from lazyrich.tasks import Task
 
 if TYPE_CHECKING:
-    from lazyrich.figures.predict import Prediction
+    from lazyrich.plot.prediction import Prediction
 
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
 
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from lazyrich.figures import predict
+    from lazyrich.plot import prediction as picture
     from lazyrich.plot import style
 
     horizon = None if arguments.horizon is None else _check.positive("--horizon", arguments.horizon)
@@ -92,9 +92,9 @@ def run(arguments: argparse.Namespace) -> None:
     problem = _problem(arguments)
     if not arguments.json:
         print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
-    prediction = predict.compute(problem, horizon, count)
+    prediction = picture.compute(problem, horizon, count)
     if path:
-        style.save(predict.draw(prediction), path)
+        style.save(picture.draw(prediction), path)
     if arguments.json:
         print(json_document(_document(prediction) | {"figure": path}))
     else:

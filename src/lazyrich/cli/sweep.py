@@ -13,7 +13,6 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "HELP", "add_arguments", "add_where", "run", "shard_of"]
 
 HELP = "grids of problems, from one laptop to a cluster; resumes where it was stopped"
-EXAMPLE = "lazyrich sweep kunin2024-1b --dry-run"
+EXAMPLE = "lazyrich sweep kunin2024/1b --dry-run"
 
 _DESCRIPTION = """\
 Computes every cell of a grid: a published sweep by name, or your own from a file.
@@ -101,13 +100,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(asked: str | None) -> tuple[Sweep, Path]:
     """The sweep, and the file that says it."""
-    from lazyrich.sweeps import Sweep, published
+    from lazyrich.papers.shelf import sweep_file, sweeps
+    from lazyrich.sweeps import Sweep
 
-    known = published()
     if asked is None:
-        raise InvalidInput("NAME is missing: a published sweep such as kunin2024-1b, or a file; --list names them.")
+        raise InvalidInput("NAME is missing: a published sweep such as kunin2024/1b, or a file; --list names them.")
+    known = [*sweeps(), *(name.partition("/")[2] for name in sweeps())]
     if asked in known:
-        return published(asked), Path(str(files("lazyrich.sweeps"))) / "published" / f"{asked}.toml"
+        return Sweep.from_toml(sweep_file(asked)), sweep_file(asked)
     if asked.endswith(".toml") or Path(asked).is_file():
         return Sweep.from_toml(asked), Path(asked)
     near = difflib.get_close_matches(asked, known, n=3, cutoff=0.5)
@@ -118,7 +118,12 @@ def _read(asked: str | None) -> tuple[Sweep, Path]:
 def _folder(arguments: argparse.Namespace) -> Path:
     if arguments.out is None and arguments.sweep is None:
         raise InvalidInput("--status needs the folder of a sweep, --out DIR, or its NAME.")
-    return Path(arguments.out or Path(_OUT, Path(arguments.sweep).name.removesuffix(".toml")))
+    return Path(arguments.out or Path(_OUT, _plain_name(arguments.sweep)))
+
+
+def _plain_name(asked: str) -> str:
+    """Of a file, its own name; of a published sweep or an experiment, one without a slash."""
+    return Path(asked).name.removesuffix(".toml") if asked.endswith(".toml") else asked.replace("/", "-")
 
 
 def shard_of(text: str | None) -> tuple[int, int] | None:
@@ -143,18 +148,18 @@ def _block(text: str) -> dict[str, int]:
 
 
 def _listing(as_json: bool) -> str:
-    from lazyrich.sweeps import published
+    from lazyrich.papers import sweep, sweeps
     from lazyrich.sweeps.measure import NAMES
     from lazyrich.sweeps.problems import PROBLEMS
 
-    sweeps = [{"sweep": name, "cells": published(name).cells, "about": published(name).about} for name in published()]
+    published = [{"sweep": name, "cells": sweep(name).cells, "about": sweep(name).about} for name in sweeps()]
     problems: list[dict[str, Any]] = [
         {"problem": name, "about": inspect.getdoc(factory), "arguments": _arguments(factory)}
         for name, factory in PROBLEMS.items()
     ]
     if as_json:
-        return json_document({"sweeps": sweeps, "problems": problems, "observables": NAMES})
-    lines = ["Published sweeps", "", table(sweeps), "", "Problems that a file can name, and their arguments"]
+        return json_document({"sweeps": published, "problems": problems, "observables": NAMES})
+    lines = ["Published sweeps", "", table(published), "", "Problems that a file can name, and their arguments"]
     for problem in problems:
         given = [name if value is None else f"{name} = {value}" for name, value in problem["arguments"].items()]
         lines += ["", f"{problem['problem']}: {problem['about'].splitlines()[0]}", f"    {', '.join(given)}"]

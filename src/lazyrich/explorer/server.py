@@ -39,9 +39,18 @@ import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._threads import one_blas_thread
-from lazyrich.explorer import takeaway
-from lazyrich.explorer.lanes import MOST_LETTERS, Client, Lanes, Request, error_frame, id_of, parsed, sentence_for
+from lazyrich.explorer import export
 from lazyrich.explorer.presets import PRESETS
+from lazyrich.explorer.scheduling import (
+    MOST_LETTERS,
+    Client,
+    Lanes,
+    Request,
+    error_frame,
+    id_of,
+    parsed,
+    sentence_for,
+)
 from lazyrich.explorer.state import CONTROLS, State
 from lazyrich.explorer.uploads import MOST_UPLOAD, read_upload
 
@@ -67,9 +76,9 @@ _KINDS = {
     ".png": "image/png",
 }
 _TAKEAWAYS = {
-    "py": (takeaway.code, "text/x-python"),
-    "csv": (takeaway.table, "text/csv"),
-    "npz": (takeaway.archive, "application/octet-stream"),
+    "py": (export.code, "text/x-python"),
+    "csv": (export.table, "text/csv"),
+    "npz": (export.archive, "application/octet-stream"),
 }
 _STATUSES = {404: "there is nothing at this address", 405: "this address is not asked in this way"}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

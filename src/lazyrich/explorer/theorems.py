@@ -10,7 +10,7 @@ import numpy as np
 
 import lazyrich as lr
 from lazyrich._typing import Array, Float
-from lazyrich.problem import Condition
+from lazyrich.facts import Condition
 
 __all__ = ["certificate", "equation", "refused", "theorem", "three_digits", "why_none"]
 

@@ -16,8 +16,8 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
+from lazyrich.methods.solve import solve
 from lazyrich.problem import Problem
-from lazyrich.solve import solve
 from lazyrich.trajectory import Trajectory
 
 __all__ = ["Fate", "Regime", "fate"]

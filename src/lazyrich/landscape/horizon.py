@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from lazyrich.landscape.fate import FOREVER
+from lazyrich.methods.solve import solve
 from lazyrich.problem import Problem, as_problem
-from lazyrich.solve import solve
 
 __all__ = ["horizon", "rounded_up"]
 

@@ -34,9 +34,11 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
-from lazyrich.exact import deep_modes, modes
-from lazyrich.exact.graded import grade, spectrum
 from lazyrich.landscape.saddle_path import crossing, time_grid
+from lazyrich.methods.deep_modes import DeepModesSolution
+from lazyrich.methods.mode_times import time_to_learn
+from lazyrich.methods.modes import ModesSolution
+from lazyrich.methods.riccati.grading import grade, spectrum
 from lazyrich.observables.modes import half_times
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory
@@ -195,7 +197,7 @@ def compare_plateaus(traj: Trajectory) -> PlateauComparison:
 
 def _aligned_two_layers(problem: Problem) -> Plateaus:
     """The Riccati equation of z = N + 2a, solved for the time."""
-    alone, fit = modes.solution(problem), problem.alignment
+    alone, fit = ModesSolution(problem), problem.alignment
     s = np.divide(alone.s, alone.d, out=np.zeros_like(alone.s), where=alone.d > 0)
     l, a0, a = alone.l, alone.a0, (s + alone.a0) / 2
 
@@ -212,9 +214,7 @@ def _aligned_two_layers(problem: Problem) -> Plateaus:
 
 def _aligned_deep(problem: Problem) -> Plateaus:
     """Saxe's Φ, for modes on their way up."""
-    from lazyrich.exact.letter.saxe2014 import time_to_learn  # here, to keep `import lazyrich` quick
-
-    alone, fit, gain = deep_modes.solution(problem), problem.alignment, problem.canonical.gain
+    alone, fit, gain = DeepModesSolution(problem), problem.alignment, problem.canonical.gain
     t = np.full(len(alone.s), np.nan)
     moves = (alone.a0 > 0) & (alone.s > 0) & (np.abs(alone.a0 - alone.s) > _THERE * alone.s.max())
     if moves.any():

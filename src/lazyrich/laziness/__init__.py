@@ -1,6 +1,11 @@
-"""What lazy and rich mean, said once: the definition, and the movement of a kernel that it judges."""
+"""How lazy or rich a run was: one definition, for exact trajectories and for any network of your own.
 
-from lazyrich.laziness.course import Course
-from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
+definition  course      what counts as lazy, rich and delayed rich, from movements over time
+measuring               checkpoints of any JAX or PyTorch model, measured (`jax_models`, `torch_models`, `tangent`)
+scaling                 the same model with layers rescaled
+words                   what is said about it
+"""
 
-__all__ = ["USUAL", "Course", "Judgement", "RegimeName", "Thresholds", "judge"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

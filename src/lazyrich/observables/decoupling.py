@@ -18,16 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.exact.base import Solution
+from lazyrich.methods.base import Solution
+from lazyrich.methods.solve import solve
 from lazyrich.observables._reading import two_layer_linear
 from lazyrich.observables.representations import input_gram, output_gram
 from lazyrich.problem import Problem, as_problem
-from lazyrich.solve import solve
 from lazyrich.trajectory import Trajectory, observable
 
-__all__ = ["PeakTime", "coupling", "decoupling", "peak_time"]
+__all__ = ["PeakTime", "coupling", "decoupling", "gram_2x2", "peak_time", "peak_time_of_pair", "peak_time_small_start"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _GRID = 1000  # on a logarithmic scale: finer by far than any mode rises
@@ -106,10 +107,54 @@ def peak_time(problem: Problem, pair: tuple[int, int] = (0, 1)) -> PeakTime:
     letters = _equal_modes(problem, i, j)
     if letters is None:
         return PeakTime(_search(problem, solution, i, j), math.nan)
-    from lazyrich.exact.letter.braun2022 import t_peak, t_peak_as_printed  # here: SciPy is slow to load
-
     clock = problem.canonical.clock
-    return PeakTime(t_peak(**letters) / clock, t_peak_as_printed(**letters) / clock)
+    return PeakTime(peak_time_of_pair(**letters) / clock, peak_time_small_start(**letters) / clock)
+
+
+def peak_time_of_pair(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
+    """When |b(t)| is largest, for s1 = s2 = s: (1/4s) ln[(s² − s(a1 + a2) + Δ)/Δ], exact, Δ = a1a2 − b².
+
+    `determinant` is Δ, where it is known better than by this difference.
+
+    There is a peak after t = 0 if and only if s > a1 + a2, otherwise the answer is NaN. As Δ → 0 it moves to
+    infinity.
+
+    >>> round(peak_time_of_pair(0.2, 0.1, 0.05, s=3.0), 6)
+    0.511631
+    >>> peak_time_of_pair(2.0, 1.5, 0.05, s=3.0)
+    nan
+    """
+    a1, a2, b, determinant = gram_2x2(a1, a2, b, determinant)
+    s = _check.positive("s", s)
+    if s <= a1 + a2:
+        return math.nan
+    return math.log1p(s * (s - a1 - a2) / determinant) / (4 * s) if determinant else math.inf
+
+
+def peak_time_small_start(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
+    """(1/4s) ln[s(s − a1 − a2)/Δ], which is `peak_time_of_pair` for small starts and too early for others.
+
+    >>> [round(t(0.2, 0.1, 0.05, s=3.0), 6) for t in (peak_time_of_pair, peak_time_small_start)]
+    [0.511631, 0.511452]
+    >>> [round(t(1.0, 0.8, 0.05, s=3.0), 6) for t in (peak_time_of_pair, peak_time_small_start)]
+    [0.142276, 0.125601]
+    """
+    a1, a2, b, determinant = gram_2x2(a1, a2, b, determinant)
+    s = _check.positive("s", s)
+    if s <= a1 + a2:
+        return math.nan
+    return math.log(s * (s - a1 - a2) / determinant) / (4 * s) if determinant else math.inf
+
+
+def gram_2x2(a1: float, a2: float, b: float, determinant: float | None = None) -> tuple[float, float, float, float]:
+    """a1, a2, b and Δ = a1a2 − b² of a Gram matrix."""
+    a1, a2, b = _check.positive("a1", a1), _check.positive("a2", a2), _check.number("b", b)
+    determinant = a1 * a2 - b**2 if determinant is None else determinant
+    if determinant < -4 * _EPS * a1 * a2:
+        raise InvalidInput(
+            f"b must lie within ±√(a1·a2) = ±{math.sqrt(a1 * a2):.3g} (AᵀA is positive), and it is {b:g}."
+        )
+    return a1, a2, b, max(determinant, 0.0)
 
 
 def _as_pair(pair: Any, modes: int) -> tuple[int, int]:

@@ -11,11 +11,11 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.fate import fate as fate_of
+from lazyrich.methods.solve import NoExactSolution
 from lazyrich.observables._reading import two_layer_linear
 from lazyrich.plot import style
 from lazyrich.problem import Problem
 from lazyrich.sequences import Continual
-from lazyrich.solve import NoExactSolution
 from lazyrich.trajectory import Trajectory
 
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.descend import descend
-from lazyrich.exact.riccati import Riccati
-from lazyrich.flow import flow
 from lazyrich.landscape import fate
+from lazyrich.methods.descend import descend
+from lazyrich.methods.flow import flow
+from lazyrich.methods.riccati.method import Riccati
+from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
 from lazyrich.problem import Problem
 from lazyrich.sequences.forecast import as_tasks
 from lazyrich.sequences.rebalance import rebalance
 from lazyrich.sequences.result import Continual
-from lazyrich.solve import solve
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
 

@@ -20,10 +20,10 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.fate import FOREVER
+from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
 from lazyrich.networks.network import layers_of_gram
 from lazyrich.problem import Problem
-from lazyrich.solve import solve
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 

@@ -7,7 +7,7 @@ integration took off it is not the task's doing.
 from __future__ import annotations
 
 from lazyrich._check import InvalidInput
-from lazyrich.exact.balance import rebalanced
+from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.networks import Network
 from lazyrich.problem import Problem
 

@@ -10,6 +10,6 @@ from lazyrich.sweeps.problems import Cell
 from lazyrich.sweeps.run import Summary, run
 from lazyrich.sweeps.store import failures
 from lazyrich.sweeps.store import open_store as open
-from lazyrich.sweeps.sweep import Sweep, published
+from lazyrich.sweeps.sweep import Sweep
 
-__all__ = ["Block", "Cell", "Summary", "Sweep", "failures", "open", "published", "run"]
+__all__ = ["Block", "Cell", "Summary", "Sweep", "failures", "open", "run"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich import _gradients
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.batch.many import in_precision
+from lazyrich.batch.api import in_precision
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
-from lazyrich.solve import NoExactSolution, solve
+from lazyrich.methods import _gradients
+from lazyrich.methods.solve import NoExactSolution, solve
 from lazyrich.sweeps.grid import STATUS, Block, Place, Result, Variable
 from lazyrich.sweeps.measure import long_name, measured, measured_together, together
 from lazyrich.sweeps.problems import Cell

@@ -22,7 +22,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.batch.many import as_steps
+from lazyrich.batch.api import as_steps
 
 __all__ = ["LARGEST", "STATUS", "Block", "Grid", "Place", "Result", "Variable", "refuse_flags"]
 

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 import lazyrich.observables  # noqa: F401  (its files enter themselves in OBSERVABLES)
-from lazyrich import _engines, _gradients
+from lazyrich import _engines
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.run import Record
 from lazyrich.batch.stack import Stack, by_device
+from lazyrich.methods import _gradients
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task

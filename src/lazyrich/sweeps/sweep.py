@@ -22,27 +22,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich.batch.many import PRECISIONS, as_rtol
+from lazyrich.batch.api import PRECISIONS, as_rtol
 from lazyrich.problem import Problem
 from lazyrich.sweeps.grid import Block, Grid, Result, Variable, refuse_flags
 from lazyrich.sweeps.problems import PROBLEMS, Cell, as_factory
 
-__all__ = ["Sweep", "published"]
+__all__ = ["Sweep"]
 
 METHODS = ("descend", "flow", "solve")
-_PUBLISHED = Path(__file__).parent / "published"
 
 
 @dataclass(frozen=True)
 class Sweep(Grid):
-    """What to compute. Build one here, or read it with `Sweep.from_toml(path)` or `published(name)`.
+    """What to compute. Build one here, or read it with `Sweep.from_toml(path)`.
 
     `problem` names a factory, or is one: a function of the axes and settings that returns a `Cell` or a `Problem`.
 
@@ -136,16 +134,6 @@ class Sweep(Grid):
             raise InvalidInput(f"problem must make a Problem or a Cell, and it makes a {type(cell.problem).__name__}.")
         _check.positive("clock", cell.clock)
         return cell
-
-
-def published(name: str | None = None) -> Any:
-    """A sweep of the literature by name; without one, the list of names.
-
-    >>> published("kunin2024-1b").cells
-    4624
-    """
-    files = {path.stem: path for path in sorted(_PUBLISHED.glob("*.toml"))}
-    return list(files) if name is None else Sweep.from_toml(files[_check.choice("sweep", name, tuple(files))])
 
 
 def _names(observables: Any) -> tuple[str, ...]:

@@ -1,11 +1,6 @@
 """What is to be learned: `Task`, and the named tasks of the literature."""
 
-from lazyrich.tasks.hierarchies import (
-    binary_tree,
-    colour_hierarchy,
-    revised_kingdom,
-    semantic_hierarchy,
-)
+from lazyrich.tasks.hierarchies import binary_tree, colour_hierarchy, revised_kingdom, semantic_hierarchy
 from lazyrich.tasks.random_hierarchy import RandomHierarchy, random_hierarchy
 from lazyrich.tasks.regression import linear_teacher, random_regression, reversal
 from lazyrich.tasks.task import Modes, Task

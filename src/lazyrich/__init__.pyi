@@ -1,0 +1,62 @@
+from . import (
+    batch,
+    bias,
+    inits,
+    landscape,
+    laziness,
+    methods,
+    observables,
+    papers,
+    plot,
+    sweeps,
+    tasks,
+)
+from ._check import InvalidInput
+from ._version import __version__
+from .certificate import Certificate
+from .facts import Facts, Refusal
+from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
+from .methods.descend import descend
+from .methods.flow import flow
+from .methods.solve import NoExactSolution, solve
+from .networks import Network
+from .problem import Problem
+from .sequences import Continual, continual, forgetting
+from .tasks import Task
+from .trajectory import Trajectory
+
+__all__ = [
+    "Certificate",
+    "Continual",
+    "Facts",
+    "Fate",
+    "InvalidInput",
+    "Network",
+    "NoExactSolution",
+    "Problem",
+    "Refusal",
+    "Regime",
+    "RegimePrediction",
+    "Task",
+    "Trajectory",
+    "__version__",
+    "batch",
+    "bias",
+    "continual",
+    "descend",
+    "fate",
+    "flow",
+    "forgetting",
+    "inits",
+    "landscape",
+    "laziness",
+    "methods",
+    "observables",
+    "papers",
+    "plot",
+    "predict_regime",
+    "regime",
+    "solve",
+    "sweeps",
+    "tasks",
+]

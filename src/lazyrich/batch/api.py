@@ -1,0 +1,258 @@
+"""`batch.descend` and `batch.flow`: what `lr.descend` and `lr.flow` do, for a list of problems at once.
+
+The flow of one network is a batch of one (`integrated`): linear networks by Tsit5 (`linear`), others by the stabilised
+method (`run`). Both have to pass the same alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check, _engines
+from lazyrich._check import InvalidInput
+from lazyrich._progress import progress
+from lazyrich._typing import Array
+from lazyrich.batch import alarm
+from lazyrich.batch.linear import flow_linear
+from lazyrich.batch.run import descend_stack, flow_stack
+from lazyrich.batch.stack import stacks
+from lazyrich.methods import _gradients
+from lazyrich.problem import Problem, as_problem
+from lazyrich.trajectory import Trajectory
+
+__all__ = ["PRECISIONS", "as_rtol", "as_steps", "as_stops", "descend", "flow", "in_precision", "integrated"]
+
+PRECISIONS = ("float64", "float32")
+_RTOL, _RTOL_NONLINEAR = 1e-9, 1e-3  # unless told otherwise
+_FINEST, _COARSEST = 1e-14, 1e-2  # rounding fails every step below; above, the error of a step is no small quantity
+_COARSEST_ATOL = 1e-2  # of the mean size of the largest layer
+
+
+def descend(problems: Any, rate: Any, steps: int, *, record: Any = ("weights",), at: Any = None) -> list[Trajectory]:
+    """Gradient descent of many networks, each as by `lr.descend`; `rate` is one number, or one per problem.
+
+    A network that diverges takes nothing from the others: it keeps the steps before, and its `status` says so.
+
+    >>> import lazyrich as lr
+    >>> task = lr.Task.from_correlations([[2.0]])
+    >>> problems = [lr.Problem(task, lr.Network([[[w]], [[w]]])) for w in (0.1, 0.2)]
+    >>> [run.function.ravel().round(6).tolist() for run in lr.batch.descend(problems, rate=0.1, steps=100, at=[0, 100])]
+    [[0.01, 2.0], [0.04, 2.0]]
+    """
+    checked = _problems(problems)
+    rates, stops = _per_problem("rate", rate, len(checked)), as_stops(at, _check.count("steps", steps))
+    names = _names(checked, record, "descend")
+    found: dict[int, Trajectory] = {}
+    with in_precision("float64", "descend"), np.errstate(all="ignore"), progress(len(checked), "descend") as move_on:
+        for stack in stacks(checked, np.dtype(np.float64)):
+            own = rates[stack.members]
+            tick = lambda part, cells=stack.cells: move_on(part * cells)  # noqa: E731
+            run = descend_stack(stack, own, stops.tolist(), tick)
+            for number, place in enumerate(np.ndindex(stack.members.shape)):
+                n, member = int(run.reached[place]), int(stack.members[place])
+                weights = [W[(slice(n), *place)] for W in run.weights]
+                times, status = own[place] * stops[:n], run.status[number]
+                traj = Trajectory(checked[member], times, "descend", {"weights": weights}, status=status)
+                found[member] = _only(traj, (*names, "loss"))
+    return [found[i] for i in range(len(checked))]
+
+
+def flow(
+    problems: Any,
+    times: Any,
+    *,
+    record: Any = ("weights",),
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_steps: int = 1_000_000,
+) -> list[Trajectory]:
+    """Gradient flow of many networks, each as by `lr.flow`, at `times`: one vector, or one row per problem.
+
+    A run that cannot go on takes nothing from the others: it keeps the times it reached, and its `status` says so.
+
+    >>> import lazyrich as lr
+    >>> task = lr.Task.from_correlations([[2.0]])
+    >>> problems = [lr.Problem(task, lr.Network([[[w]], [[w]]])) for w in (0.1, 0.2)]
+    >>> [run.function.ravel().round(6).tolist() for run in lr.batch.flow(problems, [0.0, 1.0, 10.0])]
+    [[0.01, 0.430588, 2.0], [0.04, 1.054037, 2.0]]
+    """
+    checked = _problems(problems)
+    return integrated(checked, _times(times, len(checked)), record, rtol, atol, max_steps)
+
+
+def integrated(
+    problems: Sequence[Problem], times: Array, record: Any, rtol: Any, atol: Any, max_steps: Any
+) -> list[Trajectory]:
+    """The gradient flow of each problem at its row of `times`; none of the other arguments has been checked."""
+    names = _names(problems, record, "flow")
+    rtol = None if rtol is None else as_rtol(rtol)
+    atol = None if atol is None else _as_atol(atol, problems)
+    max_steps = _check.count("max_steps", max_steps)
+    linear = [i for i, problem in enumerate(problems) if problem.network.activation == "linear"]
+    others = [i for i, problem in enumerate(problems) if problem.network.activation != "linear"]
+    found: dict[int, Trajectory] = {}
+    with in_precision("float64", "flow"), np.errstate(all="ignore"), progress(len(problems), "flow") as move_on:
+        for members, run in ((linear, _linear), (others, _nonlinear)):
+            given, own = [problems[i] for i in members], times[members]
+            made = run(given, own, names, rtol, atol, max_steps, move_on) if members else {}
+            found |= {members[i]: traj for i, traj in made.items()}
+    return [found[i] for i in range(len(problems))]
+
+
+def _linear(
+    problems: Sequence[Problem],
+    times: Array,
+    names: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
+    max_steps: int,
+    move_on: Any,
+) -> dict[int, Trajectory]:
+    rtol, found = _RTOL if rtol is None else rtol, {}
+    for i, problem in enumerate(problems):
+        run = flow_linear(problem, times[i], names, rtol, atol, max_steps, move_on)
+        own, notes = times[i, : run.reached], _notes(problem, run.status)
+        found[i] = Trajectory(problem, own, "flow", run.parts, status=run.status, notes=notes)
+    return found
+
+
+def _notes(problem: Problem, status: str) -> tuple[str, ...]:
+    if status != "complete" or not problem.facts.determinant_obstruction:
+        return ()
+    stays = ", where lr.solve(problem, times) stays" if problem.facts.method is not None else ""
+    return (
+        "the signs of det W and det Σyx differ, so the flow ends in a saddle; rounding lets an integration leave it "
+        f"in the end{stays}",
+    )
+
+
+def _nonlinear(
+    problems: Sequence[Problem],
+    times: Array,
+    names: tuple[str, ...],
+    rtol: float | None,
+    atol: float | None,
+    max_steps: int,
+    move_on: Any,
+) -> dict[int, Trajectory]:
+    rtol = _RTOL_NONLINEAR if rtol is None else rtol
+    apart = np.concatenate([[True], np.any(np.diff(times) > 0, axis=0)])  # not the time before once more, in all rows
+    back, found = np.cumsum(apart) - 1, {}
+    for stack in stacks(problems, np.dtype(np.float64)):
+        tick = lambda part, cells=stack.cells: move_on(part * cells)  # noqa: E731
+        stops = times[stack.members][..., apart]
+        run = flow_stack(stack, stops, rtol, tick, atol=atol or 0.0, most_gradients=max_steps)
+        for number, place in enumerate(np.ndindex(stack.members.shape)):
+            member, at = int(stack.members[place]), back[back < run.reached[place]]
+            problem, own, status = problems[member], times[member, : len(at)], run.status[number]
+            weights = [W[(at, *place)] for W in run.weights]
+            notes = (f"integrated by a stabilised Runge–Kutta–Chebyshev method, {run.gradients[place]} gradients",)
+            traj = Trajectory(problem, own, "flow", {"weights": weights}, status=status, notes=notes)
+            n = alarm.falling(problem, alarm.objective(problem, weights, traj.loss), rtol)
+            if n < len(at):
+                weights, status = [W[:n] for W in weights], alarm.rising(problem, own[n], rtol)
+                traj = Trajectory(problem, own[:n], "flow", {"weights": weights}, status=status, notes=notes)
+            found[member] = _only(traj, names)
+    return found
+
+
+def _only(traj: Trajectory, names: Sequence[str]) -> Trajectory:
+    """What was asked for, of a trajectory that holds the weights."""
+    if "weights" in names:
+        return traj
+    parts = {name: getattr(traj, name) for name in names}
+    return Trajectory(traj.problem, traj.times, traj.method, parts, status=traj.status, notes=traj.notes)
+
+
+def in_precision(precision: Any, wanted_by: str = "a batch of networks") -> AbstractContextManager[Any]:
+    """JAX in float64 or float32 inside a `with` block; products of float32 in full, which a GPU would shorten."""
+    jax = _engines.load("jax", wanted_by)
+    both = ExitStack()
+    both.enter_context(jax.enable_x64(_check.choice("precision", precision, PRECISIONS) == "float64"))
+    both.enter_context(jax.default_matmul_precision("highest"))
+    return both
+
+
+def as_rtol(value: Any) -> float:
+    """A tolerance of steps."""
+    rtol = _check.positive("rtol", value)
+    if not _FINEST <= rtol <= _COARSEST:
+        raise InvalidInput(f"rtol must lie between {_FINEST:g} and {_COARSEST:g}, and it is {rtol:g}.")
+    return rtol
+
+
+def _as_atol(value: Any, problems: Sequence[Problem]) -> float:
+    """What is granted to every weight besides: small against the weights, or it grants everything."""
+    atol = _check.positive("atol", value)
+    sizes = [max(float(np.mean(np.abs(W))) for W in problem.network.weights) for problem in problems]
+    most = _COARSEST_ATOL * min((size for size in sizes if size), default=1.0)
+    if atol > most:
+        raise InvalidInput(
+            f"atol must be at most {most:.3g}, a hundredth of the mean weight of the largest layer, and it is {atol:g}."
+        )
+    return atol
+
+
+def as_steps(at: Any) -> tuple[int, ...]:
+    """Steps to record: whole, growing, not negative."""
+    steps = np.atleast_1d(_check.as_array("at", at))
+    whole = steps.ndim == 1 and not np.any(steps != np.round(steps)) and steps.min() >= 0
+    if not whole or np.any(np.diff(steps) <= 0) or steps.max() > 2**53:
+        raise InvalidInput(f"at must list the steps to record, whole and growing, and it is {_check.shown(at)}.")
+    return tuple(int(step) for step in steps)
+
+
+def as_stops(at: Any, steps: int) -> Array:
+    """The steps to record of a descent of so many, sorted; at most 501 evenly spaced ones where none are named."""
+    if at is None:
+        return np.linspace(0, steps, min(steps, 500) + 1).round().astype(np.int64)
+    stops = np.atleast_1d(_check.as_array("at", at))
+    if stops.ndim != 1 or np.any(stops != np.round(stops)):
+        raise InvalidInput(f"at must list steps, whole numbers from 0 to {steps}, and it is {_check.shown(at)}.")
+    if stops.min() < 0 or stops.max() > steps:
+        raise InvalidInput(
+            f"at must lie between 0 and steps ({steps}), and it goes from {stops.min():g} to {stops.max():g}."
+        )
+    if np.any(np.diff(stops) < 0):
+        raise InvalidInput("at must be sorted, and it is not: np.sort(at) would do.")
+    return stops.astype(np.int64)
+
+
+def _problems(problems: Any) -> list[Problem]:
+    if isinstance(problems, Problem) or not isinstance(problems, Iterable):
+        raise InvalidInput(f"problems must be a list of problems, and it is a {type(problems).__name__}.")
+    checked = [as_problem(problem) for problem in problems]
+    if not checked:
+        raise InvalidInput("problems is empty, and at least one is needed.")
+    return checked
+
+
+def _names(problems: Sequence[Problem], record: Any, wanted_by: str) -> tuple[str, ...]:
+    """What to record, which every one of the problems must have."""
+    names: tuple[str, ...] = ()
+    for problem in problems:
+        names = _engines.as_record(record, problem.network.depth, problem.network.activation)
+        _gradients.needs_samples(problem, wanted_by)
+    return names
+
+
+def _per_problem(name: str, value: Any, count: int) -> Array:
+    numbers = np.atleast_1d(_check.as_array(name, value))
+    if numbers.shape not in ((1,), (count,)):
+        raise InvalidInput(
+            f"{name} must be one number, or one per problem ({count}), and it has shape {numbers.shape}."
+        )
+    if numbers.min() <= 0:
+        raise InvalidInput(f"{name} must be above 0, and the least is {numbers.min():g}.")
+    return np.broadcast_to(numbers, (count,))
+
+
+def _times(times: Any, count: int) -> Array:
+    rows = _check.as_array("times", times)
+    if rows.ndim == 2 and len(rows) == count:
+        return np.stack([_check.as_times(row) for row in rows])
+    return np.broadcast_to(_check.as_times(times), (count, np.size(times)))

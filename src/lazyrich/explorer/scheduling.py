@@ -1,0 +1,368 @@
+"""Where and when a request is computed: stage after stage, for the latest request of each page only.
+
+All pages share two small pools of threads. In the quick lane runs what theory gives at once; in the slow one what is
+integrated, descends step by step or draws the phase picture (JAX compiles there, for seconds), and what is large, so
+that nobody who drags a slider waits for someone else's integration. A page has at most one turn in each lane, waiting
+or running, and a turn takes up whatever is the latest request when it starts: those who wait long skip more, nobody
+falls behind.
+
+A view that is ready is sent even if the hand has moved on meanwhile, as long as no later one has been: while a slider
+is dragged faster than views come, the page follows it. All other stages are for the latest request alone. Requests
+belong to the event loop; threads read them, and what they find goes back to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from threading import Lock, get_ident
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import lazyrich as lr
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.explorer.captions import story
+from lazyrich.explorer.phase import phase, phase_header, phase_key
+from lazyrich.explorer.script import Script, prepared
+from lazyrich.explorer.state import State
+from lazyrich.explorer.view import View, descent, view
+from lazyrich.explorer.wire import encoded
+
+__all__ = ["MOST_LETTERS", "Client", "Lane", "Lanes", "Request", "error_frame", "id_of", "parsed", "sentence_for"]
+
+MOST_LETTERS = 160 * 1024  # of a request: a matrix and packed data, 64 KiB each, and all else
+_MOST_DEPTH = 4  # of lists and objects in a request
+_LARGEST_ID = 2**53  # JavaScript counts so far
+
+_QUICK_THREADS = 2  # no faster than one, but a large problem does not hold up a small one
+_SLOW_THREADS = 4
+_REST = 0.06  # seconds without a newer request, before what is shown is told in words
+_MOST_PICTURES = 64  # of phases, 3 kB each
+_MOST_PROGRAMS = 16  # shapes of networks that JAX has compiled for
+_LARGE = 72  # units of all layers, from where on a view and its story take a good part of a second
+_MOST_TOLD = 500  # letters of a sentence
+
+_IN_WORDS = (InvalidInput, lr.NoExactSolution, ImportError)  # their messages are written for users
+_BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
+
+Found = tuple[dict[str, Any], dict[str, Any]]  # header and arrays
+_log = logging.getLogger(__name__)
+
+
+# lanes ------------------------------------------------------------------------------------------------------
+
+
+class Lane:
+    """Some threads that take turns in the order in which they are asked for."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"lazyrich-{name}")
+        self._at_work: set[int] = set()
+
+    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """What `work` returns, computed in a thread. One that has not begun is dropped if the caller is cancelled."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(self._run, work, arguments))
+
+    def _run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        self._at_work.add(get_ident())
+        try:
+            with np.errstate(all="ignore"):  # what overflows is told in a sentence, not in the server's log
+                return work(*arguments)
+        finally:
+            self._at_work.discard(get_ident())
+
+    @property
+    def busy(self) -> bool:
+        """Is a thread at work? It cannot be interrupted."""
+        return bool(self._at_work)
+
+    def close(self) -> None:
+        """Nothing more begins."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Lanes(NamedTuple):
+    """The two that all pages share; `lanes[is_slow]` is the one that a stage belongs in."""
+
+    quick: Lane
+    slow: Lane
+
+    @classmethod
+    def open(cls) -> Lanes:
+        return cls(Lane("quick", _QUICK_THREADS), Lane("slow", _SLOW_THREADS))
+
+
+# requests ---------------------------------------------------------------------------------------------------
+
+
+def parsed(text: str | None) -> Any:
+    """JSON, neither long nor deep."""
+    if text is None:
+        raise InvalidInput("a request must be text, and it is binary.")
+    if len(text) > MOST_LETTERS:
+        raise InvalidInput(f"a request must have at most {MOST_LETTERS:,} letters, and it has {len(text):,}.")
+    try:
+        content = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"a request must be JSON, and it is {_check.shown(text)}.") from None
+    if _is_deeper(content, _MOST_DEPTH):
+        raise InvalidInput(f"a request must be at most {_MOST_DEPTH} lists or objects deep, and it is deeper.")
+    return content
+
+
+def id_of(content: Any) -> int | None:
+    """What a page calls its request, if it has given it a proper name."""
+    id = content.get("id") if isinstance(content, dict) else None
+    return id if isinstance(id, int) and not isinstance(id, bool) and abs(id) < _LARGEST_ID else None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are not JSON
+
+
+def _is_deeper(content: Any, depth: int) -> bool:
+    if not isinstance(content, dict | list):
+        return False
+    parts = content.values() if isinstance(content, dict) else content
+    return depth == 0 or any(_is_deeper(part, depth - 1) for part in parts)
+
+
+@dataclass(eq=False)
+class Request:
+    """What a page asks for, and the stages that are still to come."""
+
+    id: int
+    state: State
+    with_phase: bool = False
+    number: int = 0  # among the requests of its page
+    integrated: bool | None = None  # not known before a first look
+    large: bool = field(init=False)
+    script: Script | None = None
+    view: View | None = None
+    stages: list[str] = field(init=False)
+
+    @classmethod
+    def from_content(cls, content: Any) -> Request:
+        """From what a page has sent, or one sentence."""
+        names = ("id", "state", "phase")
+        if not isinstance(content, dict) or set(content) != set(names):
+            raise InvalidInput(
+                f"a request must be an object with {', '.join(names)}, and it is {_check.shown(content)}."
+            )
+        id = id_of(content)
+        if id is None:
+            raise InvalidInput(f"id must be a whole number below 2^53, and it is {_check.shown(content['id'])}.")
+        return cls(id, State.from_dict(content["state"]), _check.flag("phase", content["phase"]))
+
+    def __post_init__(self) -> None:
+        self.stages, self.large = ["view", "story"], _units(self.state) > _LARGE
+        if self.state.then:  # whether the later tasks are integrated shows only on the way
+            self.integrated = True
+        elif self.state.descent:
+            self.stages.append("descent")
+        if self.with_phase:
+            self.stages.append("phase")
+
+    @property
+    def stage(self) -> str | None:
+        """The next one."""
+        return next(iter(self.stages), None)
+
+    @property
+    def is_slow(self) -> bool:
+        """Does the next stage belong in the slow lane?"""
+        return self.large or bool(self.integrated) or self.stage in ("descent", "phase")
+
+    def look(self) -> None:
+        """Finds out whether a theorem applies, which takes a fraction of a view."""
+        if self.integrated is None:
+            self.script = prepared(self.state)
+            self.integrated = self.script["problem"].facts.method is None
+
+    def found(self, stale: Callable[[], bool]) -> Found | None:
+        """The next stage; nothing where it has become stale on the way."""
+        if self.integrated or self.stage == "descent":
+            _bound_programs(self.state)
+        match self.stage:
+            case "view":
+                self.view, self.script = view(self.state, self.script), None
+                return self.view.header, self.view.arrays
+            case "story":
+                shown, self.view = self.view, None  # megabytes that nothing needs afterwards
+                assert shown is not None
+                return story(self.state, shown), {}
+            case "descent":
+                return descent(self.state)[:2]
+        return _picture(self.state, stale)
+
+
+def _units(state: State) -> int:
+    """About so many in all layers, by a look at the choices alone."""
+    rows = state.matrix.replace("\n", ";").split(";")
+    ends = {
+        "binary_tree": 2**state.levels + state.d_out,
+        "random_regression": state.d_in + state.d_out,
+        "piecewise_teacher": state.d_in,
+        "own": len(rows) + len(rows[0].split()),
+        "linear_teacher": len(rows) + len(rows[0].split()),
+        "uploaded": round((len(state.data) / 8) ** 0.5),
+    }
+    return ends.get(state.task, 16) + state.width * (state.depth - 1)
+
+
+_programs: set[Any] = set()
+_programs_lock = Lock()
+
+
+def _bound_programs(state: State) -> None:
+    """For every shape of network that was integrated JAX keeps programs of some 15 MB: after many, it forgets them."""
+    sizes = (state.task, state.d_in, state.d_out, state.levels, len(state.matrix), len(state.data))
+    with _programs_lock:
+        _programs.add((*sizes, state.start, state.depth, state.width, state.descent))
+        if len(_programs) <= _MOST_PROGRAMS:
+            return
+        _programs.clear()
+    jax: Any = import_module("jax")
+    jax.clear_caches()
+
+
+_pictures: OrderedDict[str, dict[str, Any]] = OrderedDict()
+_pictures_lock = Lock()
+
+
+def _picture(state: State, stale: Callable[[], bool]) -> Found | None:
+    """The phase picture, whose arrays stay the same while a point is dragged within it."""
+    key = phase_key(state)
+    with _pictures_lock:
+        arrays = _pictures.get(key)
+    if arrays is None:
+        found = phase(state, stale)
+        if found is None:
+            return None
+        arrays = found[1]
+    with _pictures_lock:
+        _pictures[key] = arrays
+        _pictures.move_to_end(key)
+        while len(_pictures) > _MOST_PICTURES:
+            _pictures.popitem(last=False)
+    return phase_header(state), arrays
+
+
+# what goes wrong --------------------------------------------------------------------------------------------
+
+
+def sentence_for(error: Exception) -> str:
+    """What a page is told. Faults that are not the user's are in the server's log too."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, _IN_WORDS):
+        text = reason
+    elif isinstance(error, _BEYOND_ARITHMETIC):
+        text = f"the numbers are too large, too small or too many for this: {reason}"
+    else:
+        _log.error("A request failed.", exc_info=error)
+        text = "something went wrong on the server, and its log says what"
+        if isinstance(error, RuntimeError):  # of an engine
+            text = f"this could not be computed: {reason}"
+    return f"{text.rstrip('.')}." if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
+
+
+def error_frame(id: int | None, sentence: str) -> bytes:
+    """An error as a message."""
+    return encoded({"kind": "error", "id": id, "sentence": sentence})
+
+
+# pages ------------------------------------------------------------------------------------------------------
+
+
+class _Answer(NamedTuple):
+    request: Request
+    frame: bytes | None  # None: there is nothing to send
+    failed: bool = False
+
+
+class Client:
+    """One page: its latest request, and how far the answer to it has come."""
+
+    def __init__(self, lanes: Lanes, send: Callable[[bytes], Awaitable[None]]) -> None:
+        self._lanes = lanes
+        self._send = send
+        self._latest: Request | None = None
+        self._asked = self._shown = 0  # numbers of the latest request and of the last one whose view was sent
+        self._wake = {lane: asyncio.Event() for lane in lanes}
+
+    def ask(self, request: Request) -> None:
+        """From now on this request counts."""
+        self._asked += 1
+        request.number = self._asked
+        self._latest = request
+        self._rouse()
+
+    def leave(self) -> None:
+        """Whatever is on its way is for nobody."""
+        self._latest = None
+
+    async def work(self, lane: Lane) -> None:
+        """Takes this page's turns in one lane, for ever. What a turn finds is sent before the next one is asked for."""
+        while True:
+            await self._wake[lane].wait()
+            self._wake[lane].clear()
+            due = self._due(lane)
+            if due is None:
+                continue
+            if due.stage == "story":  # nobody reads while a slider moves
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake[lane].wait(), _REST)
+            answer = await lane.run(self._turn, lane)
+            if answer is not None:
+                await self._deliver(answer)
+            self._rouse()
+
+    def _due(self, lane: Lane) -> Request | None:
+        """The latest request, if its next stage belongs in this lane."""
+        request = self._latest
+        if request is None or request.stage is None:
+            return None
+        return request if lane is self._lanes[request.is_slow] else None
+
+    def _rouse(self) -> None:
+        """Wakes the lane that is to go on."""
+        for lane, wake in self._wake.items():
+            if self._due(lane) is not None:
+                wake.set()
+
+    def _turn(self, lane: Lane) -> _Answer | None:
+        """In a thread: one stage of whatever counts now, or nothing where it belongs in the other lane."""
+        request = self._due(lane)
+        if request is None:
+            return None
+        try:
+            request.look()
+            if lane is not self._lanes[request.is_slow]:
+                return None
+            found = request.found(lambda: self._latest is not request)
+            if found is None:
+                return _Answer(request, None)
+            header, arrays = found
+            return _Answer(request, encoded({**header, "id": request.id}, arrays))
+        except Exception as error:
+            return _Answer(request, error_frame(request.id, sentence_for(error)), failed=True)
+
+    async def _deliver(self, answer: _Answer) -> None:
+        request, shows = answer.request, answer.request.stage == "view" and not answer.failed
+        if answer.frame is not None and (request is self._latest or (shows and request.number > self._shown)):
+            self._shown = request.number
+            await self._send(answer.frame)
+        if answer.failed and request.stage == "view":
+            request.stages.clear()  # without a view there is nothing more to say
+        else:
+            del request.stages[0]

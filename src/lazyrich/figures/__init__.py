@@ -1,1 +1,0 @@
-"""Figures, one file each: `compute` returns the data, `draw` a matplotlib figure of them, both apart."""

@@ -1,0 +1,6 @@
+from .course import Course
+from .definition import USUAL, Judgement, RegimeName, Thresholds, judge
+from .measuring import Laziness, measure
+from .scaling import rescaled
+
+__all__ = ["USUAL", "Course", "Judgement", "Laziness", "RegimeName", "Thresholds", "judge", "measure", "rescaled"]

@@ -1,0 +1,250 @@
+"""Layers, multiplied: the per-unit δ of a network, and the α that makes its start richer or lazier.
+
+Positively homogeneous activations (σ(cz) = cσ(z) for c > 0: ReLU, leaky ReLU) let a factor pass from one layer to a
+later one: weights times c_ℓ, and biases times the product of the factors so far, make f into c_1⋯c_L f. For two
+neighbours this gives every hidden unit its δ = ‖outgoing weights‖² − ‖incoming weights and bias‖², which gradient flow
+conserves (theory: sections 5 and 8, with equal rates). For the first layer and the last it is how Kunin et al. (2024,
+Fig. 5) tilt a start: first ÷ α, last × α. Large α is upstream (δ > 0), where nonlinear networks are rich by changing
+which units are active; small α is downstream (δ < 0), lazy at first; and any start of large scale is lazy. In linear
+networks both tilts are lazy and balance is rich (theory: section 2; Kunin, Theorem 6). Where a factor does not pass, a
+tilt is another function, and may be the opposite: a small first layer makes tanh or GELU linear, hence lazy upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
+from lazyrich.laziness.checkpoints import is_torch_module, layer_of
+
+__all__ = ["SAME", "Scaling", "rescaled", "scaled", "suggestion", "unit_squares"]
+
+SAME = 1e-4  # relative change of the outputs that rounding explains
+_TILT = 3.0  # how far beyond balance a suggestion goes
+_NEAR = 1.2  # factors nearer to 1 than this are not worth suggesting
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The first layer and the last at the start, and what first ÷ α, last × α would make of them."""
+
+    layers: tuple[str, ...]  # from the first to the last, as they act
+    incoming: float  # mean squared norm of the weights, with bias, into a unit of the first layer
+    outgoing: float  # mean squared norm of the weights of the last layer out of a unit
+    change: float  # of the outputs, relative, by doing it with α = 4; rounding where the function stays
+
+    @property
+    def first(self) -> str:
+        return self.layers[0]
+
+    @property
+    def last(self) -> str:
+        return self.layers[-1]
+
+    @property
+    def delta(self) -> float:
+        """Mean δ = outgoing − incoming; of two layers as they are, of more as if the last followed the first."""
+        return self.outgoing - self.incoming
+
+    @property
+    def balancing(self) -> float:
+        """The α that makes δ zero."""
+        return self.alpha(0.0)
+
+    def alpha(self, delta: float) -> float:
+        """The α that reaches a mean δ: α²·outgoing − incoming/α² = δ; nan where a layer is zero.
+
+        >>> scaling = Scaling(("first", "last"), incoming=2.0, outgoing=0.125, change=0.0)
+        >>> scaling.balancing, round(scaling.alpha(1.0), 3), scaling.alpha(scaling.delta)
+        (2.0, 3.108, 1.0)
+        """
+        delta = _check.number("delta", delta)
+        if not self.incoming or not self.outgoing:
+            return float("nan")
+        larger = (np.hypot(delta, 2 * np.sqrt(self.incoming * self.outgoing)) + abs(delta)) / 2  # nothing cancels
+        return float(np.sqrt(larger / self.outgoing if delta >= 0 else self.incoming / larger))
+
+    def tilted(self, alpha: float) -> float:
+        """The mean δ after first ÷ α, last × α."""
+        return self.outgoing * alpha**2 - self.incoming / alpha**2
+
+
+def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[str] = ()) -> str:
+    """Which layers to multiply before training for another regime, and how far to trust that."""
+    if normalisations:
+        return (
+            f"No factors are suggested: this network normalises ({normalisations[0]}"
+            f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it, so that "
+            "neither their δ nor their size says how rich a start is."
+        )
+    if scaling is None or not np.isfinite(scaling.balancing):
+        return (
+            "Which layers come first and last is not known here; in general, smaller weights are richer and larger "
+            "ones lazier, those of the first layer (or embedding) above all."
+        )
+    if scaling.change >= SAME:
+        return (
+            "Richer, as a rule: all weights ÷ 2; lazier: × 2. First layer ÷ α and last × α is not suggested, since it "
+            f"does not keep the function (α = 4 changes the outputs by {scaling.change:.2g}): positively homogeneous "
+            "activations keep it, such as ReLU, where nothing skips them. A small first layer makes smooth "
+            "activations such as tanh or GELU linear, which is lazy."
+        )
+    depth = len(scaling.layers)
+    words = _for_linear(scaling) if linear else _for_nonlinear(scaling)
+    words.append(
+        f"All weights ÷ 2 is richer too, and × 2 lazier (which, biases aside, changes outputs {2**depth}-fold)."
+    )
+    words.append("These are directions: how far one has to go depends on the task.")
+    if depth > 2:
+        words.append(f"The theory is one of two layers; for the {depth} here this is a rule of thumb, and can fail.")
+    return " ".join(words)
+
+
+def _for_nonlinear(scaling: Scaling) -> list[str]:
+    richer, lazier = scaling.balancing * _TILT, scaling.balancing / _TILT
+    words = [f"Mean δ at the start is {scaling.delta:.2g}, and α = {scaling.balancing:.2g} would make it 0."]
+    if richer > _NEAR:
+        words.append(f"Richer: {_tilting(scaling, richer)} (upstream).")
+    else:
+        words.append("Richer: this start is upstream already, so by a smaller scale of all weights.")
+    if lazier < 1 / _NEAR:
+        words.append(f"Lazier: {_tilting(scaling, lazier)} (downstream: lazy at first).")
+    else:
+        words.append("Lazier: this start is downstream already, so by a larger scale of all weights.")
+    return words
+
+
+def _for_linear(scaling: Scaling) -> list[str]:
+    alpha = scaling.balancing
+    words = [f"Mean δ at the start is {scaling.delta:.2g}; linear networks are rich at δ = 0 and lazy far from it."]
+    if max(alpha, 1 / alpha) > _NEAR:
+        words.append(f"Richer: {_tilting(scaling, alpha)} (balanced).")
+    farther = alpha * _TILT if alpha >= 1 / _TILT else alpha / _TILT
+    words.append(f"Less rich: {_tilting(scaling, farther)}; the farther from 0, the lazier.")
+    return words
+
+
+def _tilting(scaling: Scaling, alpha: float) -> str:
+    """What to do, and the δ that it makes."""
+    up = alpha >= 1
+    signs, factor = ("÷×" if up else "×÷"), f"{alpha if up else 1 / alpha:.2g}"
+    delta = 0.0 if alpha == scaling.balancing else scaling.tilted(alpha)
+    first, last = f"first layer ({scaling.first})", f"last layer ({scaling.last})"
+    return f"{first} {signs[0]} {factor} and {last} {signs[1]} {factor}, for a mean δ of {delta:.2g}"
+
+
+# arithmetic --------------------------------------------------------------------------------------------------
+
+
+def unit_squares(
+    leaves: Mapping[str, Array], one: str, other: str, *, follows: bool
+) -> tuple[Float[Array, " units"], Float[Array, " later"]]:
+    """Squared norms of what comes into each unit (or channel) of a layer, and of what leaves each one before another.
+
+    Where the other is dense and `follows` a convolution, it takes the channels one after the other, as flattening
+    leaves them, and its columns are summed by channel; elsewhere each column is a unit.
+    """
+    W, V = (np.asarray(leaves[f"{layer}.weight"], np.float64) for layer in (one, other))
+    incoming = np.sum(W.reshape(len(W), -1) ** 2, axis=1)
+    if f"{one}.bias" in leaves:
+        incoming += np.asarray(leaves[f"{one}.bias"], np.float64).ravel() ** 2
+    flattened = follows and W.ndim > 2 and V.ndim == 2 and V.shape[1] % len(W) == 0
+    groups = len(W) if flattened else V.shape[1]
+    return incoming, np.sum(V.reshape(len(V), groups, -1) ** 2, axis=(0, 2))
+
+
+def scaled(leaves: Mapping[str, Any], factors: Mapping[str, float], order: Iterable[str]) -> dict[str, Any]:
+    """Weights times the factor of their layer, biases times the product of the factors up to it, layers in `order`."""
+    by_layer, so_far = {}, 1.0
+    for layer in order:
+        factor = factors.get(layer, 1.0)
+        so_far *= factor
+        by_layer[layer] = (factor, so_far)
+    changed = {}
+    for name, leaf in leaves.items():
+        weight, bias = by_layer.get(layer_of(name), (1.0, 1.0))
+        gain = bias if name.endswith(".bias") else weight
+        changed[name] = leaf if gain == 1.0 else leaf * gain
+    return changed
+
+
+def rescaled(model: Any, factors: Any, *, order: Sequence[str] | None = None) -> Any:
+    """The network with its layers multiplied: by a number α, first layer ÷ α and last × α; or by {layer: factor}.
+
+    `model` is an equinox module or a `state_dict` of PyTorch, which know in which order their layers were declared, not
+    in which they act: `order` names them as they act, and `lr.laziness.measure(…).scaling.layers` has these names.
+    Without it, the order of declaration is taken, and refused where a layer does not fit what the one before it gives.
+    Biases are multiplied along, by the product of the factors up to their layer: with ReLU or leaky ReLU the function
+    is then multiplied by the product of all factors, and α leaves it as it is.
+
+    >>> state = {"0.weight": np.ones((3, 2)), "0.bias": np.ones(3), "2.weight": np.ones((1, 3)), "2.bias": np.ones(1)}
+    >>> {name: float(array.max()) for name, array in rescaled(state, 4.0).items()}
+    {'0.weight': 0.25, '0.bias': 0.25, '2.weight': 4.0, '2.bias': 1.0}
+    """
+    if is_torch_module(model):
+        raise InvalidInput(
+            "model must be an equinox module or a state_dict, and it is a PyTorch module: "
+            "model.load_state_dict(rescaled(model.state_dict(), …)) would do."
+        )
+    if isinstance(model, Mapping):
+        layers = _ordered(model, order)
+        return scaled(model, _as_factors(factors, layers), layers)
+    from lazyrich.laziness.jax_models import named_parameters, with_parameters
+
+    leaves = named_parameters(model)
+    layers = _ordered(leaves, order)
+    return with_parameters(model, scaled(leaves, _as_factors(factors, layers), layers))
+
+
+def _ordered(leaves: Mapping[str, Any], order: Sequence[str] | None) -> list[str]:
+    """The layers as they act: as told, or as declared where each fits the one before it."""
+    weights = _weights(leaves)
+    if order is not None:
+        if isinstance(order, str) or sorted(order) != sorted(weights):
+            names = ", ".join(map(repr, weights))
+            raise InvalidInput(f"order must name every layer once ({names}), and it is {_check.shown(order)}.")
+        return list(order)
+    for (one, W), (other, V) in pairwise(weights.items()):
+        flattened = len(W.shape) > 2 and len(V.shape) == 2 and V.shape[1] % len(W) == 0
+        if V.shape[1] != len(W) and not flattened:
+            raise InvalidInput(
+                f"order must be given where layers are not declared as they act, and {other} (shape {tuple(V.shape)}) "
+                f"does not take what {one} (shape {tuple(W.shape)}) gives: "
+                "try lr.laziness.measure(…).scaling.layers."
+            )
+    return list(weights)
+
+
+def _weights(leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """The weight of each layer, as declared; there must be weights, with or without biases, and nothing else."""
+    weights: dict[str, Any] = {}
+    for name, leaf in leaves.items():
+        layer, is_bias = layer_of(str(name)), str(name).endswith(".bias")
+        is_weight = not is_bias and getattr(leaf, "ndim", 0) >= 2 and layer not in weights
+        if not is_weight and not (is_bias and layer in weights):
+            raise InvalidInput(
+                "model must consist of layers with one weight each and perhaps a bias, for factors to pass through, "
+                f"and {name} (shape {tuple(getattr(leaf, 'shape', ()))}) is neither: multiply its layers by hand."
+            )
+        if is_weight:
+            weights[layer] = leaf
+    if len(weights) < 2:
+        raise InvalidInput(f"model must have two layers at least, and it has {len(weights)}.")
+    return weights
+
+
+def _as_factors(factors: Any, order: list[str]) -> dict[str, float]:
+    if not isinstance(factors, Mapping):
+        alpha = _check.positive("factors", factors)
+        return {order[0]: 1 / alpha, order[-1]: alpha}
+    return {
+        _check.choice("each name in factors", name, order): _check.positive(f"factors[{name!r}]", factor)
+        for name, factor in factors.items()
+    }

@@ -1,0 +1,272 @@
+"""Checkpoints of a network in PyTorch: a module, and one `state_dict` for each, in memory or in .safetensors files.
+
+The module is called in evaluation mode, with the numbers of a checkpoint in place of its own
+(torch.func.functional_call): batch normalisation and dropout do what they do in use, and the module itself stays as it
+is, its modes included. Hooks, which see what its layers and activation functions give, are taken off again whatever
+happens. Slopes are those of the parameters that require a gradient.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from lazyrich import _check, _files
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array
+from lazyrich.laziness.checkpoints import Stage, hidden_stages, in_one_line, is_affine, layer_of, normalises
+
+__all__ = ["TorchRun"]
+
+_SPREAD = ("MultiheadAttention", "Softmax", "Softmin", "Softmax2d", "LogSoftmax")  # beside activations in their module
+
+
+class TorchRun:
+    """The `Run` of a module. `hidden` names submodules whose outputs are hidden activity, instead of activations."""
+
+    def __init__(self, module: Any, checkpoints: Sequence[Any], inputs: Array, hidden: Any) -> None:
+        self._torch: Any = import_module("torch")
+        self._module = module
+        self._learned = [name for name, leaf in module.named_parameters() if leaf.requires_grad]
+        if not self._learned:
+            raise InvalidInput("model must have parameters that require a gradient, and it has none.")
+        self._own = module.state_dict()
+        self._states = [self._state(t, given) for t, given in enumerate(checkpoints)]
+        self._refuse_views()
+        self.count = len(self._states)
+        self._mappable = True  # by torch.func, until it fails
+        self._inputs = self._as_tensor(inputs)
+        self._names = {part: name for name, part in module.named_modules()}
+        self._given = self._checked_names(hidden)
+        self.normalisations = tuple(name for part, name in self._names.items() if normalises(part))
+        self.notes = self._untried()
+        self.sequential = self._is_sequential()
+        self.course, readable = self._first_course()
+        # functions such as torch.relu leave no trace, so that without any activation a network need not be linear
+        known = self.sequential or any(stage.kind == "bend" for stage in self.course)
+        self._wanted = {i: name for i, name in hidden_stages(self.course).items() if known and readable[i]}
+
+    def precision(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def leaves(self, t: int) -> dict[str, Array]:
+        return {name: _check.from_any_library(name, self._states[t][name]) for name in self._learned}
+
+    def outputs(self, t: int, leaves: dict[str, Array] | None = None) -> Array:
+        state = self._states[t] | {name: self._like(name, leaf) for name, leaf in (leaves or {}).items()}
+        with self._evaluating(), self._torch.no_grad():
+            found = self._call(state, self._inputs)
+        return _check.from_any_library("outputs", found.reshape(len(self._inputs), -1))
+
+    def affine(self) -> bool:
+        if not self._inputs.is_floating_point():
+            return False
+        with self._evaluating(), self._torch.no_grad():
+            call = lambda x: np.asarray(_check.from_any_library("outputs", self._call(self._states[0], x)))  # noqa: E731
+            return is_affine(call, self._inputs, self._inputs.flip(0))
+
+    def hidden(self, t: int) -> dict[str, Array]:
+        calls: list[tuple[str, Any]] = []
+
+        def keep(part: Any, _: Any, output: Any) -> None:
+            name = self._names[part] if self._given else self._wanted.get(len(calls), "")
+            if self._given and not self._has_rows(output):
+                raise InvalidInput(f"{name}, named in hidden, must give a tensor with one row per sample.")
+            calls.append((name, output.detach().clone() if name else None))  # later functions may write into it
+
+        watched = [self._module.get_submodule(name) for name in self._given] or self._staged()
+        with self._evaluating({part: keep for part in watched}), self._torch.no_grad():
+            self._call(self._states[t], self._inputs)
+        idle = set(self._given).difference(name for name, _ in calls)
+        if idle:
+            raise InvalidInput(f"{min(idle)}, named in hidden, must be called when the model is, and it is not.")
+        rows = len(self._inputs)
+        return {name: _check.from_any_library(name, part.reshape(rows, -1)) for name, part in calls if name}
+
+    def jacobian(self, t: int, some: slice) -> Any:
+        torch, state, inputs = self._torch, self._states[t], self._inputs[some]
+        learned = {name: state[name] for name in self._learned}
+        with self._evaluating():
+            if self._mappable:
+                of_one = torch.func.jacrev(lambda leaves, x: self._call(state | leaves, x[None]).reshape(-1))
+                try:
+                    slopes = torch.func.vmap(of_one, in_dims=(None, 0))(learned, inputs)
+                    return torch.cat([slope.flatten(0, 1).flatten(1) for slope in slopes.values()], dim=1)
+                except (RuntimeError, NotImplementedError, ValueError):
+                    self._mappable = False  # recurrent layers, or a forward that decides by values
+            return torch.stack([row for x in inputs for row in self._rows(state, learned, x)])
+
+    def _rows(self, state: Mapping[str, Any], learned: Mapping[str, Any], x: Any) -> Iterator[Any]:
+        """The slopes of one output after the other, at one sample: slower, and possible for whatever has gradients."""
+        torch = self._torch
+        with torch.enable_grad():
+            leaves = {name: leaf.detach().requires_grad_() for name, leaf in learned.items()}
+            outputs = self._call({**state, **leaves}, x[None]).reshape(-1)
+            if not outputs.requires_grad:
+                raise InvalidInput(
+                    "the outputs of the model must depend on its parameters by gradients, and they do not."
+                )
+            for output in outputs:
+                slopes = torch.autograd.grad(
+                    output, list(leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
+                )
+                yield torch.cat([slope.reshape(-1) for slope in slopes])
+
+    # the module ------------------------------------------------------------------------------------------------
+
+    def _call(self, state: Mapping[str, Any], inputs: Any) -> Any:
+        """Copies of what a forward may write into: its inputs, and buffers that count."""
+        own = {name: leaf if name in self._learned else leaf.clone() for name, leaf in state.items()}
+        return self._torch.func.functional_call(self._module, own, (inputs.clone(),))
+
+    @contextmanager
+    def _evaluating(self, hooks: Mapping[Any, Any] | None = None) -> Iterator[None]:
+        """Evaluation mode, with hooks on what the parts give; all as before afterwards."""
+        modes = {part: part.training for part in self._module.modules()}
+        handles: list[Any] = []
+        try:
+            self._module.eval()
+            for part, hook in (hooks or {}).items():
+                handles.append(part.register_forward_hook(hook))
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+            for part, mode in modes.items():
+                part.training = mode
+
+    def _staged(self) -> list[Any]:
+        """The parts that are stages: those with parameters of their own, and activation functions."""
+        return [part for part in self._module.modules() if self._kind(part)]
+
+    def _kind(self, part: Any) -> str:
+        nn, name = self._torch.nn, self._names[part]
+        if type(part).__module__ == "torch.nn.modules.activation" and type(part).__name__ not in _SPREAD:
+            return "bend"
+        if next(part.parameters(recurse=False), None) is None:
+            return ""
+        dense = isinstance(part, nn.Linear) or (
+            isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d) and part.groups == 1
+        )
+        return "layer" if dense and f"{name}.weight" in self._learned else "other"
+
+    def _first_course(self) -> tuple[tuple[Stage, ...], list[bool]]:
+        """The stages as they act on the samples, and which of them give one row for each."""
+        called: list[Any] = []
+        readable: list[bool] = []
+
+        def see(part: Any, _: Any, output: Any) -> None:
+            called.append(part)
+            readable.append(self._has_rows(output))
+
+        try:
+            with self._evaluating({part: see for part in self._staged()}), self._torch.no_grad():
+                found = self._call(self._states[0], self._inputs)
+        except Exception as error:  # whatever a module stumbles over
+            raise InvalidInput(
+                f"model must take inputs of shape {tuple(self._inputs.shape)}, samples first, and it fails: "
+                f"{in_one_line(error)}"
+            ) from error
+        if not self._has_rows(found):
+            came = f"a tensor of shape {tuple(found.shape)}" if hasattr(found, "shape") else f"a {type(found).__name__}"
+            raise InvalidInput(
+                f"model must give a tensor with one row per sample ({len(self._inputs)}), and it gives {came}."
+            )
+        if not found.dtype.is_floating_point:
+            raise InvalidInput(f"the outputs of the model must be floating-point numbers, and they are {found.dtype}.")
+        twice = {part for part in called if called.count(part) > 1 and self._kind(part) == "layer"}
+        stages = (Stage(self._names[part], "other" if part in twice else self._kind(part)) for part in called)
+        return tuple(stages), readable
+
+    def _has_rows(self, output: Any) -> bool:
+        return isinstance(output, self._torch.Tensor) and output.ndim > 0 and len(output) == len(self._inputs)
+
+    def _is_sequential(self) -> bool:
+        nn = self._torch.nn
+        plain = lambda part: type(part) is nn.Sequential or type(part).__module__.startswith("torch.nn.modules")  # noqa: E731
+        parts = list(self._module.modules())
+        return type(self._module) is nn.Sequential and all(
+            plain(part) and (type(part) is nn.Sequential or not list(part.children())) for part in parts
+        )
+
+    def _untried(self) -> tuple[str, ...]:
+        """Batch normalisation starts from running statistics 0 and 1, which training, by the batch, never uses."""
+        for key, count in self._states[0].items():
+            if key.endswith(".num_batches_tracked") and count == 0 < max(state[key] for state in self._states):
+                return (
+                    f"{layer_of(key)}, a batch normalisation, has seen no batch at checkpoint 0: the kernel there is "
+                    "that of statistics 0 and 1, which training never used, and distances are partly theirs. Take the "
+                    "first checkpoint after some forward passes in training mode, before the first step.",
+                )
+        return ()
+
+    # checks ----------------------------------------------------------------------------------------------------
+
+    def _state(self, t: int, given: Any) -> dict[str, Any]:
+        """A checkpoint as tensors like those of the module."""
+        if isinstance(given, str | os.PathLike):
+            given = _files.read_state_dict(os.fsdecode(given))
+        if not isinstance(given, Mapping):
+            raise InvalidInput(
+                f"checkpoint {t} must be a state_dict or the path of a .safetensors file, and it is a "
+                f"{type(given).__name__}."
+            )
+        wanted = self._own
+        missing, unknown = (
+            [name for name in wanted if name not in given],
+            [name for name in given if name not in wanted],
+        )
+        if missing or unknown:
+            what = f"it lacks {missing[0]}" if missing else f"it has {unknown[0]}"
+            raise InvalidInput(
+                f"checkpoint {t} must hold what model.state_dict() holds, and {what} "
+                f"({len(missing)} names are missing, {len(unknown)} unknown)."
+            )
+        once = {name for named in (self._module.named_parameters(), self._module.named_buffers()) for name, _ in named}
+        return {name: self._like(name, given[name], t) for name in wanted if name in once}  # of shared ones, the first
+
+    def _like(self, name: str, value: Any, t: int = 0) -> Any:
+        """A tensor of the module's type and device, with its own numbers."""
+        own = self._own[name]
+        tensor = value.detach() if isinstance(value, self._torch.Tensor) else self._torch.as_tensor(np.array(value))
+        if tensor.shape != own.shape:
+            raise InvalidInput(
+                f"{name} in checkpoint {t} must have the shape {tuple(own.shape)} that it has in the model, and it has "
+                f"{tuple(tensor.shape)}."
+            )
+        if tensor.dtype.is_floating_point and not self._torch.isfinite(tensor).all():
+            raise InvalidInput(
+                f"{name} must be finite, and in checkpoint {t} it is not: leave out what came after the run diverged."
+            )
+        return tensor.to(device=own.device, dtype=own.dtype)
+
+    def _refuse_views(self) -> None:
+        """state_dict() does not copy: one kept during training holds what the module holds now."""
+        start = self._states[0]
+        for t, state in enumerate(self._states[1:], start=1):
+            if all(state[name].data_ptr() == start[name].data_ptr() for name in self._learned):
+                raise InvalidInput(
+                    f"checkpoint {t} must have tensors of its own, and it shares those of checkpoint 0: state_dict() "
+                    "does not copy, and copy.deepcopy(model.state_dict()) does."
+                )
+
+    def _as_tensor(self, inputs: Array) -> Any:
+        """The samples on the module's device; numbers with a point in its type, tokens as they are."""
+        own = next(self._module.parameters())
+        tensor = self._torch.as_tensor(np.array(inputs)).to(own.device)
+        return tensor.to(own.dtype) if tensor.dtype.is_floating_point else tensor
+
+    def _checked_names(self, hidden: Any) -> list[str]:
+        if hidden is None:
+            return []
+        if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+            raise InvalidInput(
+                f"hidden must list names of submodules, such as ['fc1', 'fc2'], and it is {_check.shown(hidden)}."
+            )
+        parts = {name: part for part, name in self._names.items() if name}
+        return [_check.choice("each name in hidden", name, tuple(parts)) for name in hidden]

@@ -1,0 +1,97 @@
+"""−∂loss/∂W of one network and its loss, in JAX, as `descend`, `flow` and batches of networks follow it.
+
+Linear networks see the data through Σyx and Σxx alone (`_engines.linear_slopes`). Two piecewise linear layers with one
+output, f = aᵀσ(Wx) with σ(z) = max(z, γz), need two matrix products: with c = σ'(WXᵀ), E = (y − f)/n and
+
+    ξ_k = Σ_i c_ki E_i x_i:      −∂loss/∂w_k = a_k ξ_k,     −∂loss/∂a_k = w_kᵀξ_k        (theory: section 8).
+
+All others go back through the layers. Data come in the order that `data_of` gives them; arrays may be stacked and the
+functions mapped over them (`jax.vmap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from lazyrich import _engines
+from lazyrich._check import InvalidInput
+from lazyrich.networks.network import in_words
+
+if TYPE_CHECKING:
+    from lazyrich.problem import Problem
+
+__all__ = ["data_of", "loss", "needs_samples", "slopes_and_loss"]
+
+
+def needs_samples(problem: Problem, wanted_by: str) -> None:
+    """A sentence where a network is not linear and its task holds correlations only."""
+    task, activation = problem.task, problem.network.activation
+    if activation != "linear" and (task.inputs is None or task.targets is None):
+        raise InvalidInput(
+            f"{wanted_by} needs the samples of the task where the network is {in_words(activation)}, and this task "
+            "holds correlations only: Task.from_data(inputs, targets) would do."
+        )
+
+
+def data_of(problem: Problem) -> tuple[Any, ...]:
+    """What a loop sees of the task: correlations and fit, or samples (as columns) and the weight of each."""
+    task = problem.task
+    if task.inputs is None or task.targets is None or problem.network.activation == "linear":
+        return task.sigma_yx, _engines.Fit.of(task)
+    return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
+
+
+def slopes_and_loss(jax: Any, activation: str | float, sizes: tuple[int, ...]) -> Callable[..., Any]:
+    """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: above its floor)."""
+    if activation == "linear":
+        return _linear
+    if activation != "tanh" and len(sizes) == 3 and sizes[-1] == 1:
+        return _one_output(jax, 0.0 if activation == "relu" else activation)
+    value = loss(jax, activation)
+
+    def backwards(weights: Any, data: Any) -> Any:
+        now, gradient = jax.value_and_grad(value)(weights, data)
+        return [-dW for dW in gradient], now
+
+    return backwards
+
+
+def loss(jax: Any, activation: str | float) -> Callable[..., Any]:
+    """(weights, data) → the loss."""
+    if activation == "linear":
+        return lambda weights, data: data[1].loss(reduce(lambda below, W: W @ below, weights))
+    slope = 0.0 if activation == "relu" else activation
+
+    def bend(z: Any) -> Any:
+        return jax.numpy.tanh(z) if activation == "tanh" else jax.numpy.where(z > 0, z, slope * z)
+
+    def value(weights: Any, data: Any) -> Any:
+        signal, targets, weight = data
+        for W in weights[:-1]:
+            signal = bend(W @ signal)
+        return weight * ((targets - weights[-1] @ signal) ** 2).sum() / 2
+
+    return value
+
+
+def _linear(weights: Any, data: Any) -> Any:
+    sigma_yx, fit = data
+    slopes, E, W = _engines.linear_slopes(weights, sigma_yx, fit.sigma_xx)
+    return slopes, (E * (fit.target - W)).sum() / 2
+
+
+def _one_output(jax: Any, slope: Any) -> Callable[..., Any]:
+    xp = jax.numpy
+
+    def slopes(weights: Any, data: Any) -> Any:
+        (W, a), (X, y, weight) = weights, data
+        z = W @ X
+        bent = xp.maximum(z, slope * z) if slope else xp.maximum(z, 0.0)
+        error = y[0] - (a @ bent)[0]
+        E = weight * error
+        xi = xp.where(z > 0, E, slope * E) @ X.T
+        return [a.T * xi, (W * xi).sum(1)[None]], (E * error).sum() / 2
+
+    return slopes

@@ -1,0 +1,105 @@
+"""What a closed form is: a `Method` accepts or refuses the facts of a problem, and makes a `Solution` of the problem,
+to be evaluated at any times. Beside them, conditions that several methods have.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.facts import Condition, Facts, Refusal
+
+if TYPE_CHECKING:
+    from lazyrich.problem import Problem
+
+__all__ = ["Method", "Separatrix", "Solution", "equal_rates_with_decay", "linear_layers", "unbalanced_mode"]
+
+
+def linear_layers(facts: Facts, words: str, least: int, most: int | None = None) -> Iterator[Refusal]:
+    """Refusals of networks that are not linear or have another number of layers."""
+    if facts.depth < least or facts.depth > (most or facts.depth):
+        message = f"it solves {words}, and this network has {facts.depth}"
+        yield Refusal(Condition.DEPTH, message, facts.depth, least)
+    if facts.activation != "linear":
+        yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
+
+
+def equal_rates_with_decay(facts: Facts) -> Iterator[Refusal]:
+    """Refusals of two layers that decay at different rates."""
+    if facts.weight_decay and len(set(facts.rates)) > 1:
+        rates = " and ".join(f"{rate:g}" for rate in facts.rates)
+        message = f"with weight decay it needs equal layer rates, and they are {rates}"
+        yield Refusal(Condition.DECAY, message, facts.weight_decay, 0.0)
+
+
+def unbalanced_mode(facts: Facts) -> Refusal:
+    """The layers as a whole are balanced, and one mode by itself is not."""
+    message = f"it needs every mode to be as long in each layer, and one is off by {facts.mode_imbalance:.2g} of itself"
+    return Refusal(Condition.BALANCED, message, facts.mode_imbalance, facts.tolerance)
+
+
+class Method(ABC):
+    """A closed form: its name, its sources, its conditions."""
+
+    name: ClassVar[str]
+    citations: ClassVar[tuple[str, ...]]  # keys of `citations.BIBTEX`
+
+    @abstractmethod
+    def refusals(self, facts: Facts) -> Iterable[Refusal]:
+        """Every condition that the problem does not meet, not only the first."""
+
+    @abstractmethod
+    def solution(self, problem: Problem) -> Solution:
+        """The solution, set up once; only asked for where nothing is refused."""
+
+
+class Separatrix(NamedTuple):
+    """Smallest new part of a direction that could be learned, relative, and whether it is nothing but rounding."""
+
+    distance: float = 1.0
+    on_it: bool = False
+
+
+class Solution(ABC):
+    """One problem, solved; times and weights are those of the problem."""
+
+    gives_gram: ClassVar[bool] = False  # the Gram matrix is its state: weights take more work, and are not analytic
+    problem: Problem
+
+    @abstractmethod
+    def function(self, times: Any) -> Any:
+        """W_L…W_1 at each time."""
+
+    @abstractmethod
+    def weights(self, times: Any) -> list[Any]:
+        """Each layer at each time, in the given hidden basis."""
+
+    @abstractmethod
+    def analytic(self, times: Any) -> dict[str, Any]:
+        """Weights or Gram matrix at complex times, analytic in them."""
+
+    @abstractmethod
+    def restarted(self, time: float) -> Solution:
+        """The solution that starts where this one is at `time`."""
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        """The loss at each time."""
+        return np.asarray(self.problem.task.loss(self.function(times)))
+
+    def gram(self, times: Any) -> Any:
+        """QQᵀ of two layers at each time."""
+        W1, W2 = self.weights(times)
+        Q = np.concatenate([np.swapaxes(W1, 1, 2), W2], axis=1)
+        return Q @ np.swapaxes(Q, 1, 2)
+
+    def doubt_until(self, time: float) -> float:
+        """How far rounding of the start may have moved the function by then, relative: close to the separatrix, far."""
+        return 0.0
+
+    def separatrix(self) -> Separatrix:
+        """How far the start is from a saddle's stable set."""
+        return Separatrix()

@@ -1,0 +1,202 @@
+"""Two layers, λ-balanced: the one closed form that contains all others (theory: section 1).
+
+    QQᵀ(t) = e^{Ft} Q0 [I + Q0ᵀ G Q0]⁻¹ Q0ᵀ e^{Ft},     G = ∫₀ᵗ e^{2Fs} ds,     Q = [W1ᵀ; W2]
+
+Conditions: two linear layers, Σxx = c·I, W2ᵀW2 − W1W1ᵀ = λI (with layer rates: η1 W2ᵀW2 − η2 W1W1ᵀ); weight
+decay where λ = 0 and the rates are equal. Any sizes, ranks and scales. It contains Saxe's logistic modes,
+Braun's Theorems 3.1 and 5.1, Kunin's single neuron and Dominé's λ family. Sources: Fukumizu 1998, Braun et
+al. 2022, Dominé et al. 2025; the graded evaluation is ours.
+
+>>> network = lr.inits.lambda_balanced(0, sizes=(5, 3, 4), lam=0.5, scale=0.1)
+>>> traj = lr.solve(lr.Problem(lr.Task.from_correlations(np.eye(4, 5)), network), [0.0, 1e6], method="riccati")
+>>> np.linalg.svd(traj.function[-1])[1].round(12)  # a bottleneck of three
+array([1., 1., 1., 0.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.alignment import equal_groups
+from lazyrich.facts import Condition, Facts, Refusal
+from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers
+from lazyrich.methods.riccati.balance import rebalanced
+from lazyrich.methods.riccati.evaluation import Evaluation
+from lazyrich.methods.riccati.grading import Graded, Spectrum, grade, resume, spectrum
+from lazyrich.methods.riccati.weights import follow
+
+if TYPE_CHECKING:
+    from lazyrich.methods.riccati.evaluation_blas import BlasEvaluation
+    from lazyrich.problem import Problem
+
+__all__ = [
+    "RiccatiSolution",
+]
+
+_EPS = float(np.finfo(np.float64).eps)
+_AT_ONCE = 2**20  # numbers
+_STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another
+
+
+def _well_conditioned(F: Spectrum, Q0: Float[Array, "n h"]) -> Spectrum:
+    """Modes of equal strength turned so that the start has orthogonal rows in them, longest first."""
+    U, V, rows = F.U.copy(), F.V.copy(), F.from_coordinates(Q0)
+    for group in equal_groups(F.s[F.s > 0]):
+        if group.stop - group.start > 1:
+            R = np.linalg.svd(rows[group])[0]
+            U[:, group], V[:, group] = U[:, group] @ R, V[:, group] @ R
+    return F._replace(U=U, V=V)
+
+
+class Riccati(Method):
+    """Two balanced linear layers on white inputs."""
+
+    name = "riccati"
+    citations = ("fukumizu1998", "braun2022", "domine2025")
+
+    def refusals(self, facts: Facts) -> Iterator[Refusal]:
+        yield from linear_layers(facts, "two layers", least=2, most=2)
+        if not facts.whitened:
+            message = (
+                f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
+                f"(task.whitened() gives such a task)"
+            )
+            yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
+        if not facts.balanced:
+            law = "W2ᵀW2 − W1W1ᵀ" if len(set(facts.rates)) == 1 else "η1 W2ᵀW2 − η2 W1W1ᵀ (η: layer rates)"
+            message = (
+                f"it needs layers with {law} = λI, and these are off by {facts.balance_error:.2g} of their size "
+                f"(tolerance {facts.tolerance:.0e})"
+            )
+            yield Refusal(Condition.BALANCED, message, facts.balance_error, facts.tolerance)
+        elif facts.weight_decay and any(facts.balance):
+            message = f"with weight decay it needs λ = 0, and λ is {facts.balance[0]:.3g}"
+            yield Refusal(Condition.BALANCED, message, abs(facts.balance[0]), 0.0)
+        yield from equal_rates_with_decay(facts)
+
+    def solution(self, problem: Problem) -> RiccatiSolution:
+        return RiccatiSolution(problem, push=0.0)
+
+    def pushed(self, problem: Problem, push: float) -> RiccatiSolution:
+        """From a start that is moved off the separatrix by `push`, relative to the weights."""
+        return RiccatiSolution(problem, push)
+
+
+class RiccatiSolution(Solution):
+    """QQᵀ(t) of a problem; times and weights are those of the problem, not of its canonical form."""
+
+    gives_gram = True
+
+    def __init__(self, problem: Problem, push: float) -> None:
+        unit = problem.canonical
+        W1, W2 = problem.network.weights
+        fit, lam = problem.alignment, problem.facts.balance[0]
+        self.problem, self.pushed = problem, push > 0
+        self.clock = unit.clock
+        self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
+        Q0, s = np.concatenate([W1.T, W2]) / self.scale[:, None], fit.s * (unit.gain / unit.clock)
+        self.graded: Graded = grade(
+            Q0,
+            _well_conditioned(spectrum(fit.U, s, fit.V, lam, unit.decay), Q0),
+            unit.target,
+            eps=problem.network.eps,
+            eps_task=problem.task.eps,
+            push=push,
+        )
+        self.wide = self.graded.L.shape[1] >= _STACKED_BELOW
+
+    @cached_property
+    def _stacked(self) -> Evaluation:
+        return Evaluation(self.graded, self.scale)
+
+    @cached_property
+    def _looped(self) -> BlasEvaluation:
+        from lazyrich.methods.riccati.evaluation_blas import BlasEvaluation  # here, to keep `import lazyrich` quick
+
+        return BlasEvaluation(self.graded)
+
+    def function(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:
+        """W2W1(t)."""
+        if not self.wide:
+            return self._stacked(self.clock * times, "function")
+        return self._looped.function(self.clock * times, self.problem.canonical.gain)
+
+    def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
+        """QQᵀ(t): W1ᵀW1, W2W1 and W2W2ᵀ in one matrix."""
+        if not self.wide:
+            G = self._stacked(self.clock * times, "gram")
+            step = max(1, _AT_ONCE // max(G[0].size, 1))
+            for i in range(0, len(G), step):  # in pieces: a symmetric copy of all would take as much memory again
+                some = G[i : i + step]
+                some[:] = (some + np.swapaxes(some, 1, 2)) / 2
+            return G
+        F, d_in = self.graded.spectrum, self.problem.task.d_in
+        basis = np.zeros((len(F.w), len(F.w)))
+        basis[:d_in, :d_in], basis[d_in:, d_in:] = F.V, F.U
+        basis *= self.scale[:, None]
+        grams = np.empty((len(times), len(F.w), len(F.w)))
+        for G, in_modes in zip(grams, self._looped.grams_in_modes(self.clock * times), strict=True):
+            np.matmul(basis @ in_modes, basis.T, out=G)
+        return grams
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        """Loss in the mode basis: no rotation back is needed."""
+        task, gain = self.problem.task, self.problem.canonical.gain
+        if not self.wide:
+            return task.loss(self.function(times))
+        s, m = self.graded.spectrum.s, np.arange(len(self.graded.spectrum.s))
+        losses = np.empty(len(times))
+        for i, W in enumerate(self._looped.functions_in_modes(self.clock * times)):
+            W[m, m] -= s
+            losses[i] = np.vdot(W, W)
+        return losses * (self.clock / gain**2 / 2) + task.loss_floor
+
+    def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
+        """W1(t) and W2(t) in the given hidden basis: exact Gram matrix, rotation to about 1e-11."""
+        if self.graded.L.shape[1] == 1:  # one hidden direction: there is nothing to rotate
+            Y, A = self._stacked.factors(self.clock * times)
+            Q = self._stacked.O @ (Y / np.sqrt(A)) @ self.graded.rows
+        else:
+            Q = self.scale[:, None] * self._balanced(follow(self.graded, self.clock * times))
+        d_in = self.problem.task.d_in
+        return [np.ascontiguousarray(np.swapaxes(Q[:, :d_in], 1, 2)), Q[:, d_in:]]
+
+    def _balanced(self, Q: Float[Array, "T n h"]) -> Float[Array, "T n h"]:
+        """D = λI again, where weights that have shrunk carry the rounding of what they were."""
+        d_in, lam = self.problem.task.d_in, self.problem.facts.balance[0]
+        inputs, outputs = Q[:, :d_in], Q[:, d_in:]
+        D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
+        used = lam * self.graded.rows.T @ self.graded.rows  # hidden directions without weights have D = 0
+        off = np.linalg.norm(D - used, axis=(1, 2)) > 16 * _EPS * np.sum(Q**2, axis=(1, 2))
+        if self.pushed or self.problem.network.eps > _EPS:  # balanced up to the push, or up to its own digits
+            return Q
+        for i in np.flatnonzero(off):
+            W1, W2, _ = rebalanced(inputs[i].T, outputs[i], lam)
+            Q[i] = np.concatenate([W1.T, W2])
+        return Q
+
+    def analytic(self, times: Any) -> dict[str, Any]:
+        """The Gram matrix at complex times, for derivatives by complex step."""
+        return {"gram": self._stacked(self.clock * times, "gram")}
+
+    def doubt_until(self, time: float) -> float:
+        """How far rounding of the start may have moved the function by then, relative."""
+        return self.graded.doubt_until(self.clock * time)
+
+    def separatrix(self) -> Separatrix:
+        """Smallest new part of a row that could be learned, relative to the longest row."""
+        return Separatrix(self.graded.separatrix_distance, len(self.graded.missed) > 0)
+
+    def restarted(self, time: float) -> RiccatiSolution:
+        """The solution from the state at `time` on, row by row, so that small modes keep their digits."""
+        later = copy(self)
+        later.__dict__.pop("_stacked", None)
+        later.__dict__.pop("_looped", None)
+        later.graded = resume(self.graded, self._stacked.rows(self.clock * time))
+        return later

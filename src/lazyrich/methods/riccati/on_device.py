@@ -1,0 +1,63 @@
+"""The evaluation over times where another library's arrays live: JAX, PyTorch, CuPy, on their device.
+
+Set-up (SVD, echelon) stays in NumPy; the arrays of `evaluate` are made in the library of `times`, on its
+device and in float64, and so are the results.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from array_api_compat import array_namespace, device, is_jax_array, is_numpy_array
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich.methods.riccati.evaluation import Evaluation
+from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
+from lazyrich.trajectory import Trajectory
+
+__all__ = ["solve_on_device"]
+
+
+def solve_on_device(solution: RiccatiSolution, times: Any, **about: Any) -> Trajectory:
+    """A trajectory whose function, Gram matrix and loss are arrays of the library of `times`."""
+    try:
+        xp = array_namespace(times)
+    except TypeError:
+        raise InvalidInput(
+            "times must be an array of the library to compute with when device_arrays=True, and it is a "
+            f"{type(times).__name__}."
+        ) from None
+    checked = _check.as_times(times)
+    where: dict[str, Any] = {} if is_numpy_array(times) else {"device": device(times)}
+    with _double_precision(times):
+        clock = xp.asarray(solution.clock * checked, dtype=xp.float64, **where)
+        evaluation = Evaluation(solution.graded, solution.scale, xp, dtype=xp.float64, **where)
+
+    def evaluate(block: str) -> Any:
+        with _double_precision(times):
+            return evaluation(clock, block)
+
+    def loss() -> Any:
+        task = solution.problem.task
+        with _double_precision(times):
+            error = evaluation(clock, "function") - xp.asarray(task.target, dtype=xp.float64, **where)
+            return xp.sum(error * error, axis=(1, 2)) * (solution.clock / 2) + task.loss_floor
+
+    parts = {"function": lambda: evaluate("function"), "gram": lambda: evaluate("gram"), "loss": loss}
+    parts["weights"] = lambda: solution.weights(checked)
+    with _double_precision(times):
+        kept = xp.asarray(checked, dtype=xp.float64, **where)
+    return Trajectory(
+        solution.problem, kept, Riccati.name, parts, citations=Riccati.citations, solution=solution, **about
+    )
+
+
+def _double_precision(times: Any) -> AbstractContextManager[Any]:
+    """JAX drops to float32 unless told otherwise, in a scope: the user's own setting is left alone."""
+    if not is_jax_array(times):
+        return nullcontext()
+    import jax
+
+    return jax.enable_x64(True)

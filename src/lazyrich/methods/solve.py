@@ -1,0 +1,141 @@
+"""`solve`: the exact solution that applies, or the reasons why none does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lazyrich import _check
+from lazyrich._check import InvalidInput
+from lazyrich._threads import SMALL, one_blas_thread
+from lazyrich.facts import Condition, Refusal
+from lazyrich.methods import EXACT
+from lazyrich.methods.base import Method, Solution
+from lazyrich.methods.riccati import Riccati
+from lazyrich.problem import Problem, as_problem
+from lazyrich.trajectory import Trajectory
+
+__all__ = ["NoExactSolution", "solve"]
+
+
+class NoExactSolution(ValueError):
+    """No closed form applies; the message names the conditions that fail, by how much, and the call that
+    would work.
+
+    >>> task, network = lr.Task.from_correlations([[1.0]]), lr.Network([[[1.0]], [[0.5]]], "tanh")
+    >>> lr.solve(lr.Problem(task, network), [1.0])
+    Traceback (most recent call last):
+        ...
+    lazyrich.methods.solve.NoExactSolution: no exact solution applies, ...: try lr.flow(problem, times), which
+    integrates this problem, or lr.descend(problem, rate=…, steps=…), which trains it step by step.
+    """
+
+
+def solve(
+    problem: Problem,
+    times: Any,
+    *,
+    method: str | None = None,
+    on_separatrix: str = "stay",
+    perturbation: float = 1e-12,
+    device_arrays: bool = False,
+) -> Trajectory:
+    """The exact trajectory of a problem at the given times.
+
+    The cheapest closed form that applies is taken, unless `method` names one; `traj.method` says which. A
+    start on the separatrix stays on it, as the theorem says, and `traj.notes` tells;
+    `on_separatrix="perturb"` moves it off by `perturbation` (relative to the weights) to show the escape:
+    such a start is balanced only up to that size. With `device_arrays=True` the evaluation runs where the
+    array `times` lives (JAX, PyTorch, CuPy), and function and Gram matrix come back as such arrays.
+
+    >>> import lazyrich as lr
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+    >>> lr.solve(problem, [0.0, 1.0, 10.0]).function.ravel().round(6)
+    array([0.01    , 0.430588, 2.      ])
+    """
+    as_problem(problem)
+    push = _push(on_separatrix, perturbation)
+    with one_blas_thread(max(problem.network.sizes) <= SMALL):
+        chosen = _choose(problem, "riccati" if push and method is None else method)
+        riccati = Riccati() if chosen.name == Riccati.name else None
+        if riccati is None and push:
+            raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and method is {chosen.name!r}.")
+        solution: Solution = riccati.pushed(problem, push) if riccati and push else chosen.solution(problem)
+    checked = _check.as_times(times)
+    about: dict[str, Any] = {"notes": _notes(problem, solution, push, float(checked[-1])), "pushed": push}
+    if device_arrays:
+        if riccati is None:
+            raise InvalidInput(
+                f"device_arrays works with the method riccati, and this problem is solved by {chosen.name}."
+            )
+        from lazyrich.methods.riccati.on_device import solve_on_device  # only here: it looks for the other libraries
+
+        return solve_on_device(riccati.pushed(problem, push), times, **about)
+    traj: Trajectory
+    parts = {
+        "function": lambda: solution.function(checked),
+        # the function is the larger part of the work, and holds the loss
+        "loss": lambda: problem.task.loss(traj.function) if traj.computed("function") else solution.loss(checked),
+        "weights": lambda: solution.weights(checked),
+    }
+    if solution.gives_gram:
+        parts["gram"] = lambda: solution.gram(checked)
+    traj = Trajectory(problem, checked, chosen.name, parts, citations=chosen.citations, solution=solution, **about)
+    return traj
+
+
+def _choose(problem: Problem, method: str | None) -> Method:
+    known, methods = {method.name: method for method in EXACT}, problem.facts.methods
+    if method is not None:
+        method = _check.choice("method", method, tuple(known))
+        methods = {method: methods[method]}
+    for name, refusals in methods.items():
+        if not refusals:
+            return known[name]
+    # the methods for this number of layers say most: they come first, and of the others this one thing is said
+    told = sorted(methods.items(), key=lambda item: item[1][0].condition is Condition.DEPTH)
+    listed = "; ".join(f"{name}: {_reasons(refusals)}" for name, refusals in told)
+    if method is not None and (other := problem.facts.method):
+        raise NoExactSolution(f"the method asked for does not apply, {listed}: try {other}.")
+    raise NoExactSolution(
+        f"no exact solution applies, {listed}: try lr.flow(problem, times), which integrates this problem, or "
+        f"lr.descend(problem, rate=…, steps=…), which trains it step by step."
+    )
+
+
+def _reasons(refusals: tuple[Refusal, ...]) -> str:
+    return str(refusals[0]) if refusals[0].condition is Condition.DEPTH else ", and ".join(map(str, refusals))
+
+
+def _push(on_separatrix: str, perturbation: float) -> float:
+    if _check.choice("on_separatrix", on_separatrix, ("stay", "perturb")) == "stay":
+        return 0.0
+    size = _check.positive("perturbation", perturbation)
+    if size >= 1:
+        raise InvalidInput(f"perturbation must be below 1, a fraction of the weights, and it is {size:g}.")
+    return size
+
+
+def _notes(problem: Problem, solution: Solution, push: float, end: float) -> tuple[str, ...]:
+    """What a reader should know before using the numbers: separatrix and precision."""
+    notes, facts, separatrix, doubt = [], problem.facts, solution.separatrix(), solution.doubt_until(end)
+    if push:
+        notes.append(
+            f"a start on the separatrix was moved off it by {push:g} of the weights; it is balanced only up to that,"
+            " so the escape may come earlier or later than that of a real network, by about 1/s"
+        )
+    elif separatrix.on_it:
+        escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
+        notes.append(
+            f"the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed{escape}"
+        )
+    elif doubt > 1e-12:
+        notes.append(
+            f"the start is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may shift the"
+            f" passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
+        )
+    if facts.precision != "float64":
+        notes.append(
+            f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
+            " and the curve is exact for a start that close"
+        )
+    return tuple(notes)

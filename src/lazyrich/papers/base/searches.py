@@ -1,0 +1,57 @@
+"""Where a loss is flat or lowest, found by search: critical points from any start, and the least loss of a network.
+
+Like the oracles, these know values of the loss and nothing else of the theory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from lazyrich.papers.base.oracles import gradient, hessian, product
+
+__all__ = ["critical_point", "fitted"]
+
+
+def critical_point(loss: Callable[[list[Any]], Any], parameters: Sequence[Any]) -> list[Any]:
+    """A place where the gradient vanishes, of any kind, that Gauss and Newton find from this start or a smaller one.
+
+    >>> from lazyrich.papers.base.searches import critical_point
+    >>> critical_point(lambda p: ((p[0] ** 2 - 1) ** 2).sum(), [np.array([0.9])])[0].round(12).tolist()
+    [1.0]
+    """
+    shapes = [np.shape(p) for p in parameters]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+
+    def rebuilt(x: Any) -> list[Any]:
+        return [part.reshape(shape) for part, shape in zip(np.split(x, ends), shapes, strict=True)]
+
+    def slopes(x: Any) -> Any:
+        return np.concatenate([slope.ravel() for slope in gradient(loss, rebuilt(x))])
+
+    start = np.concatenate([np.asarray(p, dtype=float).ravel() for p in parameters])
+    for shrunk in np.outer(0.8 ** np.arange(20), start):  # the slope may have a least size that is not zero
+        found = least_squares(
+            slopes, shrunk, lambda x: hessian(loss, rebuilt(x)), method="lm", xtol=1e-15, ftol=1e-15, max_nfev=100
+        )
+        if np.abs(found.fun).max() < 1e-10:
+            return rebuilt(found.x)
+    raise RuntimeError("no critical point was found")
+
+
+def fitted(weights: Sequence[Any], X: Any, Y: Any, sweeps: int = 200) -> list[Any]:
+    """The layers after sweeps in which one after the other takes its best value, the rest being held.
+
+    From a random start this ends in a minimum of ‖Y − X Wᵀ‖², X and Y having samples as rows.
+    """
+    layers = [np.array(W, dtype=float) for W in weights]
+    d_in, d_out = layers[0].shape[1], layers[-1].shape[0]
+    for _ in range(sweeps):
+        for place in range(len(layers)):
+            below = product([np.eye(d_in), *layers[:place]])
+            above = product([*layers[place + 1 :], np.eye(d_out)])
+            layers[place] = np.linalg.pinv(above) @ Y.T @ np.linalg.pinv(X @ below.T).T
+    return layers

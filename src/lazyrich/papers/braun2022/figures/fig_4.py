@@ -1,0 +1,228 @@
+"""Braun et al. 2022, Fig. 4: how the modes of a 2-2-2 network decouple, for three targets and three start scales."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.methods.descend import descend
+from lazyrich.methods.solve import solve
+from lazyrich.networks import Network
+from lazyrich.observables.decoupling import decoupling, peak_time
+from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.plot import style
+from lazyrich.problem import Problem
+from lazyrich.tasks import Task
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import SubFigure
+
+__all__ = ["FIGURE", "start_in_modes"]
+
+TITLE = "Decoupling: modes of the task are coupled, peak and part"
+ABOUT = (
+    "A 2-2-2 network starts at W1 = AṼᵀ, W2 = ŨAᵀ with Gaussian A; AᵀA has mode strengths on its diagonal and their "
+    "coupling off it. "
+    "Three targets (dense, unequal and equal modes) and three scales of A (1e-7, 0.1, 5), exact over gradient descent. "
+    "The coupling peaks while the modes are learned, at a time known beforehand; the printed formula holds for small "
+    "starts only (G)."
+)
+CALLS = ("lr.solve", "lr.descend", "lr.observables.decoupling", "lr.observables.peak_time")
+CHECKS = {
+    "deviation": Check("largest difference in AᵀA between theory and descent, of its largest entry", at_most=0.04),
+    "peak_error": Check("largest difference between exact and simulated peak time, in units of 1/s", at_most=0.06),
+    "printed_small": Check("difference of the printed peak time from the exact one, up to scale 0.1", at_most=1e-3),
+    "printed_large": Check("the same at the largest start with a peak: the formula must fail there", at_least=0.2),
+}
+QUICK = {"records": 101, "sweep": 4}
+
+_TARGETS = {"dense": [[4.0, 1.0], [3.0, 5.0]], "unequal": [[5.0, 0.0], [0.0, 1.0]], "equal": [[5.0, 0.0], [0.0, 5.0]]}
+_HORIZONS = {"dense": 9.0, "unequal": 20.0, "equal": 5.0}  # until the slower mode is learned from the smallest start
+_ENTRIES = {"a1": (0, 0), "a2": (1, 1), "b": (0, 1)}
+_COLOURS = {"a1": style.COLOURS["blue"], "a2": "#56B4E9", "b": style.COLOURS["orange"]}
+_LABELS = {"a1": "a₁, on the diagonal", "a2": "a₂, on the diagonal", "b": "b, off the diagonal"}
+_PEAK: dict[str, Any] = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
+_EXAMPLE = ("equal", 1)  # of panels A and B: target and number of the scale
+
+
+def compute(
+    *,
+    scales: tuple[float, ...] = (1e-7, 0.1, 5.0),
+    rate: float = 1e-3,
+    seed: int = 5,
+    records: int = 401,
+    sweep: int = 9,
+) -> xarray.Dataset:
+    """AᵀA by theory and by descent for each target and scale, and when b peaks, over a range of scales too."""
+    import xarray
+
+    direction = np.random.default_rng(seed).normal(size=(2, 2))
+    shape = (len(_TARGETS), len(scales))
+    curves, peaks = np.empty((*shape, 2, records, 3)), np.full((*shape, 3), np.nan)
+    times = np.empty((*shape, records))
+    for i, name in enumerate(_TARGETS):
+        for j, scale in enumerate(scales):
+            problem = _problem(name, scale * direction)
+            times[i, j], curves[i, j] = _curves(problem, rate, _horizon(name, scale), records)
+            peaks[i, j] = _peaks(problem, rate)
+    s = _TARGETS["equal"][0][0]
+    last = np.sqrt(0.98 * s / np.sum(direction**2))  # there is a peak if and only if tr AᵀA < s
+    swept = np.linspace(0.3, 1, 36) * last
+    swept_peaks = np.array([(*peak_time(_problem("equal", x * direction)), np.nan) for x in swept])
+    for k in np.linspace(0, len(swept) - 1, sweep).round().astype(int):
+        swept_peaks[k] = _peaks(_problem("equal", swept[k] * direction), rate)
+    data = xarray.Dataset(
+        {
+            "curves": (("target", "scale", "source", "record", "entry"), curves),
+            "time": (("target", "scale", "record"), times),
+            "peak": (("target", "scale", "formula"), peaks),
+            "swept_peak": (("start", "formula"), swept_peaks),
+            "matrix": (("target", "row", "column"), list(_TARGETS.values())),
+        },
+        coords={
+            "target": list(_TARGETS), "scale": list(scales), "source": ["theory", "descent"], "entry": list(_ENTRIES),
+            "formula": ["exact", "printed", "descent"], "start": swept,
+        },
+    )  # fmt: skip
+    return data.assign_attrs(_numbers(data, s))
+
+
+def _problem(target: str, A: Float[Array, "h m"]) -> Problem:
+    return start_in_modes(Task.from_correlations(_TARGETS[target]), A)
+
+
+def start_in_modes(task: Task, A: Float[Array, "h m"]) -> Problem:
+    """W1 = AṼᵀ, W2 = ŨAᵀ: zero-balanced, and coupled where A has no orthogonal columns."""
+    U, _, V = task.modes
+    return Problem(task, Network([A @ V.T, U @ A.T]))
+
+
+def _horizon(target: str, scale: float) -> float:
+    """Large starts are over sooner, and need a closer look."""
+    return _HORIZONS[target] * (1.0 if scale < 1e-3 else 0.35 if scale < 1 else 0.15)
+
+
+def _curves(problem: Problem, rate: float, horizon: float, records: int) -> tuple[Array, Array]:
+    steps = round(horizon / rate)
+    run = descend(problem, rate, steps, at=np.linspace(0, steps, records).round())
+    both = [decoupling(solve(problem, run.times)), decoupling(run)]
+    return run.times, np.array([np.stack([AtA[:, k, l] for k, l in _ENTRIES.values()], axis=1) for AtA in both])
+
+
+def _peaks(problem: Problem, rate: float) -> tuple[float, float, float]:
+    """When |b| is largest: exactly, by the printed formula, and in a simulation, between steps by a parabola."""
+    exact, printed = peak_time(problem)
+    if not np.isfinite(exact):
+        return exact, printed, np.nan
+    middle = max(round(exact / rate), 2)
+    near = np.arange(max(middle - 400, 0), middle + 400, 5)
+    run = descend(problem, rate, int(near[-1]), at=near)
+    b = np.abs(decoupling(run)[:, 0, 1])
+    k = int(np.clip(np.argmax(b), 1, len(b) - 2))
+    bend = b[k - 1] - 2 * b[k] + b[k + 1]
+    return exact, printed, float(run.times[k] + 5 * rate * (b[k - 1] - b[k + 1]) / (2 * bend))
+
+
+def _numbers(data: xarray.Dataset, s: float) -> dict[str, float]:
+    theory, run = data.curves.sel(source="theory"), data.curves.sel(source="descent")
+    gap = np.abs(theory - run).max(["record", "entry"]) / np.abs(theory).max(["record", "entry"])
+    peaks = [data.peak, data.swept_peak]
+    gap_of = lambda peak, one, two: s * np.abs(peak.sel(formula=one) - peak.sel(formula=two))  # noqa: E731
+    return {
+        "deviation": float(gap.max()),
+        "peak_error": float(max(gap_of(peak, "exact", "descent").max() for peak in peaks)),
+        "printed_small": float(gap_of(data.peak.sel(target="equal"), "exact", "printed").max()),
+        "printed_large": float(gap_of(data.swept_peak, "exact", "printed")[-1]),
+    }
+
+
+def draw(data: xarray.Dataset) -> Picture:
+    """A and B above (one example, its matrix in time), G beside them; a row per target below, with its matrix (C)."""
+    with style.styled():
+        figure: Any = style.new_figure(12.0, 11.0)
+        top, below = figure.subfigures(2, 1, height_ratios=[1, 2.5])
+        left, middle, right = top.subfigures(1, 3, width_ratios=[1, 1.25, 1])
+        target, scale = _EXAMPLE
+        example = data.sel(target=target).isel(scale=scale)
+        panel = left.subplots()
+        _draw_curves(panel, example)
+        panel.set_title(f"A  Elements of AᵀA, {target} modes")
+        _draw_matrices(middle, example)
+        _draw_sweep(right.subplots(), data)
+        _draw_grid(below, data)
+        handles, labels = panel.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    return figure
+
+
+def _draw_curves(panel: Axes, part: xarray.Dataset) -> None:
+    for entry, colour in _COLOURS.items():
+        panel.plot(part.time, part.curves.sel(source="descent", entry=entry), color=colour, label=_LABELS[entry])
+    panel.plot(part.time, part.curves.sel(source="theory"), **style.THEORY)
+    panel.plot([], [], **style.THEORY, label="exact")
+    peak = float(part.peak.sel(formula="exact"))
+    if np.isfinite(peak):
+        panel.axvline(peak, **_PEAK)
+    panel.plot([], [], **_PEAK, label="predicted peak of |b|")
+    panel.set(xlabel=style.TIME)
+    panel.margins(x=0.01)
+
+
+def _draw_matrices(figure: SubFigure, part: xarray.Dataset) -> None:
+    """AᵀA before, at and after the peak: coupled, most coupled, decoupled."""
+    theory, peak = part.curves.sel(source="theory"), float(part.peak.sel(formula="exact"))
+    panels = figure.subplots(1, 3)
+    for panel, (name, t) in zip(panels, {"start": 0.0, "peak of |b|": peak, "end": np.inf}.items(), strict=True):
+        a1, a2, b = theory.values[int(np.argmin(np.abs(part.time.values - min(t, float(part.time[-1])))))]
+        style.draw_matrix(panel, np.array([[a1, b], [b, a2]]))
+        panel.set_aspect("equal")
+        panel.set(xticks=[], yticks=[], xlabel=name)
+        for (row, column), value in {(0, 0): a1, (1, 1): a2, (0, 1): b, (1, 0): b}.items():
+            dark = abs(value) > 0.6 * max(abs(a1), abs(a2), abs(b))
+            panel.text(
+                column,
+                row,
+                f"{value:.2g}" if abs(value) > 1e-6 else "0",
+                ha="center",
+                va="center",
+                color="white" if dark else "black",
+            )
+    panels[0].set_title("B  AᵀA decouples")
+
+
+def _draw_sweep(panel: Axes, data: xarray.Dataset) -> None:
+    peak = data.swept_peak
+    panel.plot(data.start, peak.sel(formula="descent"), **style.MARK, label="descent")
+    panel.plot(data.start, peak.sel(formula="exact"), **style.THEORY | {"color": style.COLOURS["green"]}, label="exact")
+    panel.plot(data.start, peak.sel(formula="printed"), color=style.COLOURS["pink"], zorder=1, label="as printed")
+    panel.set(xlabel="scale of A", ylabel="time of the peak", ylim=(-0.1, None))
+    panel.set_title("G  Peak time, equal modes")
+    panel.legend(loc="lower left")
+
+
+def _draw_grid(figure: SubFigure, data: xarray.Dataset) -> None:
+    grid = figure.add_gridspec(len(data.target), len(data.scale) + 1, width_ratios=[0.55] + [1] * len(data.scale))
+    names = {"dense": "D  Dense target", "unequal": "E  Unequal diagonal", "equal": "F  Equal diagonal"}
+    for i, target in enumerate(data.target.values):
+        panel, matrix = figure.add_subplot(grid[i, 0]), data.matrix.sel(target=target).values
+        style.draw_matrix(panel, matrix, 5.0)
+        panel.set_aspect("equal")
+        panel.set(xticks=[], yticks=[])
+        panel.set_title("C  Targets" if i == 0 else "")
+        for (row, column), value in np.ndenumerate(matrix):
+            panel.text(column, row, f"{value:g}", ha="center", va="center", color="white" if value > 3.5 else "black")
+        for j, scale in enumerate(data.scale.values):
+            panel = figure.add_subplot(grid[i, j + 1])
+            _draw_curves(panel, data.sel(target=target, scale=scale))
+            panel.set_title(f"{names[str(target)]}" if j == 0 else "")
+            panel.set_title(f"scale {scale:g}", loc="right", fontweight="normal")
+            panel.set_xlabel(style.TIME if i == len(data.target) - 1 else "")
+            panel.set_ylabel("AᵀA" if j == 0 else "")
+
+
+FIGURE = Figure("braun2022/4", TITLE, ABOUT, CALLS, CHECKS, QUICK, compute, draw)

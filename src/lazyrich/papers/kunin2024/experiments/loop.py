@@ -1,0 +1,188 @@
+"""The one training loop: many networks at once, in one compiled program, measured at the steps asked for.
+
+An experiment gives four pure functions of one network (`Program`); here they are mapped over the networks of a group.
+What all of them share (images, say) is passed once as `shared`, what differs (seeds, α, data of their own) is a pytree
+`members` with the networks along the first axis. The number of the step is the same for all: conditions on it, such
+as a new order of the samples at each epoch, stay conditions under the map.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazyrich import _engines
+from lazyrich._typing import Array
+from lazyrich.papers.base.kind import Outcome
+
+__all__ = ["Program", "next_batch", "train"]
+
+_CALL_SECONDS = 1.0  # of one call, about: progress shows that often
+_AT_ONCE = 50  # steps of a loop of known length on a GPU, which would wait for the host to look at any other
+
+
+class Program(NamedTuple):
+    """A network and how it learns. Build it in a cached function: what is compiled is kept by this object."""
+
+    init: Callable[[Any, Any], Any]  # (shared, member) → state, a pytree
+    step: Callable[[Any, Any, Any, Any], Any]  # (shared, member, state, number of the step from 0) → state
+    measure: Callable[[Any, Any, Any], dict[str, Any]]  # (shared, member, state) → what is recorded, by name
+    done: Callable[[Any], Any] | None = None  # (state) → nothing more is to be learned; training ends when all say so
+
+
+def train(
+    program: Program,
+    shared: Any,
+    members: Any,
+    at: tuple[int, ...],
+    tick: Callable[[float], Any] = lambda cells: None,
+    *,
+    together: bool = True,
+    pace: int = 1,
+    unit: str = "step",
+) -> list[Outcome]:
+    """One outcome per member, measured at `at` (in units of `pace` steps); `tick` is told how much has been done.
+
+    `together` maps over the members; otherwise they train one after the other, by the same program. A network whose
+    numbers are no longer finite has diverged: its record ends there, and the others go on. Where all are `done`, the
+    later records stay nan.
+
+    >>> import jax.numpy as jnp
+    >>> program = Program(
+    ...     init=lambda shared, rate: jnp.float32(1.0),
+    ...     step=lambda shared, rate, w, i: w - rate * w,
+    ...     measure=lambda shared, rate, w: {"w": w},
+    ... )
+    >>> first, second = train(program, None, jnp.array([0.5, 1.0]), (0, 1, 3))
+    >>> first.values["w"].tolist(), second.values["w"].tolist()
+    ([1.0, 0.5, 0.125], [1.0, 0.0, 0.0])
+    """
+    jax = _engines.load("jax", "an experiment")
+    count = len(jax.tree.leaves(members)[0])
+    shared, members = jax.device_put((shared, members))
+    groups = [slice(0, count)] if together else [slice(i, i + 1) for i in range(count)]
+    found: list[Outcome] = []
+    for group in groups:
+        part = jax.tree.map(lambda leaf, group=group: leaf[group], members)
+        size = group.stop - group.start
+        values, reached = _course(program, shared, part, at, pace, partial(_of_all, tick, size))
+        for i in range(size):
+            n = int(reached[i])
+            cause = "" if n == len(at) else f"diverged by {unit} {at[n]}: a smaller rate would do"
+            mine = {name: value[i] for name, value in values.items()}
+            for value in mine.values():
+                value[n:] = np.nan
+            found.append(Outcome(mine, cause))
+    return found
+
+
+def next_batch(key: Any, order: Any, i: Any, size: int) -> tuple[Any, Any]:
+    """The order of the samples, drawn anew at each epoch, and those of the i-th batch; what is left over waits.
+
+    `order` is a permutation that the state carries, of at least `size` samples.
+    """
+    import jax
+    from jax import lax
+
+    batches = order.shape[0] // size
+    epoch, number = i // batches, i % batches
+    shuffled = lambda: jax.random.permutation(jax.random.fold_in(key, epoch), order.shape[0])  # noqa: E731
+    order = lax.cond(number == 0, shuffled, lambda: order)
+    return order, lax.dynamic_slice(order, (number * size,), (size,))
+
+
+def _course(
+    program: Program, shared: Any, members: Any, at: tuple[int, ...], pace: int, tick: Callable[[float], Any]
+) -> tuple[dict[str, Array], Array]:
+    """Values (members, records, …), and how many records each member came to before it diverged."""
+    begin, look = _compiled(program)
+    state, at_once = begin(shared, members), _steps_at_once()
+    now, last, per_call = 0, max(at[-1] * pace, 1), 1
+    rows: list[dict[str, Array]] = []
+    alive: list[Array] = []
+    for stop in at:
+        while now < stop * pace:
+            steps, start = min(stop * pace - now, per_call), time.perf_counter()
+            done = 0
+            for length in at_once:
+                count = (steps - done) // length
+                if count:
+                    state = _advance(program, length)(shared, members, state, np.int32(now + done), np.int32(count))
+                done += count * length
+            state[1].block_until_ready()
+            now += steps
+            if steps == per_call and time.perf_counter() - start < _CALL_SECONDS / 2:  # the first one compiles
+                per_call = per_call * 2
+            tick(steps / last)
+        seen, finite, done = look(shared, members, state[0])
+        rows.append({name: np.asarray(value) for name, value in seen.items()})
+        alive.append(np.asarray(finite))
+        if bool(done) and stop != at[-1]:
+            tick((at[-1] * pace - now) / last)
+            break
+    if at[-1] == 0:
+        tick(1.0)
+    values = {}
+    for name, first in rows[0].items():
+        kind = first.dtype if first.dtype.kind == "f" else np.float32
+        values[name] = np.full((first.shape[0], len(at), *first.shape[1:]), np.nan, kind)
+        for k, row in enumerate(rows):
+            values[name][:, k] = row[name]
+    lost = ~np.logical_and.accumulate(np.stack(alive), axis=0)
+    reached = np.where(lost.any(axis=0), lost.argmax(axis=0), len(at))
+    return values, reached
+
+
+def _of_all(tick: Callable[[float], Any], size: int, share: float) -> None:
+    tick(size * share)
+
+
+def _steps_at_once() -> tuple[int, ...]:
+    """Lengths of the inner loop, the longest first. (Each is compiled, so that the CPU has one.)"""
+    import jax
+
+    return (1,) if jax.default_backend() == "cpu" else (_AT_ONCE, 1)
+
+
+@cache
+def _advance(program: Program, length: int) -> Callable[..., Any]:
+    """Goes on by `count` times `length` steps. The state has the number of the next step beside it."""
+    import jax
+    from jax import lax
+
+    step = jax.vmap(program.step, in_axes=(None, 0, 0, None))
+
+    @jax.jit
+    def advance(shared: Any, members: Any, state: Any, start: Any, count: Any) -> Any:
+        one = lambda _, carry: (step(shared, members, *carry), carry[1] + 1)  # noqa: E731
+        some = one if length == 1 else lambda _, carry: lax.fori_loop(0, length, one, carry)
+        return lax.fori_loop(0, count, some, (state[0], start))
+
+    return advance
+
+
+@cache
+def _compiled(program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Begin and look, for all members."""
+    import jax
+    import jax.numpy as jnp
+
+    mapped_init = jax.vmap(program.init, in_axes=(None, 0))
+    mapped_measure = jax.vmap(program.measure, in_axes=(None, 0, 0))
+
+    @jax.jit
+    def begin(shared: Any, members: Any) -> Any:
+        return mapped_init(shared, members), jnp.int32(0)
+
+    @jax.jit
+    def look(shared: Any, members: Any, inner: Any) -> Any:
+        numbers = [leaf for leaf in jax.tree.leaves(inner) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+        finite = jnp.stack([jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(axis=1) for leaf in numbers]).all(axis=0)
+        done = jax.vmap(program.done)(inner).all() if program.done is not None else jnp.bool_(False)
+        return mapped_measure(shared, members, inner), finite, done
+
+    return begin, look

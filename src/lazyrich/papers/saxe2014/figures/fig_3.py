@@ -1,0 +1,168 @@
+"""Saxe et al. 2014, Fig. 3 (Fig. 1 of the post): modes of a tree of items, learned in theory and from random starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lazyrich._progress import progress
+from lazyrich.inits import aligned
+from lazyrich.landscape import plateau_times
+from lazyrich.methods.descend import descend
+from lazyrich.methods.solve import solve
+from lazyrich.observables import half_times, mode_strengths
+from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.saxe2014.figures._shared import response_strengths, small_start, tree
+from lazyrich.plot import style
+from lazyrich.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+__all__ = ["FIGURE"]
+
+TITLE = "Modes of a semantic tree: theory, a linear network and a tanh network"
+ABOUT = (
+    "A network with 32 hidden units learns 1000 features of 32 items, which flip with probability 0.1 along a "
+    "five-level binary tree; all start at strength 1e-6 and descend at rate 0.5e-3. "
+    "The logistic curve of each mode (dotted) is exact for a decoupled start, and a linear and a tanh network from "
+    "small random weights follow it. "
+    "They come late, the more so the weaker the mode: stronger modes have taken a part of the hidden layer, and tanh "
+    "saturates."
+)
+CALLS = (
+    "lr.tasks.binary_tree",
+    "lr.inits.aligned",
+    "lr.inits.gaussian",
+    "lr.solve",
+    "lr.descend",
+    "lr.observables.half_times",
+    "lr.landscape.plateau_times",
+)
+CHECKS = {
+    "first_delay": Check("mean delay of mode 1 of the linear network against theory, relative", at_most=0.05),
+    "prediction_error": Check(
+        "half times of the linear network against those predicted from its own start, mean relative difference",
+        at_most=0.03,
+    ),
+    "tanh_order": Check("rank correlation of the tanh network's half times with theory", at_least=0.97),
+}
+QUICK = {"levels": 3, "features": 100, "hidden": 8, "modes": (1, 2, 3, 5, 8), "simulations": 4}
+
+_NETWORKS = {"linear": "blue", "tanh": "green"}
+_RECORDS = 250
+_LATEST = 2.5  # half times of the slowest mode in theory, by which the networks have learned it too
+
+
+def compute(
+    *,
+    levels: int = 5,
+    features: int = 1000,
+    flip: float = 0.1,
+    hidden: int = 32,
+    u0: float = 1e-6,
+    rate: float = 0.5e-3,
+    modes: tuple[int, ...] = (1, 2, 3, 5, 12, 18, 31),
+    simulations: int = 100,
+    seed: int = 0,
+) -> xarray.Dataset:
+    """Strengths of the chosen modes over training, and the delay of every mode in each simulation."""
+    import xarray
+
+    task = tree(seed, levels, features, flip)
+    turned = small_start(0, task, hidden=hidden, u0=u0).task
+    decoupled = Problem(turned, aligned(0, turned, hidden=hidden, strengths=u0))
+    expected = plateau_times(decoupled).times
+    steps = int(_LATEST * expected.max() / rate)
+    at = np.linspace(0, steps, _RECORDS + 1).round().astype(int)
+    curves = [mode_strengths(solve(decoupled, rate * at))]
+    halves, errors = np.empty((len(_NETWORKS), simulations, len(expected))), []
+    with progress(len(_NETWORKS) * simulations, "simulations") as move_on:
+        for i, activation in enumerate(_NETWORKS):
+            for j in range(simulations):
+                problem = small_start(
+                    np.random.default_rng((seed, j)), task, hidden=hidden, u0=u0, activation=activation
+                )
+                run = descend(problem, rate, steps, at=at)
+                strengths = response_strengths(run)
+                halves[i, j] = half_times(run.times, strengths, turned.modes.s)
+                if j == 0:
+                    curves.append(strengths)
+                if activation == "linear":
+                    errors.append(np.abs(halves[i, j] / plateau_times(problem).times - 1))
+                move_on(1)
+    shown = np.array(modes) - 1
+    delay = halves / expected - 1
+    last = halves[1].mean(axis=0)
+    return xarray.Dataset(
+        {
+            "strength": (("source", "mode", "step"), np.array(curves)[:, :, shown].transpose(0, 2, 1)),
+            "limit": ("mode", turned.modes.s[shown]),
+            "delay": (("network", "simulation", "any_mode"), delay),
+        },
+        {
+            "source": ["theory", *_NETWORKS],
+            "network": list(_NETWORKS),
+            "mode": list(modes),
+            "any_mode": 1 + np.arange(len(expected)),
+            "step": at,
+        },
+        {
+            "first_delay": float(abs(delay[0, :, 0].mean())),
+            "prediction_error": float(np.mean(errors)),
+            "tanh_order": float(np.corrcoef(np.argsort(np.argsort(last)), np.argsort(np.argsort(expected)))[0, 1]),
+        },
+    )
+
+
+def draw(data: xarray.Dataset) -> Picture:
+    """The curves, and beside them the delay of every mode."""
+    with style.styled():
+        figure = style.new_figure(11.0, 4.2)
+        curves, delays = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
+        _draw_curves(curves, data)
+        _draw_delays(delays, data)
+    return figure
+
+
+def _draw_curves(panel: Axes, data: xarray.Dataset) -> None:
+    for source, colour in _NETWORKS.items():
+        curves = data.strength.sel(source=source)
+        panel.plot(data.step, curves.T, color=style.COLOURS[colour], linewidth=1.8)
+        panel.plot([], [], color=style.COLOURS[colour], label=f"{source} network, random start")
+    panel.plot(data.step, data.strength.sel(source="theory").T, **style.THEORY)
+    panel.plot([], [], **style.THEORY, label="theory (logistic curves)")
+    for mode, limit in zip(data.mode.values, data.limit.values, strict=True):
+        panel.annotate(
+            f"{mode}", (1.0, limit), (4, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center"
+        )
+    end = data.step.values[-1] * 0.72
+    panel.set(xlabel="t (epochs)", ylabel="mode strength uᵀΣ̂v", xlim=(0, end), title="A  Modes over training")
+    panel.annotate("mode", (1.0, 1.02), xycoords="axes fraction", va="bottom")
+    panel.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
+
+
+def _draw_delays(panel: Axes, data: xarray.Dataset) -> None:
+    for shift, (network, colour) in zip((-0.15, 0.15), _NETWORKS.items(), strict=True):
+        delay = data.delay.sel(network=network)
+        panel.errorbar(
+            data.any_mode + shift,
+            delay.mean("simulation"),
+            delay.std("simulation"),
+            color=style.COLOURS[colour],
+            linestyle="none",
+            marker="o",
+            markersize=3.5,
+            elinewidth=1.2,
+            label=f"{network} network",
+        )
+    panel.axhline(0.0, color="black", linewidth=1.0)
+    words = f"mean ± s.d. of {data.sizes['simulation']} starts"
+    panel.set(xlabel="mode", ylabel="delay of the half time, relative to theory", title=f"B  Delay, {words}")
+    panel.legend(loc="upper left")
+
+
+FIGURE = Figure("saxe2014/3", TITLE, ABOUT, CALLS, CHECKS, QUICK, compute, draw)

@@ -1,0 +1,155 @@
+"""A formula broken on purpose does not pass: no verdict is by assertion alone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lazyrich.papers import ledger
+
+from .mutate import draw, mutants, noticed, parts, replaced, rewritten
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")  # broken formulas fail by their numbers, as for a user
+
+LEDGER = ledger()
+LOOK = 8  # draws: what one of them notices must be noticed by those of `make claims`
+LONG = 2.0  # seconds, or three times as long as the formula itself takes: a broken flow may well blow up
+
+
+def true_check(claim):
+    """That of the statement, or where this is wrong as printed, of what holds instead."""
+    return claim.amendment.check if claim.amendment else claim.check
+
+
+# claim, function of its check, what stands in it, what is put in its place
+BY_HAND = {
+    "a sign in the logistic curve": ("post/equation-9", "logistic", "(s / u0 - 1)", "(s / u0 + 1)"),
+    "a sign in C": (
+        "braun2022/theorem-3.1",
+        "alignment_matrices",
+        "B, C = U.T @ U_tilde + V.T @ V_tilde, U.T",
+        "B, C = U.T @ U_tilde + V.T @ V_tilde, -U.T",
+    ),
+    "a sign in the constant of μ": ("kunin2024/balanced-mu", "balanced", "/ mu0 - (2", "/ mu0 + (2"),
+    "a sign in the rate of λ": (
+        "notes/key-formula",
+        "rate_of_layers",
+        "c[1] ** 2 - c[0] ** 2",
+        "c[1] ** 2 + c[0] ** 2",
+    ),
+    "a factor 2 in θ": ("saxe2014/equations-25-26", "equations_25_26_with_2s", "2.0", "4.0"),
+    "a factor 2 in an exponent": ("braun2022/theorem-5.1", "theorem_5_1", "expm1(-2 * s * t)", "expm1(-s * t)"),
+    "a factor 2 in the time of the peak": ("braun2022/t-peak", "t_peak", "/ (4 * s) if", "/ (2 * s) if"),
+    "a factor 2 in the strength of layers": (
+        "kunin2024/theorem-3",
+        "layer_strengths",
+        "np.hypot(lam, 2 * a)",
+        "np.hypot(lam, a)",
+    ),
+    "an index of a power": ("kunin2024/deep-rich-inverse", "inverse_as_printed", "4 * L + 2", "4 * L + 1"),
+    "the order of a Kronecker product": (
+        "braun2022/equation-9",
+        "tangent_kernel",
+        "np.kron(gram_out, X.T @ X)",
+        "np.kron(X.T @ X, gram_out)",
+    ),
+    "knowledge without its bases": (
+        "braun2022/no-speed-advantage",
+        "compared",
+        "np.stack([kingdom, *starts])",
+        "np.stack(starts[:1] + starts)",
+    ),
+    "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
+    "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
+    "Theorem 6 for any target": (
+        "kunin2024/theorem-6",
+        "theorem_6",
+        "(mixing @ span if sign > 0 else span @ mixing)",
+        "rng.normal(size=(d, c))",
+    ),
+    "Theorem 6 for any target, δ → −∞ alone": (
+        "kunin2024/theorem-6",
+        "theorem_6",
+        "else span @ mixing)",
+        "else rng.normal(size=(d, c)))",
+    ),
+    "rows and columns exchanged in Theorem 6": (
+        "kunin2024/theorem-6",
+        "theorem_6",
+        "not_lazy(betas, sign, X",
+        "not_lazy(betas, -sign, X",
+    ),
+    "a sign in the separating surface": ("kunin2024/basins", "side", "beta_star + a / 2", "beta_star - a / 2"),
+    "a sign in M of one neuron with one input": (
+        "kunin2024/one-neuron-architectures",
+        "one_neuron",
+        "(kappa - delta) / 2 * np.eye",
+        "(kappa + delta) / 2 * np.eye",
+    ),
+    "the sign of δ in the square of a": (
+        "kunin2024/neuron-squares-from-beta",
+        "neuron_squares",
+        "(kappa + n.delta)",
+        "(kappa - n.delta)",
+    ),
+    "a factor 2 in F of the λ family": (
+        "notes/lambda-exact",
+        "gram_in_closed_form",
+        "[[-lam / 2 * np.eye(d_in)",
+        "[[-lam * np.eye(d_in)",
+    ),
+    "the head counted among the embeddings": (
+        "kunin2024/embedding-share",
+        "embedding_share",
+        "network.positions]",
+        "network.positions, network.head]",
+    ),
+    "delayed rich, wherever the lazy phase ends": (
+        "kunin2024/piecewise-delayed-rich",
+        "after_lazy_learning",
+        "np.linalg.lstsq(features, y, rcond=None)[0][:, None]",
+        "np.ones((len(directions), 1))",
+    ),
+}
+
+
+def error(check, claim):
+    """The worst on the draws of `make claims`."""
+    return max(draw(check, claim.identifier, seed) for seed in range(claim.seeds))
+
+
+@pytest.mark.parametrize("words", BY_HAND)
+def test_broken_by_hand(words):
+    name, function, old, new = BY_HAND[words]
+    claim = LEDGER[name]
+    check = true_check(claim)
+    (known,) = [part for part in parts(check) if part.__name__ == function]
+    assert error(check, claim) <= claim.tolerance
+    with replaced(check, known, rewritten(known, old, new)) as broken:
+        assert error(broken, claim) > claim.tolerance
+    assert error(check, claim) <= claim.tolerance  # and all is as it was
+
+
+def broken_versions(check):
+    """Every sign, factor, number, transpose and case changed, one at a time, each with what was changed."""
+    for function in parts(check):
+        for number, (words, mutant) in enumerate(mutants(function)):
+            with replaced(check, function, mutant) as broken:
+                yield f"{words} ({number})", broken  # the same words may stand in a function twice
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", LEDGER)
+def test_broken_formulas_are_noticed(name):
+    """One at least by a number, and all that `LOOK` draws notice already on those of `make claims`."""
+    claim = LEDGER[name]
+    check, start = true_check(claim), time.process_time()
+    assert noticed(check, claim, LOOK, 60.0) is None
+    seconds = max(LONG, 3 * (time.process_time() - start))
+    found = {words: noticed(broken, claim, LOOK, seconds) for words, broken in broken_versions(check)}
+    seen = {words: draw_and_number for words, draw_and_number in found.items() if draw_and_number}
+    late = {words: draw + 1 for words, (draw, _) in seen.items() if draw >= claim.seeds}
+    assert not late, f"it takes seeds={max(late.values())} to notice {'; '.join(late)}"
+    assert any(number for _, number in seen.values()), f"none of these is noticed: {'; '.join(found)}"
