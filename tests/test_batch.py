@@ -228,7 +228,7 @@ class TestDivergence:
             start[2] = lr.Network([1e3 * W for W in start[2].weights], "relu")
             wild = lr.batch.descend([lr.Problem(t, w) for t, w in zip(tasks, start, strict=True)], 0.02, AT[-1], at=AT)
             assert all(same(wild[i], quiet[i]) for i in (0, 1, 3))
-            assert wild[2].status == "diverged between steps 3 and 60: a smaller rate would do"
+            assert wild[2].status == "diverged between steps 3 and 60: try a smaller rate"
             assert len(wild[2].times) == len(wild[2].weights[0]) == 2 and np.isfinite(wild[2].weights[0]).all()
 
     def test_ends_where_a_single_run_ends(self):
@@ -299,19 +299,19 @@ class TestRefusals:
             ({"problems": 3}, "problems must be a list of problems, and it is a int."),
             (
                 {"problems": [3]},
-                "problem must be a lazyrich Problem, and it is a int: Problem(task, network) would do.",
+                "problem must be a lazyrich Problem, and it is a int: try Problem(task, network).",
             ),
             ({"rate": 0}, "rate must be above 0, and the least is 0."),
             ({"rate": [1, 2, 3]}, "rate must be one number, or one per problem (2), and it has shape (3,)."),
             ({"steps": 0}, "steps must be at least 1, and it is 0."),
             ({"steps": [0, 2]}, "steps must be a whole number, and it is [0, 2]."),
-            ({"at": [2, 0]}, "at must be sorted, and it is not: np.sort(at) would do."),
+            ({"at": [2, 0]}, "at must be sorted, and it is not: try np.sort(at)."),
             ({"at": [-1, 2]}, "at must lie between 0 and steps (2), and it goes from -1 to 2."),
             ({"at": [0.5]}, "at must list steps, whole numbers from 0 to 2, and it is [0.5]."),
             ({"at": []}, "at is empty (shape (0,)), and at least one entry is needed."),
             (
                 {"record": "gram"},
-                "record='gram' belongs to linear networks, and this one is relu: 'weights' or 'loss' would do.",
+                "record='gram' belongs to linear networks, and this one is relu: try 'weights' or 'loss'.",
             ),
         ],
     )

@@ -570,9 +570,9 @@ SINGULAR = lr.Task.from_correlations([[1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]])
 
 
 @pytest.mark.parametrize(("call", "sentence"), [
-    (lambda: continual(TASK, NET, 1.0), "tasks must be a list of tasks, and it is a Task: [task] would do."),
+    (lambda: continual(TASK, NET, 1.0), "tasks must be a list of tasks, and it is a Task: try [task]."),
     (lambda: continual([], NET, 1.0), "tasks must hold at least one task, and it is empty."),
-    (lambda: continual([TASK, 3], NET, 1.0), "task must be a lazyrich Task, and it is a int: Task.from_data would do."),
+    (lambda: continual([TASK, 3], NET, 1.0), "task must be a lazyrich Task, and it is a int: try Task.from_data."),
     (lambda: continual([TASK, lr.Task.from_correlations([[1.0]])], NET, 1.0),
      "tasks must all have the inputs and outputs of the first (2 and 1), and tasks[1] has 1 and 1."),
     (lambda: continual([TASK, TASK], NET, [[1.0], [1.0], [1.0]]),
@@ -580,14 +580,14 @@ SINGULAR = lr.Task.from_correlations([[1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]])
     (lambda: continual([TASK], NET, [-1.0]), "times must not be negative, and the least is -1."),
     (lambda: continual([TASK], NET, 1.0, rate=0.0), "rate must be above 0, and it is 0."),
     (lambda: continual([TASK], NET, 1.05, rate=0.1),
-     "times must be multiples of rate (0.1) where the network descends, and one is 1.05: rate * steps would do."),
+     "times must be multiples of rate (0.1) where the network descends, and one is 1.05: try rate * steps."),
     (lambda: continual([TASK], NET, 1.0, on_separatrix="push"),
      "on_separatrix must be one of 'stay', 'perturb', and it is 'push'."),
     (lambda: continual([TASK], lr.Network(NET.weights, "tanh"), 1.0),
      "rate must be given where the network is tanh, which is trained step by step: rate=0.05, say."),
     (lambda: continual([TASK], lr.Network(NET.weights, "relu"), 1.0, rate=0.1),
      "tasks[0] must hold samples where the network is relu, and it holds correlations only: "
-     "Task.from_data(inputs, targets) would do."),
+     "try Task.from_data(inputs, targets)."),
     (lambda: loss_matrix([TASK, SINGULAR]),
      "tasks[1] must have inputs in all 2 directions, and they span 1: what is learned then depends on the start, and "
      "loss_matrix(tasks, network) would say it where an exact solution exists."),

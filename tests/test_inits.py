@@ -97,7 +97,7 @@ class TestLambdaBalanced:
     def test_of_inadmissible_balance_is_explained(self, lam, sizes, side, room):
         sentence = (
             rf"lam = {lam:g} needs a hidden layer no wider than the {side} \({room}\), and it has {sizes[1]} units"
-            rf".* lam = 0 or hidden ≤ {room} would do\.$"
+            rf".* try lam = 0 or hidden ≤ {room}\.$"
         )
         with pytest.raises(lr.InvalidInput, match=sentence):
             lr.inits.lambda_balanced(0, sizes=sizes, lam=lam, scale=0.1)

@@ -1,4 +1,4 @@
-"""Bad input, over the whole public API: one sentence that names the argument, what came and what would do.
+"""Bad input, over the whole public API: one sentence that names the argument, what came and what to try.
 
 The run-time shape checks of the test suite are switched off here, so that the messages are those that users see.
 """
@@ -245,7 +245,7 @@ SENTENCES = {
     r"^weights must be a list of matrices, one per layer, .* it is a NoneType": lambda: lr.Network(None),
     r"^weights must be a list of matrices, one per layer, .* it is a dict": lambda: lr.Network({"a": W1}),
     r"^weights must be a list of matrices, one per layer, .* it is a str": lambda: lr.Network("W.npz"),
-    r"^weights must be a list of matrices, one per layer, .*: \[W\] would do": lambda: lr.Network(W1),
+    r"^weights must be a list of matrices, one per layer, .*: try \[W\]": lambda: lr.Network(W1),
     r"^weights\[1\] must take the 2 outputs of weights\[0\], and it has shape 2 × 3; layers go from input": lambda: (
         lr.Network([W1, W1])
     ),
@@ -269,17 +269,17 @@ SENTENCES = {
     ),
     r"^scale must be above 0, and it is 0": lambda: zero_balanced(scale=0),
     r"^scale must be above 0, and it is -1": lambda: lr.inits.orthogonal(0, sizes=(2, 2), scale=-1),
-    r"^lam = 1 needs a hidden layer no wider than the outputs \(2\), .* 3 units: .* hidden ≤ 2 would do": lambda: (
-        tilted(sizes=(5, 3, 2))
+    r"^lam = 1 needs a hidden layer no wider than the outputs \(2\), .* 3 units.* try lam = 0 or hidden ≤ 2": lambda: tilted(
+        sizes=(5, 3, 2)
     ),
-    r"^lam = -1 needs a hidden layer no wider than the inputs \(2\), .* 3 units: .* hidden ≤ 2 would do": lambda: (
-        tilted(sizes=(2, 3, 5), lam=-1.0)
+    r"^lam = -1 needs a hidden layer no wider than the inputs \(2\), .* 3 units.* try lam = 0 or hidden ≤ 2": lambda: tilted(
+        sizes=(2, 3, 5), lam=-1.0
     ),
     r"^strengths must be one number or one per mode \(8\), and it has shape \(2,\)": lambda: aligned(
         strengths=[1.0, 2.0]
     ),
     r"^lam must be one number or one per mode \(8\), .* shape \(2,\)": lambda: aligned(lam=[1.0, 2.0]),
-    r"^lam belongs to two layers, and this network has 3: lam = 0 would do": lambda: aligned(hidden=(9, 9), lam=1.0),
+    r"^lam belongs to two layers, and this network has 3: try lam = 0": lambda: aligned(hidden=(9, 9), lam=1.0),
     r"^hidden must be at least 1, and it is 0": lambda: aligned(hidden=(9, 0)),
     r"^beta must be a vector, and it has shape \(1, 2\)": lambda: neuron([[1.0, 2.0]]),
     r"^beta must be a vector, and it has shape \(\)": lambda: neuron(1.0),
@@ -305,7 +305,7 @@ SENTENCES = {
     r"^weight_decay must be at least 0, and it is -1": lambda: problem(weight_decay=-1),
     # solve
     r"^problem must be a lazyrich Problem, and it is a Task": lambda: solve(of=TASK),
-    r"^times must be sorted, and entry 2 \(2\) is below entry 1 \(3\): np\.sort\(times\) would do": lambda: solve(
+    r"^times must be sorted, and entry 2 \(2\) is below entry 1 \(3\): try np\.sort\(times\)": lambda: solve(
         [0.0, 3.0, 2.0]
     ),
     r"^times must not be negative, and the least is -1": lambda: solve([-1.0, 0.0]),

@@ -145,5 +145,5 @@ def test_layers_that_do_not_fit_are_named():
 
 
 def test_one_matrix_is_not_a_list_of_layers():
-    with pytest.raises(lr.InvalidInput, match=r"one matrix: \[W\] would do"):
+    with pytest.raises(lr.InvalidInput, match=r"one matrix: try \[W\]"):
         lr.Network(W1)

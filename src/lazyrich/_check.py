@@ -1,4 +1,4 @@
-"""Every input check, and its message: name the argument, what came, what would do.
+"""Every input check, and its message: name the argument, what came, what to try.
 
 Nothing here computes. Functions return the checked value as the library wants it (float64 NumPy), or raise
 `InvalidInput` with one sentence before any mathematics starts.
@@ -46,7 +46,7 @@ _LITTLE = 2**28  # bytes that any machine has
 
 
 class InvalidInput(ValueError):
-    """An argument that cannot be used; the message says which, what came and what would do.
+    """An argument that cannot be used; the message says which, what came and what to try.
 
     >>> lr.Task.from_data([[1.0, 2.0]], [[1.0], [2.0]])
     Traceback (most recent call last):
@@ -253,7 +253,7 @@ def as_times(value: Any) -> Array:
         where = int(np.argmax(np.diff(times) < 0))
         raise InvalidInput(
             f"times must be sorted, and entry {where + 1} ({times[where + 1]:g}) is below entry {where}"
-            f" ({times[where]:g}): np.sort(times) would do."
+            f" ({times[where]:g}): try np.sort(times)."
         )
     return times
 

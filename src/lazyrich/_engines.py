@@ -68,12 +68,11 @@ def as_record(record: Any, depth: int, activation: str | float) -> tuple[str, ..
     for name in ("function", "gram"):
         if name in names and activation != "linear":
             raise InvalidInput(
-                f"record={name!r} belongs to linear networks, and this one is {activation}: "
-                "'weights' or 'loss' would do."
+                f"record={name!r} belongs to linear networks, and this one is {activation}: try 'weights' or 'loss'."
             )
     if "gram" in names and depth != 2:
         raise InvalidInput(
-            f"record='gram' belongs to two layers, and this network has {depth}: 'weights' or 'function' would do."
+            f"record='gram' belongs to two layers, and this network has {depth}: try 'weights' or 'function'."
         )
     return names
 

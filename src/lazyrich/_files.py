@@ -1,7 +1,7 @@
 """Reading weights and data from files, and writing results: every file is checked before it is believed.
 
 Nothing a file holds is executed or unpickled. Sizes are bounded before anything is read, what a file says of
-itself is compared with what it has, and each fault is one sentence that names the file and what would do.
+itself is compared with what it has, and each fault is one sentence that names the file and what to try.
 Arrays come back in the precision they were stored in, since facts about a problem depend on it.
 """
 

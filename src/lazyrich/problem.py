@@ -159,7 +159,7 @@ def as_problem(value: Any) -> Problem:
     """A problem, or a sentence."""
     if not isinstance(value, Problem):
         raise InvalidInput(
-            f"problem must be a lazyrich Problem, and it is a {type(value).__name__}: Problem(task, network) would do."
+            f"problem must be a lazyrich Problem, and it is a {type(value).__name__}: try Problem(task, network)."
         )
     return value
 
@@ -171,7 +171,7 @@ def loss_of(task: Task, weights: Any, activation: str | float) -> float:
     if task.inputs is None or task.targets is None:
         raise InvalidInput(
             f"task must hold samples for the loss of a network that is {in_words(activation)}, and it holds "
-            "correlations only: Task.from_data(inputs, targets) would do."
+            "correlations only: try Task.from_data(inputs, targets)."
         )
     *_, outputs = forward(weights, activation, task.inputs)
     return float(np.sum((task.targets - outputs) ** 2) / 2 / (len(outputs) if task.reduction == "mean" else 1))

@@ -169,9 +169,9 @@ def test_small_shapes_equal_values_and_zero_rows():
 def test_what_stops_a_flow_is_said():
     problem = completion(np.eye(2))
     still = factorise(problem, lr.Network([np.zeros((2, 2))] * 2))
-    assert still.status == "stands still at loss 1: a start that is not zero would do"
+    assert still.status == "stands still at loss 1: try a start that is not zero"
     short = factorise(razin_cohen(), small_start((2, 2), depth=2, epsilon=1e-2), max_steps=600)
-    assert short.status.startswith("stopped at t = ") and short.status.endswith("a larger max_steps would do")
+    assert short.status.startswith("stopped at t = ") and short.status.endswith("try a larger max_steps")
     assert np.array_equal(short.W[-1], chain(short.network.weights))
     partial = factorise(razin_cohen(), small_start((2, 2), depth=2, epsilon=1e-2), [0.0, 1.0, 1e9], max_steps=600)
     assert list(partial.times) == [0.0, 1.0] and partial.status.startswith("stopped")

@@ -325,8 +325,8 @@ TASK = lr.Task.from_correlations(np.diag([3.0, 2.0, 1.0]))
         (lambda: critical_points(TASK, 2, largest=0), "largest must be at least 1, and it is 0."),
         (
             lambda: critical_points(lr.Task.from_correlations(np.diag(np.arange(1.0, 18.0))), 20),
-            "this task and width have 131072 critical points, and 65536 can be listed at once: rank= (with so many "
-            "modes) or largest= (of the so many strongest modes) would do.",
+            "this task and width have 131072 critical points, and 65536 can be listed at once: try rank= (with so many "
+            "modes) or largest= (of the so many strongest modes).",
         ),
         (
             lambda: network_at(TASK),

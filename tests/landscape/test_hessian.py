@@ -314,18 +314,18 @@ def linear_problem(sizes=(3, 2, 4)):
         (lambda p: extreme_eigenvalues(p, p.network.weights, 0), "count must be at least 1, and it is 0."),
         (
             lambda p: hessian(big := linear_problem((100, 30, 50)), big.network.weights),
-            "the Hessian is formed for up to 4000 weights, and this network has 4500: hessian_vector_product, or a few "
-            "extreme_eigenvalues, would do.",
+            "the Hessian is formed for up to 4000 weights, and this network has 4500: try hessian_vector_product, or a "
+            "few extreme_eigenvalues.",
         ),
         (
             lambda p: hessian(lr.Problem(p.task, lr.Network(p.network.weights, "relu")), p.network.weights),
             "the Hessian needs the samples of the task where the network is relu, and this task holds correlations "
-            "only: Task.from_data(inputs, targets) would do.",
+            "only: try Task.from_data(inputs, targets).",
         ),
         (lambda p: sharpness(p), "traj must be a lazyrich Trajectory, and it is a Problem"),
         (
             lambda p: sharpness(lr.Trajectory(p, np.zeros(1), "flow", {"loss": np.ones(1)})),
-            "traj must hold the weights for the sharpness, and they were not recorded: record=('weights',) would do.",
+            "traj must hold the weights for the sharpness, and they were not recorded: try record=('weights',).",
         ),
     ],
 )

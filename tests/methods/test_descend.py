@@ -194,7 +194,7 @@ class TestDivergence:
         np.testing.assert_allclose(traj.loss[:3], loss[:3], rtol=1e-9)
         assert traj.status == (
             f"diverged: the loss is not finite at step {first} (t = {0.5 * first:.6g}) with rate = 0.5, "
-            "and a smaller rate would do"
+            "so try a smaller rate"
         )
         seldom = descend(problem, 0.5, 60, at=[0, 1, 50, 60])
         assert seldom.times.tolist() == [0.0, 0.5] and seldom.status == traj.status
@@ -225,7 +225,7 @@ MISTAKES = {
     r"record must be one of .*, and it is 'grams' \(did you mean 'gram'\?\)": dict(record="grams"),
     r"at must lie between 0 and steps \(20\), and it goes from 0 to 21": dict(at=[0, 21]),
     r"at must lie between 0 and steps \(20\), and it goes from -1 to 3": dict(at=[-1, 3]),
-    r"at must be sorted, and it is not: np.sort\(at\) would do": dict(at=[3, 1]),
+    r"at must be sorted, and it is not: try np.sort\(at\)": dict(at=[3, 1]),
     r"at must list steps, whole numbers from 0 to 20, and it is \[0, 1.5\]": dict(at=[0, 1.5]),
     r"at must list steps, whole numbers from 0 to 20, and it is \[\[0, 1\]\]": dict(at=[[0, 1]]),
     r"at is empty": dict(at=[]),

@@ -185,9 +185,7 @@ class TestAlarm:
         p = lr.Problem(problem(3, sizes=(3, 4, 2)).task, start, weight_decay=decay)
         (traj,) = lr.batch.flow([p], [0.0, 0.1, 0.2], record="loss")
         assert traj.times.tolist() == [0.0] and len(traj.loss) == 1
-        assert (
-            traj.status == f"ended before t = 0.1, where {what} as in no gradient flow: an rtol below {rtol} would do"
-        )
+        assert traj.status == f"ended before t = 0.1, where {what} as in no gradient flow: try an rtol below {rtol}"
         with pytest.raises(RuntimeError, match=r"^flow reached none of the times: ended before t = 0\.1, where "):
             lr.flow(p, [0.1])
 

@@ -305,7 +305,7 @@ def refusals(rng) -> dict:
     only_loss = lr.Trajectory(linear.problem, linear.times, "flow", {"loss": np.zeros(2)})
     no_samples = (
         "task must hold samples, since the kernel has one row per output and sample, and it holds correlations only: "
-        "Task.from_data(inputs, targets) would do."
+        "try Task.from_data(inputs, targets)."
     )
     return {
         "not a trajectory": (lambda: kernels(3), "traj must be a lazyrich Trajectory, and it is a int"),

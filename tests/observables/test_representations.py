@@ -178,7 +178,7 @@ def test_to_xarray_names_the_axes():
         (lambda: rsm_in(sampled(0, depth=3), 0), "layer must be at least 1, and it is 0."),
         (lambda: rsm_out(piecewise_linear(0)), "rsm_out belongs to linear networks, and this one is relu."),
         (lambda: rsm_out(solved(0), cutoff=0.0), "cutoff must be above 0, and it is 0."),
-        (lambda: effective_rank(piecewise_linear(1)), "and this one is leaky ReLU 0.2: layer=1 would do, for W1."),
+        (lambda: effective_rank(piecewise_linear(1)), "and this one is leaky ReLU 0.2: try layer=1, for W1."),
         (lambda: stable_rank(solved(0), 3), "layer must be at most 2 for this network, and it is 3."),
         (
             lambda: rsm_in(recorded([np.ones((1, 2, 2))] * 2, lr.Task.from_correlations(np.eye(2)), "relu")),

@@ -329,7 +329,7 @@ class TestBadCells:
         sweep = build(at_speed, axes={"i": [0, 1, 2]}, at=[0, 2, 60], observables=["loss", "kernel_distance", "cka"])
         result = whole(sweep)
         assert result.status.tolist() == [COMPLETE, STOPPED, COMPLETE]
-        assert result.causes == {(1,): "diverged between steps 2 and 60: a smaller rate would do"}
+        assert result.causes == {(1,): "diverged between steps 2 and 60: try a smaller rate"}
         for value in result.values.values():
             assert np.isfinite(value[:, :2]).all() and np.isnan(value[1, 2]) and np.isfinite(value[[0, 2]]).all()
         np.testing.assert_allclose(
@@ -378,7 +378,7 @@ class TestBadCells:
 
         result = whole(build(untested, axes={"i": [0, 1, 2]}, observables=["test_loss"]))
         assert result.status.tolist() == [COMPLETE, FAILED, COMPLETE]
-        assert result.causes == {(1,): "test_loss needs held-out samples, and this problem has none: 'loss' would do."}
+        assert result.causes == {(1,): "test_loss needs held-out samples, and this problem has none: try 'loss'."}
 
     @pytest.mark.parametrize("method", ["descend", "flow", "solve"])
     @pytest.mark.parametrize("clock", [float("nan"), float("inf"), -1.0, 0.0, "fast"])

@@ -227,7 +227,7 @@ def test_another_configuration_is_refused_entry_by_entry(tmp_path, change, lines
     with pytest.raises(InvalidInput) as caught:
         Store.open_or_create(tmp_path / "out", dataclasses.replace(SWEEP, **change))
     first, *rest = str(caught.value).splitlines()
-    assert first == f"{tmp_path / 'out'} holds another sweep: another folder would do. Stored → asked:"
+    assert first == f"{tmp_path / 'out'} holds another sweep: try another folder. Stored → asked:"
     assert [line.strip() for line in rest] == lines
     assert files_of(tmp_path) == before
 

@@ -38,4 +38,4 @@ def falling(problem: Problem, values: Array, rtol: float) -> int:
 def rising(problem: Problem, time: float, rtol: float) -> str:
     """The status of a run that ends before such a record."""
     what = "loss and decay term rise" if problem.weight_decay else "the loss rises"
-    return f"ended before t = {time:.6g}, where {what} as in no gradient flow: an rtol below {rtol:g} would do"
+    return f"ended before t = {time:.6g}, where {what} as in no gradient flow: try an rtol below {rtol:g}"

@@ -218,7 +218,7 @@ def as_stops(at: Any, steps: int) -> Array:
             f"at must lie between 0 and steps ({steps}), and it goes from {stops.min():g} to {stops.max():g}."
         )
     if np.any(np.diff(stops) < 0):
-        raise InvalidInput("at must be sorted, and it is not: np.sort(at) would do.")
+        raise InvalidInput("at must be sorted, and it is not: try np.sort(at).")
     return stops.astype(np.int64)
 
 

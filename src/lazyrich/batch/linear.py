@@ -134,8 +134,8 @@ def _integrate(
     while recording.count < len(times):
         if taken >= max_steps:
             return (
-                f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps: a larger max_steps, a larger rtol "
-                "or an earlier end would do"
+                f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps: try a larger max_steps, a larger rtol "
+                "or an earlier end"
             )
         stops = times[recording.count : recording.count + records_per_call]
         stops = np.pad(stops, (0, records_per_call - len(stops)), mode="edge")
@@ -152,7 +152,7 @@ def _integrate(
 def _stalled(now: float, end: float, taken: int) -> str:
     return (
         f"stalled at t = {now:.6g} of {end:.6g} after {taken} steps, where no step is small enough or numbers "
-        "overflow: smaller weights or targets, or an earlier end would do"
+        "overflow: try smaller weights or targets, or an earlier end"
     )
 
 

@@ -60,7 +60,7 @@ def descend_stack(
     def status(n: int) -> str:
         if n == len(at):
             return "complete"
-        return f"diverged between steps {at[n - 1] if n else 0} and {at[n]}: a smaller rate would do"
+        return f"diverged between steps {at[n - 1] if n else 0} and {at[n]}: try a smaller rate"
 
     return Record(records, reached, [status(int(n)) for n in reached.ravel()], np.full(reached.shape, at[-1]))
 
@@ -106,7 +106,7 @@ def flow_stack(
         if stuck[place]:
             word, way_out = "stalled", "smaller weights or targets"
         goal = times[place][reached[place]]
-        return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: {way_out} would do"
+        return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: try {way_out}"
 
     return Record(kept, reached, [status(place) for place in np.ndindex(batch)], gradients)
 

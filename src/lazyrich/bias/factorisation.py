@@ -206,7 +206,7 @@ def _until_converged(flow: _Flow) -> Iterator[_Record]:
     if flow.loss < flow.enough:
         flow.status = flow.converged
     elif flow.now >= _NEVER:
-        flow.status = f"stands still at loss {flow.loss:.3g}: a start that is not zero would do"
+        flow.status = f"stands still at loss {flow.loss:.3g}: try a start that is not zero"
 
 
 class _Flow:
@@ -235,7 +235,7 @@ class _Flow:
     def advance(self, stop: float) -> list[_Record]:
         """Some steps, at most as far as `stop` or until the loss is low enough; none where the flow cannot go on."""
         if self._steps_left <= 0:
-            self.status = f"stopped at t = {self.now:.6g}, loss {self.loss:.3g}: a larger max_steps would do"
+            self.status = f"stopped at t = {self.now:.6g}, loss {self.loss:.3g}: try a larger max_steps"
             return []
         A, y = self._measurements.A, self._measurements.y
         with _engines.double_precision("factorise"):

@@ -276,7 +276,7 @@ def function_space_flow(
                     if np.linalg.norm(where) <= _THROUGH_ZERO * min(sizes):
                         raise InvalidInput(
                             f"beta passes through zero at t = {when:.6g}, where it does not tell the direction of w:"
-                            " lr.flow follows the weights through it, and an earlier end would do."
+                            " lr.flow follows the weights through it; try an earlier end."
                         )
                 state, now = run.y[:, -1], float(t)
             states.append(state.reshape(W0.shape))
@@ -286,7 +286,7 @@ def function_space_flow(
 def _velocity(task: Task, delta: float, model: str, hidden_layers: int) -> Callable[[Array], Array]:
     """W ↦ Ẇ."""
     if model != "isotropic" and task.d_out != 1:
-        raise InvalidInput(f"model = {model!r} has one output, and the task has {task.d_out}: 'isotropic' would do.")
+        raise InvalidInput(f"model = {model!r} has one output, and the task has {task.d_out}: try 'isotropic'.")
     if model == "deep":
         L, delta = _layers(hidden_layers), _not_positive(delta)
     elif _layers(hidden_layers) != 1:

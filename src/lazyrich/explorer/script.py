@@ -220,7 +220,7 @@ def _first_beta(state: State, task: lr.Task) -> list[float]:
     if task.d_out != 1:
         raise InvalidInput(
             f"start 'single_neuron' needs a task with one output, and {state.task!r} has {task.d_out}: "
-            "'random_regression', or 'own' with a matrix of one row, would do."
+            "try 'random_regression', or 'own' with a matrix of one row."
         )
     target = task.target[0]
     length = float(np.linalg.norm(target))

@@ -77,7 +77,7 @@ def _of_csv(label: str, content: bytes) -> tuple[lr.Task, str]:
     if (lines := content.count(b"\n")) > _MOST_LINES or first.count(b",") >= 2 * MOST_UNITS:
         raise InvalidInput(
             f"{label} must have at most {_MOST_LINES:,} lines of {2 * MOST_UNITS} columns, and it has {lines:,} of "
-            f"{first.count(b',') + 1:,}: fewer samples, or their correlations as NPZ, would do."
+            f"{first.count(b',') + 1:,}: try fewer samples, or their correlations as NPZ."
         )
     names, table = _files.table_of(io.StringIO(content.decode("utf-8-sig"), newline=""), label)
     columns = table.shape[1]

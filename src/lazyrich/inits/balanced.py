@@ -59,7 +59,7 @@ def lambda_balanced(rng: Rng, *, sizes: Any, lam: float, scale: float) -> Networ
     if h > room:
         raise InvalidInput(
             f"lam = {lam:g} needs a hidden layer no wider than the {side} ({room}), and it has {h} units: "
-            f"W2ᵀW2 − W1W1ᵀ = λI has no solution; lam = 0 or hidden ≤ {room} would do."
+            f"W2ᵀW2 − W1W1ᵀ = λI has no solution; try lam = 0 or hidden ≤ {room}."
         )
     generator = _check.as_rng(rng)
     U, s, Vt = _svd_of_gaussian_product(generator, widths, scale)

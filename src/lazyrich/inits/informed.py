@@ -37,7 +37,7 @@ def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0
     m = min(task.d_in, task.d_out, *widths)
     a, balance = _per_mode("strengths", strengths, m), _per_mode("lam", lam, m)
     if len(widths) != 1 and balance.any():
-        raise InvalidInput(f"lam belongs to two layers, and this network has {len(widths) + 1}: lam = 0 would do.")
+        raise InvalidInput(f"lam belongs to two layers, and this network has {len(widths) + 1}: try lam = 0.")
     U, _, V = task.modes
     frames = [
         V[:, :m],

@@ -240,8 +240,8 @@ def _subsets(groups: list[range], h: int, rank: Any, largest: Any) -> list[tuple
     number = ways[-1] if rank is not None else ways.sum()
     if number > _MOST:
         raise InvalidInput(
-            f"this task and width have {number:.6g} critical points, and {_MOST} can be listed at once: rank= (with so "
-            "many modes) or largest= (of the so many strongest modes) would do."
+            f"this task and width have {number:.6g} critical points, and {_MOST} can be listed at once: try rank= "
+            "(with so many modes) or largest= (of the so many strongest modes)."
         )
     chosen: list[tuple[int, ...]] = [()]
     for group in groups:

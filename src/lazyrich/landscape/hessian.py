@@ -126,7 +126,7 @@ def _states(traj: Trajectory) -> Iterator[list[Any]]:
         yield from ([np.asarray(W[i]) for W in traj.weights] for i in range(len(traj.times)))
     else:
         raise InvalidInput(
-            "traj must hold the weights for the sharpness, and they were not recorded: record=('weights',) would do."
+            "traj must hold the weights for the sharpness, and they were not recorded: try record=('weights',)."
         )
 
 
@@ -143,7 +143,7 @@ class _Curvature:
             if task.inputs is None or task.targets is None:
                 raise InvalidInput(
                     f"the Hessian needs the samples of the task where the network is {problem.network.kind}, and this "
-                    "task holds correlations only: Task.from_data(inputs, targets) would do."
+                    "task holds correlations only: try Task.from_data(inputs, targets)."
                 )
             self.samples = task.inputs.T
             self.weight = 1 / len(task.inputs) if task.reduction == "mean" else 1.0
@@ -203,7 +203,7 @@ class _Curvature:
         if n > _LARGEST_MATRIX:
             raise InvalidInput(
                 f"the Hessian is formed for up to {_LARGEST_MATRIX} weights, and this network has {n}: "
-                "hessian_vector_product, or a few extreme_eigenvalues, would do."
+                "try hessian_vector_product, or a few extreme_eigenvalues."
             )
         widest = max(delta.size for delta in self.deltas)
         step = int(np.clip(_BATCH // max(widest, n), 1, n))

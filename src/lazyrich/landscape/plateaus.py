@@ -171,7 +171,7 @@ def compare_plateaus(traj: Trajectory) -> PlateauComparison:
 
     if traj.solution is None:
         if not traj.knows("function"):
-            raise InvalidInput("compare_plateaus needs the function of a trajectory: record='function' would do.")
+            raise InvalidInput("compare_plateaus needs the function of a trajectory: try record='function'.")
         times, a = _check.as_times(traj.times), strengths(traj.function)
         if times[0] > 0:
             times = np.append(0.0, times)

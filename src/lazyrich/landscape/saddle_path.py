@@ -258,7 +258,7 @@ def _suitable(traj: Trajectory) -> Problem:
     if traj.solution is None and not (traj.knows("weights") or traj.knows("gram")):
         wanted = "weights or gram" if network.depth == 2 else "weights"
         raise InvalidInput(
-            f"saddle_path needs the {wanted} of a trajectory, and they were not recorded: record='weights' would do."
+            f"saddle_path needs the {wanted} of a trajectory, and they were not recorded: try record='weights'."
         )
     return problem
 

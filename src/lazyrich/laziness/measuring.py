@@ -271,7 +271,7 @@ class _Measurement:
         if row > _LARGEST:
             raise InvalidInput(
                 f"model must have at most {_LARGEST:,} slopes (outputs × parameters) for its tangent kernel, and it "
-                f"has {row:,}: a model that gives fewer of its outputs would do."
+                f"has {row:,}: try a model that gives fewer of its outputs."
             )
         most = min(_HELD // row, math.isqrt(_HELD) // self.first_outputs.shape[1])  # J of a block, and K of two
         rows = min(self.samples, max(1, most))
@@ -397,7 +397,7 @@ def _as_run(model: Any, inputs: Array, checkpoints: Any, hidden: Any) -> Run:
         if not callable(state) and not isinstance(state, Network):
             raise InvalidInput(
                 f"checkpoint {t} must be a model that can be called on a sample, and it is a {type(state).__name__}: "
-                "a function of its parameters, with checkpoints=[…], would do."
+                "try a function of its parameters, with checkpoints=[…]."
             )
     return JaxRun(
         None, [as_equinox(state) if isinstance(state, Network) else state for state in states], inputs, hidden

@@ -191,7 +191,7 @@ def rescaled(model: Any, factors: Any, *, order: Sequence[str] | None = None) ->
     if is_torch_module(model):
         raise InvalidInput(
             "model must be an equinox module or a state_dict, and it is a PyTorch module: "
-            "model.load_state_dict(rescaled(model.state_dict(), …)) would do."
+            "try model.load_state_dict(rescaled(model.state_dict(), …))."
         )
     if isinstance(model, Mapping):
         layers = _ordered(model, order)

@@ -31,7 +31,7 @@ def needs_samples(problem: Problem, wanted_by: str) -> None:
     if activation != "linear" and (task.inputs is None or task.targets is None):
         raise InvalidInput(
             f"{wanted_by} needs the samples of the task where the network is {in_words(activation)}, and this task "
-            "holds correlations only: Task.from_data(inputs, targets) would do."
+            "holds correlations only: try Task.from_data(inputs, targets)."
         )
 
 

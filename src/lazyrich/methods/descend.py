@@ -50,7 +50,7 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
     if diverged is not None:
         status = (
             f"diverged: the loss is not finite at step {diverged} (t = {rate * diverged:.6g}) with rate = {rate:g}, "
-            "and a smaller rate would do"
+            "so try a smaller rate"
         )
     if recording.count == 0:
         raise RuntimeError(f"descend reached none of the steps to record: {status}.")

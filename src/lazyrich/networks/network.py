@@ -34,7 +34,7 @@ class Network:
 
     def __init__(self, weights: Sequence[Any] | Array, activation: str | float = "linear") -> None:
         if isinstance(weights, np.ndarray) and weights.ndim == 2:
-            raise InvalidInput("weights must be a list of matrices, one per layer, and it is one matrix: [W] would do.")
+            raise InvalidInput("weights must be a list of matrices, one per layer, and it is one matrix: try [W].")
         if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
             came = (
                 "it is empty" if isinstance(weights, Sequence) and not weights else f"it is a {type(weights).__name__}"

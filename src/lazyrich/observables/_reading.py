@@ -42,7 +42,7 @@ def as_layer(problem: Problem, layer: Any) -> int:
 def as_hidden_layer(problem: Problem, layer: Any, wanted_by: str) -> int:
     """ℓ of a hidden layer."""
     if problem.network.depth == 1:
-        raise InvalidInput(f"{wanted_by} needs a hidden layer, and this network has none: two layers would do.")
+        raise InvalidInput(f"{wanted_by} needs a hidden layer, and this network has none: try two layers.")
     return _at_most("layer", _check.count("layer", layer), problem.network.depth - 1)
 
 
@@ -60,6 +60,6 @@ def samples(problem: Problem, wanted_by: str) -> Float[Array, "P in"]:
     if problem.network.activation != "linear":
         raise InvalidInput(
             f"{wanted_by} needs the samples of the task where the network is {problem.network.kind}, and this task "
-            "holds correlations only: Task.from_data(inputs, targets) would do."
+            "holds correlations only: try Task.from_data(inputs, targets)."
         )
     return np.eye(task.d_in)

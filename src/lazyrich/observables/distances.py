@@ -42,9 +42,7 @@ def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = Fa
         return distance
     size = float(_length([W[start, None] for W in weights])[0])
     if size == 0:
-        raise InvalidInput(
-            "relative=True needs weights that are not all zero at the reference: relative=False would do."
-        )
+        raise InvalidInput("relative=True needs weights that are not all zero at the reference: try relative=False.")
     return distance / size
 
 

@@ -222,6 +222,6 @@ def _singular_values(traj: Any, layer: int | None, wanted_by: str) -> Float[Arra
     if problem.network.activation != "linear":
         raise InvalidInput(
             f"{wanted_by} of the network function belongs to linear networks, and this one is {problem.network.kind}: "
-            "layer=1 would do, for W1."
+            "try layer=1, for W1."
         )
     return np.linalg.svd(np.asarray(traj.function), compute_uv=False)

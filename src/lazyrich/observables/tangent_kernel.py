@@ -87,7 +87,7 @@ def _samples(task: Task) -> Float[Array, "n in"]:
     if task.inputs is None:
         raise InvalidInput(
             "task must hold samples, since the kernel has one row per output and sample, and it holds correlations "
-            "only: Task.from_data(inputs, targets) would do."
+            "only: try Task.from_data(inputs, targets)."
         )
     return task.inputs
 

@@ -124,7 +124,7 @@ def _as_rate(rate: Any, network: Network, tasks: tuple[Task, ...]) -> float | No
         if task.inputs is None or task.targets is None:
             raise InvalidInput(
                 f"tasks[{i}] must hold samples where the network is {network.kind}, and it holds correlations only: "
-                "Task.from_data(inputs, targets) would do."
+                "try Task.from_data(inputs, targets)."
             )
     return _check.positive("rate", rate)
 
@@ -171,7 +171,7 @@ def _descended(problem: Problem, times: Float[Array, " T"], rate: float) -> Traj
         worst = float(times[np.argmax(off)])
         raise InvalidInput(
             f"times must be multiples of rate ({rate:g}) where the network descends, and one is {worst:g}: "
-            "rate * steps would do."
+            "try rate * steps."
         )
     if steps[-1] < 1:
         still = {"weights": [np.repeat(W[None], len(times), axis=0) for W in problem.network.weights]}

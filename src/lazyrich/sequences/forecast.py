@@ -79,7 +79,7 @@ def since_own_training(losses: Float[Array, "stage task"]) -> Float[Array, "stag
 def as_tasks(value: Any) -> tuple[Task, ...]:
     """Tasks with the same inputs and outputs, in the same coordinates, or a sentence."""
     if not isinstance(value, list | tuple):
-        raise InvalidInput(f"tasks must be a list of tasks, and it is a {type(value).__name__}: [task] would do.")
+        raise InvalidInput(f"tasks must be a list of tasks, and it is a {type(value).__name__}: try [task].")
     if not value:
         raise InvalidInput("tasks must hold at least one task, and it is empty.")
     tasks = tuple(as_task(task) for task in value)

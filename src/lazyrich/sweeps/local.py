@@ -90,7 +90,7 @@ def configuration_of(grid: Grid) -> dict[str, Any]:
         if not known:
             raise InvalidInput(
                 f"problem must be at the top of a module for other processes to find it, and it is "
-                f"{config['problem']}: a file of its own would do, or workers=1 without a scheduler."
+                f"{config['problem']}: try a file of its own, or workers=1 without a scheduler."
             )
     return config
 

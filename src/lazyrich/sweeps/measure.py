@@ -53,7 +53,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
     if name != "test_loss":
         return np.asarray(OBSERVABLES[name].measure(traj))
     if test is None:
-        raise InvalidInput("test_loss needs held-out samples, and this problem has none: 'loss' would do.")
+        raise InvalidInput("test_loss needs held-out samples, and this problem has none: try 'loss'.")
     if traj.problem.network.activation == "linear":
         return np.asarray(test.loss(np.asarray(traj.function)))
     states = zip(*(np.asarray(W) for W in traj.weights), strict=True)

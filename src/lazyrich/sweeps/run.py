@@ -108,8 +108,8 @@ def run(
     """
     if not isinstance(sweep, Grid):
         raise InvalidInput(
-            f"sweep must be a Sweep or an Experiment, and it is {_check.shown(sweep)}: lr.papers.sweep(name) or "
-            "lr.papers.experiment(name) would do, or from_toml(path) of either."
+            f"sweep must be a Sweep or an Experiment, and it is {_check.shown(sweep)}: try lr.papers.sweep(name) or "
+            "lr.papers.experiment(name), or from_toml(path) of either."
         )
     out = _check.as_path("out", out).absolute()
     workers, retries = _check.count("workers", workers), _check.count("retries", retries, least=0)

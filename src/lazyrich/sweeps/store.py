@@ -71,7 +71,7 @@ class Store:
                 asked["block"] = stored["block"]
             if apart := differences(stored, asked):
                 lines = "".join(f"\n  {line}" for line in apart)
-                raise InvalidInput(f"{out} holds another {grid.WHAT}: another folder would do. Stored → asked:{lines}")
+                raise InvalidInput(f"{out} holds another {grid.WHAT}: try another folder. Stored → asked:{lines}")
             _tidy(out, record)
         return cls(out, grid.in_blocks(stored["block"]))
 
@@ -319,7 +319,7 @@ def _record(out: Path) -> dict[str, Any]:
     with _faults_of(out):
         if not path.exists():
             raise InvalidInput(
-                f"{out} holds no sweep and no experiment: one that `lazyrich sweep … --out` has made would do, or "
+                f"{out} holds no sweep and no experiment: try one that `lazyrich sweep … --out` has made, or "
                 "`lazyrich experiment`."
             )
     try:

@@ -242,7 +242,5 @@ def _pseudo_inverse(C: Float[Array, "d d"]) -> Float[Array, "d d"]:
 def as_task(value: Any) -> Task:
     """A task, or a sentence."""
     if not isinstance(value, Task):
-        raise InvalidInput(
-            f"task must be a lazyrich Task, and it is a {type(value).__name__}: Task.from_data would do."
-        )
+        raise InvalidInput(f"task must be a lazyrich Task, and it is a {type(value).__name__}: try Task.from_data.")
     return value

@@ -54,7 +54,7 @@ def test_one_that_diverges_ends_there_and_the_others_go_on() -> None:
     rates = jnp.array([0.5, 1e6], jnp.float32)
     good, bad = train(descent(), jnp.array(TARGET), rates, (0, 1, 100, 200), unit="epoch")
     assert good.cause == "" and np.isfinite(good.values["w"]).all()
-    assert bad.cause == "diverged by epoch 100: a smaller rate would do"
+    assert bad.cause == "diverged by epoch 100: try a smaller rate"
     assert np.isfinite(bad.values["w"][:2]).all() and np.isnan(bad.values["w"][2:]).all()
     assert bad.values["steps"][:2].tolist() == [0, 1] and np.isnan(bad.values["steps"][2:]).all()
 

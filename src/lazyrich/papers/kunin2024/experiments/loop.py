@@ -72,7 +72,7 @@ def train(
         values, reached = _course(program, shared, part, at, pace, partial(_of_all, tick, size))
         for i in range(size):
             n = int(reached[i])
-            cause = "" if n == len(at) else f"diverged by {unit} {at[n]}: a smaller rate would do"
+            cause = "" if n == len(at) else f"diverged by {unit} {at[n]}: try a smaller rate"
             mine = {name: value[i] for name, value in values.items()}
             for value in mine.values():
                 value[n:] = np.nan

@@ -44,7 +44,7 @@ __all__ = ["KIND", "Settings"]
 ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream starts."
 UNIT = "epoch"
 
-#: The test accuracy whose price in samples is read off. Any number between chance (1/8) and 1 would do; here the curves
+#: The test accuracy whose price in samples is read off. Any number between chance (1/8) and 1 serves; here the curves
 #: are steep, and a network that fits its samples without finding the rules is well below.
 TARGET = 0.7
 
