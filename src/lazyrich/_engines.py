@@ -22,18 +22,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 
-__all__ = [
-    "LAPACK_LOCK",
-    "Fit",
-    "Recording",
-    "as_record",
-    "double_precision",
-    "linear_slopes",
-    "load",
-    "observe",
-    "per_call",
-]
-
 #: JAX on the CPU deadlocks when two LAPACK calls (eigh, qr, svd) run at once: what needs one there holds this.
 LAPACK_LOCK = threading.Lock()
 

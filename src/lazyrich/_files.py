@@ -26,19 +26,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 
-__all__ = [
-    "DATA_KEYS",
-    "arrays_of",
-    "faults_of",
-    "output_path",
-    "read_data_file",
-    "read_matrix_file",
-    "read_network_file",
-    "read_state_dict",
-    "table_of",
-    "write_atomically",
-]
-
 LARGEST = 2 * 2**30  # bytes of numbers in one file
 LARGEST_TEXT = 2**28  # bytes of a CSV file: 2 GiB of text would take minutes to read
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["progress", "watched"]
-
 _DELAY = 2.0  # seconds before a bar is worth showing
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
 

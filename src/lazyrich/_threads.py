@@ -14,8 +14,6 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["SMALL", "cores", "one_blas_thread"]
-
 SMALL = 128  # columns up to which one BLAS thread is about as fast as several
 
 _LOCK = Lock()

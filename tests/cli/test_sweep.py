@@ -319,7 +319,7 @@ def test_the_jobs_of_the_slurm_script_share_the_blocks(folder):
     assert "#SBATCH --array=1-16 " in script.read_text() and script.read_text().splitlines()[-1].split("exec ")[1] in (
         DOCUMENT.read_text(encoding="utf-8")
     )
-    lazyrich.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lazyrich.cli "$@"\n')
+    lazyrich.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lazyrich "$@"\n')
     lazyrich.chmod(0o755)
     environment = os.environ | {
         "PATH": f"{folder}:{os.environ['PATH']}",

@@ -1,4 +1,4 @@
-"""The six stories tell what their titles promise, by the numbers and in their own sentences."""
+"""The six presets show what their titles promise, by the numbers and in their own sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.explorer.captions import story
+from lazyrich.explorer.captions import captions
 from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.state import State
 from lazyrich.explorer.view import View, parts_of, view
@@ -24,7 +24,7 @@ def shown(name: str) -> tuple[View, dict[str, Any]]:
     preset = next(entry for entry in PRESETS if entry["name"] == name)
     state = State.from_dict(preset["state"])
     picture = view(state)
-    return picture, story(state, picture)
+    return picture, captions(state, picture)
 
 
 def learning_time(name: str) -> float:

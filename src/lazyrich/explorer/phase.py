@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,7 @@ import lazyrich as lr
 from lazyrich._typing import Array
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
-
-__all__ = ["LAMS", "SCALES", "phase", "phase_header", "phase_key"]
+from lazyrich.explorer.wire import Header
 
 SCALES = np.geomspace(1e-4, 3.0, 21)
 _POSITIVE = np.geomspace(0.1, 20.0, 7)
@@ -33,7 +31,7 @@ _OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # starts that have a plac
 _NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "descent", "rate")
 
 
-def phase(state: State, stale: Callable[[], bool]) -> tuple[dict[str, Any], dict[str, Array]] | None:
+def phase(state: State, stale: Callable[[], bool]) -> tuple[Header, dict[str, Array]] | None:
     """Header and arrays: scales (A,), lams (B,) and the movement (B, A) of the kernel; none where there is no picture.
 
     `stale` is asked between two rows: a picture that nobody waits for any more is given up, and None comes back. The
@@ -50,7 +48,7 @@ def phase(state: State, stale: Callable[[], bool]) -> tuple[dict[str, Any], dict
     return _header(state, None), {"scales": SCALES, "lams": LAMS, "movement": movement}
 
 
-def phase_header(state: State) -> dict[str, Any]:
+def phase_header(state: State) -> Header:
     """What goes with a picture that is there already: its caption, its axes, and the place of the present start."""
     return _header(state, _refusal(state))
 
@@ -62,7 +60,7 @@ def phase_key(state: State) -> str:
     return hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:16]
 
 
-def _header(state: State, refusal: str | None) -> dict[str, Any]:
+def _header(state: State, refusal: str | None) -> Header:
     return {
         "kind": "phase",
         "key": phase_key(state),
@@ -83,7 +81,7 @@ def _lam(state: State) -> float:
 def _at(state: State, scale: float, lam: float) -> lr.Problem:
     """The problem at one point; a horizon is given, so that none is looked for, and weight decay is left out."""
     there = replace(state, start=_family(state), scale=scale, lam=lam, then=(), horizon=1.0, weight_decay=0.0)
-    return prepared(there)["problem"]
+    return prepared(there).problem
 
 
 def _movement(problem: lr.Problem) -> float:

@@ -1,16 +1,23 @@
-"""Six stories to click through, from the staircase to the saddle.
+"""Six presets to click through, from the staircase to the saddle.
 
-Each names its seed and its scale, also where they are the defaults, so that it tells the same story when those change.
+Each names its seed and its scale, also where they are the defaults, so that it shows the same when those change.
 `text` says what there is to see, `watch` where to look first.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
-__all__ = ["PRESETS"]
 
-PRESETS: tuple[dict[str, Any], ...] = (
+class Preset(TypedDict):
+    name: str
+    title: str
+    text: str
+    state: dict[str, object]
+    watch: str
+
+
+PRESETS: tuple[Preset, ...] = (
     {
         "name": "staircase",
         "title": "Staircase",

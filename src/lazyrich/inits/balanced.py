@@ -18,8 +18,6 @@ from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits.random import gaussian, random_frame
 from lazyrich.networks import Network
 
-__all__ = ["lambda_balanced", "layer_strengths", "single_neuron", "zero_balanced"]
-
 _BRAUN = 1.15  # factor on each layer in the published recipe
 
 

@@ -16,8 +16,6 @@ from lazyrich.networks import Network
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["aligned", "prior_knowledge"]
-
 
 def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0) -> Network:
     """Decoupled start: the network has the task's singular vectors, with mode strengths `strengths`.

@@ -19,8 +19,6 @@ from lazyrich._typing import Rng
 from lazyrich.networks import Network
 from lazyrich.tasks.teacher import unit_vectors
 
-__all__ = ["rescaled", "symmetrised"]
-
 
 def symmetrised(
     rng: Rng, *, sizes: Any, tau: float = 1.0, delta: float = 0.0, activation: str | float = "relu"

@@ -10,8 +10,6 @@ from lazyrich import _check
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.networks import Network
 
-__all__ = ["gaussian", "orthogonal", "random_frame"]
-
 
 def gaussian(rng: Rng, *, sizes: Any, scale: float, activation: str | float = "linear") -> Network:
     """Independent Gaussian entries of standard deviation `scale` in every layer.

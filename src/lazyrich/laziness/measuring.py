@@ -11,21 +11,22 @@ multiplied to learn in another regime: their theory is one of two layers, and a 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lazyrich import _check, _progress
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.regime import regime
-from lazyrich.laziness.checkpoints import Run, is_torch_module, layer_of, neighbours
+from lazyrich.laziness.checkpoints import Jacobian, Run, is_torch_module, layer_of, neighbours
 from lazyrich.laziness.course import Course
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.laziness.scaling import SAME, Scaling, scaled, suggestion, unit_squares
-from lazyrich.laziness.tangent import KernelChanges, kernel_changes, kernel_distances
+from lazyrich.laziness.tangent import KernelChanges, Tree, kernel_changes, kernel_distances
 from lazyrich.laziness.words import as_table, in_one_sentence
 from lazyrich.networks import Network
 from lazyrich.observables.distances import unit_activity
@@ -34,20 +35,18 @@ from lazyrich.trajectory import Trajectory
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Laziness", "Scaling", "measure"]
-
 _HELD = 2**27  # numbers of a Jacobian at once: 512 MiB in float32, and there are two
 _LARGEST = 2**29  # numbers of the Jacobian of one sample
 _TRIAL = 4.0  # a power of two: multiplying by it rounds nothing
 
 
 def measure(
-    model: Any,
-    inputs: Any,
-    checkpoints: Any = None,
+    model: Tree,
+    inputs: ArrayLike,
+    checkpoints: Sequence[Tree] | None = None,
     *,
-    hidden: Any = None,
-    loss: Any = None,
+    hidden: Sequence[str] | Callable[..., Tree] | None = None,
+    loss: ArrayLike | None = None,
     samples: int = 200,
     seed: int = 0,
     thresholds: Thresholds = USUAL,
@@ -212,6 +211,7 @@ class _Measurement:
         units = np.array([part.shape[1] for part in self.first_hidden.values()], float)
         if not self.hidden:
             self.notes.append("representation and Hamming distances are left out: hidden= says where activity is.")
+        delta, drift = self.balance()
         with np.errstate(invalid="ignore", divide="ignore"):
             whole = np.linalg.norm(layers, axis=1)
             return Laziness(
@@ -229,7 +229,8 @@ class _Measurement:
                 hidden=self.hidden,
                 representation_distance=representation,
                 layer_hamming_distance=flips,
-                **self.balance(),
+                delta=delta,
+                delta_drift=drift,
                 scaling=self.scaling(),
                 linear=self.linear,
                 normalisations=self.run.normalisations,
@@ -243,8 +244,8 @@ class _Measurement:
 
     @property
     def linear(self) -> bool:
-        bends = any(stage.kind == "bend" for stage in self.run.course)
-        return self.run.sequential and not bends and self.run.affine()
+        nonlinear = any(stage.kind == "activation" for stage in self.run.course)
+        return self.run.sequential and not nonlinear and self.run.affine()
 
     def judged_as_a_whole(self) -> Judgement | None:
         """A trajectory, between its records too, where its kernel has a formula."""
@@ -270,7 +271,7 @@ class _Measurement:
         row = self.first_outputs.shape[1] * self.size
         if row > _LARGEST:
             raise InvalidInput(
-                f"model must have at most {_LARGEST:,} slopes (outputs × parameters) for its tangent kernel, and it "
+                f"model must have at most {_LARGEST:,} gradients (outputs × parameters) for its tangent kernel, and it "
                 f"has {row:,}: try a model that gives fewer of its outputs."
             )
         most = min(_HELD // row, math.isqrt(_HELD) // self.first_outputs.shape[1])  # J of a block, and K of two
@@ -278,7 +279,7 @@ class _Measurement:
         blocks = -(-self.samples // rows)
         with _progress.progress(self.run.count * blocks**2, "tangent kernels") as tick:
 
-            def jacobian(t: int, some: slice) -> Any:
+            def jacobian(t: int, some: slice) -> Jacobian:
                 tick(1)
                 return self.run.jacobian(t, some)
 
@@ -311,10 +312,11 @@ class _Measurement:
         states = (unit_activity(before), unit_activity(now))
         return float(kernel_distances(lambda i, some: states[i][some], 2, self.samples, rows=self.samples)[1])
 
-    def balance(self) -> dict[str, Any]:
+    def balance(self) -> tuple[dict[str, Array], dict[str, float]]:
         """δ at both ends and its drift, of layers that are known to follow each other."""
         end = self.run.leaves(self.run.count - 1)
-        delta, drift = {}, {}
+        delta: dict[str, Array] = {}
+        drift: dict[str, float] = {}
         for one, other in neighbours(self.run.course):
             incoming, outgoing = unit_squares(self.start, one, other, follows=True)
             homogeneous = self.change_by({one: _TRIAL, other: 1 / _TRIAL}) < SAME
@@ -329,10 +331,10 @@ class _Measurement:
             drift[one] = float(np.mean(np.abs(last - first))) / size if size else float("nan")
         if not neighbours(self.run.course):
             self.notes.append("δ is left out: no two dense or convolutional layers are known to follow each other.")
-        return {"delta": delta, "delta_drift": drift}
+        return delta, drift
 
     def scaling(self) -> Scaling | None:
-        kinds = [stage.kind for stage in self.run.course if stage.kind != "bend"]
+        kinds = [stage.kind for stage in self.run.course if stage.kind != "activation"]
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
         if len(order) < 2 or kinds[0] != "layer" or kinds[-1] != "layer":
             return None
@@ -341,7 +343,7 @@ class _Measurement:
         return Scaling(tuple(order), float(incoming.mean()), float(outgoing.mean()), change)
 
     def change_by(self, factors: Mapping[str, float]) -> float:
-        """What multiplying layers at the start makes of the outputs, relative to them."""
+        """What multiplying layers of the first checkpoint makes of the outputs, relative to them."""
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
         return _relative_change(self.run.outputs(0, scaled(self.start, factors, order)), self.first_outputs)
 
@@ -361,7 +363,7 @@ def _as_inputs(value: Array) -> Array:
     return value if value.dtype.kind in "iub" else checked
 
 
-def _as_losses(value: Any, count: int) -> Float[Array, " T"] | None:
+def _as_losses(value: ArrayLike | None, count: int) -> Float[Array, " T"] | None:
     if value is None:
         return None
     losses = _check.as_array("loss", value, ndim=1)
@@ -370,7 +372,7 @@ def _as_losses(value: Any, count: int) -> Float[Array, " T"] | None:
     return losses
 
 
-def _as_run(model: Any, inputs: Array, checkpoints: Any, hidden: Any) -> Run:
+def _as_run(model: Tree, inputs: Array, checkpoints: object, hidden: object) -> Run:
     """The run of any kind of model."""
     if is_torch_module(model):
         from lazyrich.laziness.torch_models import TorchRun
@@ -404,7 +406,7 @@ def _as_run(model: Any, inputs: Array, checkpoints: Any, hidden: Any) -> Run:
     )
 
 
-def _sequence(name: str, value: Any, what: str) -> list[Any]:
+def _sequence(name: str, value: object, what: str) -> list[Tree]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         raise InvalidInput(f"{name} must be a list of {what}, one per checkpoint, and it is a {type(value).__name__}.")
     if len(value) < 2:

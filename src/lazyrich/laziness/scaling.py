@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,26 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.laziness.checkpoints import is_torch_module, layer_of
 
-__all__ = ["SAME", "Scaling", "rescaled", "scaled", "suggestion", "unit_squares"]
+if TYPE_CHECKING:
+    from lazyrich.laziness.tangent import Tree
 
 SAME = 1e-4  # relative change of the outputs that rounding explains
 _TILT = 3.0  # how far beyond balance a suggestion goes
 _NEAR = 1.2  # factors nearer to 1 than this are not worth suggesting
+
+
+class Leaf(Protocol):
+    """A parameter of any array library."""
+
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __len__(self) -> int: ...
+    def __mul__(self: L, factor: float, /) -> L: ...
+
+
+L = TypeVar("L", bound=Leaf)
 
 
 @dataclass(frozen=True)
@@ -160,7 +175,7 @@ def unit_squares(
     return incoming, np.sum(V.reshape(len(V), groups, -1) ** 2, axis=(0, 2))
 
 
-def scaled(leaves: Mapping[str, Any], factors: Mapping[str, float], order: Iterable[str]) -> dict[str, Any]:
+def scaled(leaves: Mapping[str, L], factors: Mapping[str, float], order: Iterable[str]) -> dict[str, L]:
     """Weights times the factor of their layer, biases times the product of the factors up to it, layers in `order`."""
     by_layer, so_far = {}, 1.0
     for layer in order:
@@ -175,7 +190,7 @@ def scaled(leaves: Mapping[str, Any], factors: Mapping[str, float], order: Itera
     return changed
 
 
-def rescaled(model: Any, factors: Any, *, order: Sequence[str] | None = None) -> Any:
+def rescaled(model: Tree, factors: float | Mapping[str, float], *, order: Sequence[str] | None = None) -> Tree:
     """The network with its layers multiplied: by a number α, first layer ÷ α and last × α; or by {layer: factor}.
 
     `model` is an equinox module or a `state_dict` of PyTorch, which know in which order their layers were declared, not
@@ -203,7 +218,7 @@ def rescaled(model: Any, factors: Any, *, order: Sequence[str] | None = None) ->
     return with_parameters(model, scaled(leaves, _as_factors(factors, layers), layers))
 
 
-def _ordered(leaves: Mapping[str, Any], order: Sequence[str] | None) -> list[str]:
+def _ordered(leaves: Mapping[str, Leaf], order: Sequence[str] | None) -> list[str]:
     """The layers as they act: as told, or as declared where each fits the one before it."""
     weights = _weights(leaves)
     if order is not None:
@@ -222,9 +237,9 @@ def _ordered(leaves: Mapping[str, Any], order: Sequence[str] | None) -> list[str
     return list(weights)
 
 
-def _weights(leaves: Mapping[str, Any]) -> dict[str, Any]:
+def _weights(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """The weight of each layer, as declared; there must be weights, with or without biases, and nothing else."""
-    weights: dict[str, Any] = {}
+    weights: dict[str, Leaf] = {}
     for name, leaf in leaves.items():
         layer, is_bias = layer_of(str(name)), str(name).endswith(".bias")
         is_weight = not is_bias and getattr(leaf, "ndim", 0) >= 2 and layer not in weights
@@ -240,7 +255,7 @@ def _weights(leaves: Mapping[str, Any]) -> dict[str, Any]:
     return weights
 
 
-def _as_factors(factors: Any, order: list[str]) -> dict[str, float]:
+def _as_factors(factors: object, order: list[str]) -> dict[str, float]:
     if not isinstance(factors, Mapping):
         alpha = _check.positive("factors", factors)
         return {order[0]: 1 / alpha, order[-1]: alpha}

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["kernel_distance", "loss", "modes"]
-
 _MODES_NAMED = 5  # more overfill the legend
 _MODES_DRAWN = 12  # more cannot be told apart
 

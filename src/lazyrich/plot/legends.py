@@ -11,8 +11,6 @@ from lazyrich._typing import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["uncover"]
-
 _CORNERS = ("upper right", "upper left", "lower right", "lower left")
 _PLACES = (*_CORNERS, "center right", "center left", "upper center", "lower center", "center")
 _BESIDE = ("upper left", (1.0, 1.0))  # its own corner, and the point of the axes where that lies

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["fate", "forgetting", "gram"]
-
 _SHOWN = 4  # times, where none are asked for
 
 

@@ -17,33 +17,11 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._files import output_path, write_atomically
 from lazyrich._typing import Array, Float
-from lazyrich.plot.legends import uncover
+from lazyrich.plot.legends import uncover as uncover  # papers draw with it too
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "COLOURS",
-    "INTEGRATED",
-    "LIMIT",
-    "MARK",
-    "STRENGTH",
-    "THEORY",
-    "TIME",
-    "diverging_colours",
-    "draw_gram",
-    "draw_matrix",
-    "drawn_on",
-    "figure_of",
-    "figure_path",
-    "mode_colours",
-    "new_figure",
-    "save",
-    "series_colours",
-    "styled",
-    "uncover",
-]
 
 #: Okabe and Ito's palette.
 COLOURS = {

@@ -34,8 +34,6 @@ from lazyrich.sequences.result import Continual
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["continual"]
-
 _ROUNDING = 1e-8  # of the largest weights so far: a departure from balance below it is not the network's own
 _EXACT = 1e-12
 

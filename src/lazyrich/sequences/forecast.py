@@ -27,8 +27,6 @@ from lazyrich.problem import Problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["as_tasks", "forgetting", "loss_matrix", "since_own_training"]
-
 
 def loss_matrix(
     tasks: Any, network: Network | None = None, *, rates: Any = None, weight_decay: float = 0.0

@@ -11,8 +11,6 @@ from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.networks import Network
 from lazyrich.problem import Problem
 
-__all__ = ["rebalance"]
-
 
 def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
     """The two-layer linear network with D = λI and the same function, and ‖D − λI‖ before.

@@ -19,8 +19,6 @@ from lazyrich.trajectory import Trajectory
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Continual"]
-
 
 @dataclass(frozen=True, eq=False)
 class Continual:

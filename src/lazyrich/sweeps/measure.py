@@ -11,9 +11,10 @@ in blocks of rows, K at the start beside K at each checkpoint, never all of it. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +30,11 @@ from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
 from lazyrich.trajectory import OBSERVABLES, Trajectory
 
-__all__ = ["NAMES", "long_name", "measured", "measured_together", "together"]
+if TYPE_CHECKING:
+    from jax import Array as JaxArray
+
+    Layers = list[JaxArray]
+    Data = tuple[JaxArray, ...]
 
 #: Everything that a sweep can record.
 NAMES = ("loss", "test_loss", *OBSERVABLES)
@@ -91,7 +96,7 @@ def _tests_stack(stack: Stack, cells: Sequence[Cell]) -> bool:
     return len(shapes) == 1 and None not in shapes and all(test is row[0] for row in tests for test in row)
 
 
-def _held_out(stack: Stack, cells: Sequence[Cell]) -> Any:
+def _held_out(stack: Stack, cells: Sequence[Cell]) -> tuple[Array, ...]:
     """The held-out samples of each set, as `_gradients.data_of` gives them."""
     chosen = []
     for row in stack.members:
@@ -102,26 +107,26 @@ def _held_out(stack: Stack, cells: Sequence[Cell]) -> Any:
 
 
 @cache
-def _measures(activation: str | float) -> dict[str, Any]:
+def _measures(activation: str | float) -> dict[str, Callable[..., JaxArray]]:
     """Name → compiled function of (weights at the start, weights kept, rates, data)."""
     jax = _engines.load("jax", "a sweep")
     slope = 0.0 if activation == "relu" else activation
     loss = _gradients.loss(jax, activation)
 
-    def over_networks(one: Any, per_checkpoint: bool) -> Any:
+    def over_networks(one: Callable[..., JaxArray], per_checkpoint: bool) -> Callable[..., JaxArray]:
         """From one network (and checkpoint) to a stack; of the networks of a set a few at once, since K is large."""
         few = int(by_device(*_AT_ONCE))
 
-        def stack(start: Any, kept: Any, rates: Any, data: Any) -> Any:
+        def stack(start: Layers, kept: Layers, rates: JaxArray, data: Data) -> JaxArray:
             kept = [jax.numpy.moveaxis(W, 0, 2) for W in kept]  # (sets, each, K, out, in)
 
-            def network(parts: Any, data: Any) -> Any:
+            def network(parts: tuple[Layers, Layers, JaxArray], data: Data) -> JaxArray:
                 start, kept, rates = parts
                 if per_checkpoint:
                     return jax.lax.map(lambda now: one(start, now, rates, data), kept)
                 return one(start, kept, rates, data)
 
-            def of_set(parts: Any) -> Any:
+            def of_set(parts: tuple[tuple[Layers, Layers, JaxArray], Data]) -> JaxArray:
                 networks, data = parts
                 return jax.lax.map(lambda own: network(own, data), networks, batch_size=few if few > 1 else None)
 
@@ -144,11 +149,13 @@ def _measures(activation: str | float) -> dict[str, Any]:
     }
 
 
-def _distance(start: Any, now: Any) -> Any:
+def _distance(start: Layers, now: Layers) -> JaxArray:
     return sum(((A - B) ** 2).sum() for A, B in zip(start, now, strict=True)) ** 0.5
 
 
-def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, slope: Any) -> Any:
+def _kernel_distance(
+    jax: ModuleType, start: Layers, kept: Layers, rates: JaxArray, X: JaxArray, slope: str | float
+) -> JaxArray:
     """1 − cos(K_0, K) at each checkpoint of one network; X has a sample per column.
 
     Small distances keep their digits: with d = ‖K_0 − K‖, 1 − cos = (d² − (‖K_0‖ − ‖K‖)²)/(2‖K_0‖‖K‖).
@@ -162,10 +169,10 @@ def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, slope:
     weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
     rows = max(1, min(n, int(by_device(*_ROWS)) // (n * (K + 1))))
     blocks = -(-n // rows)
-    padded = lambda A: xp.pad(A, [(0, 0)] * (A.ndim - 1) + [(0, blocks * rows - n)])  # noqa: E731
-    all_rows = [padded(A) for A in (X, weighted, phi)]  # padding adds rows of zeros to K
+    beyond = (0, blocks * rows - n)  # padding adds rows of zeros to K
+    all_rows = [xp.pad(A, [(0, 0)] * (A.ndim - 1) + [beyond]) for A in (X, weighted, phi)]
 
-    def block(index: Any, sums: Any) -> Any:
+    def block(index: JaxArray, sums: list[JaxArray]) -> list[JaxArray]:
         X_r, c_r, phi_r = (jax.lax.dynamic_slice_in_dim(A, index * rows, rows, A.ndim - 1) for A in all_rows)
         kernel = (X_r.T @ X) * (xp.swapaxes(c_r, 1, 2) @ c) + rates[1] * (xp.swapaxes(phi_r, 1, 2) @ phi)
         first, now = kernel[0], kernel[1:]

@@ -13,8 +13,6 @@ from lazyrich import _check
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.tasks.task import Task
 
-__all__ = ["binary_tree", "colour_hierarchy", "revised_kingdom", "semantic_hierarchy"]
-
 # rows: items (two fish, two birds, two flowers, two trees); columns: features, one per node of the tree
 _KINGDOM = np.array(
     [

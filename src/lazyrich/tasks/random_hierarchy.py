@@ -25,8 +25,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 
-__all__ = ["RandomHierarchy", "random_hierarchy"]
-
 _LONGEST = 4096  # symbols of an input
 _MOST_RULES = 10**7  # of one level
 _WORD = 2**63  # numbers below it fit into an int64; larger ones are Python's

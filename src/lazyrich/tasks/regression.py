@@ -11,8 +11,6 @@ from lazyrich import _check
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.tasks.task import Task, as_task
 
-__all__ = ["linear_teacher", "random_regression", "reversal"]
-
 
 def random_regression(rng: Rng, *, d_in: int, d_out: int, samples: int) -> Task:
     """Whitened Gaussian inputs, Gaussian targets of variance 1/d_out (Braun et al. 2022).

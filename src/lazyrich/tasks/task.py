@@ -21,8 +21,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 
-__all__ = ["Modes", "Task"]
-
 
 class Modes(NamedTuple):
     """Σyx = U diag(s) Vᵀ, strongest first, with s below the rank cut-off set to zero.

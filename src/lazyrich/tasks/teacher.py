@@ -15,8 +15,6 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.tasks.task import Task
 
-__all__ = ["Taught", "piecewise_teacher", "unit_vectors"]
-
 
 class Taught(NamedTuple):
     """What a teacher gives: samples to learn from, others to test on, and its own neurons.
