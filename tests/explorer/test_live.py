@@ -188,7 +188,7 @@ def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch):
 def test_a_phase_picture_is_drawn_once_and_few_are_kept(running, monkeypatch):
     drawn = []
     monkeypatch.setattr(
-        scheduling, "phase", lambda state, stale: drawn.append(state) or ({}, {"movement": [[state.seed]]})
+        scheduling, "phase", lambda state, stale: drawn.append(state) or ({}, {"movement": np.array([[state.seed]])})
     )
     monkeypatch.setattr(scheduling, "_MOST_PICTURES", 2)
     scheduling._pictures.clear()

@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 import lazyrich as lr
-from lazyrich.explorer import server
+from lazyrich.explorer import export, server
 from lazyrich.explorer.state import State
 from lazyrich.explorer.uploads import MOST_UPLOAD
 

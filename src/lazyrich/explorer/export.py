@@ -129,5 +129,5 @@ def archive(state: State) -> bytes:
     """
     arrays, stream = view(state, thin=False).arrays, io.BytesIO()
     told = {"state": np.array(json.dumps(state.to_dict())), "version": np.array(lr.__version__)}
-    np.savez_compressed(stream, **(arrays | told))
+    np.savez_compressed(stream, **(arrays | told))  # type: ignore[arg-type]
     return stream.getvalue()

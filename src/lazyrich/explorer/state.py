@@ -56,9 +56,8 @@ class Control:
                 return _check.count(self.name, value, least=int(self.least), most=int(self.most))
             case "text" | "hidden":
                 if not isinstance(value, str) or len(value) > _CHARACTERS:
-                    raise InvalidInput(
-                        f"{self.name} must be a text of at most {_CHARACTERS:,} characters, and it is {_check.shown(value)}."
-                    )
+                    wanted = f"a text of at most {_CHARACTERS:,} characters"
+                    raise InvalidInput(f"{self.name} must be {wanted}, and it is {_check.shown(value)}.")
                 return value
             case "several" | "rates":
                 if not isinstance(value, list | tuple) or len(value) > self.most_entries:
