@@ -342,7 +342,7 @@ def test_figures_leave_the_settings_alone_and_fit(folder):
 @pytest.mark.parametrize("count", [4, 8])
 @pytest.mark.parametrize("init", [lr.inits.zero_balanced, lr.inits.gaussian])
 def test_the_legend_covers_nothing_and_half_way_is_exact(rng, count, init):
-    from lazyrich.cli import _prediction as picture
+    from lazyrich.plot import prediction as picture
 
     problem = lr.Problem(
         lr.Task.from_correlations(rng.normal(size=(count, count))), init(1, sizes=(count,) * 3, scale=0.2)
@@ -358,7 +358,7 @@ def test_the_legend_covers_nothing_and_half_way_is_exact(rng, count, init):
 
 
 def test_computing_needs_no_matplotlib(folder, monkeypatch):
-    from lazyrich.cli import _prediction as picture
+    from lazyrich.plot import prediction as picture
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     problem = lr.Problem(

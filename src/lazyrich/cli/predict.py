@@ -15,7 +15,7 @@ from lazyrich._files import read_data_file, read_matrix_file, read_network_file
 from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
-    from lazyrich.cli._prediction import Prediction
+    from lazyrich.plot.prediction import Prediction
 
 EXAMPLE = "lazyrich predict --network weights.safetensors --data data.npz --whiten --figure fate.png"
 
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from lazyrich.cli import _prediction as picture
+    from lazyrich.plot import prediction as picture
     from lazyrich.plot import style
 
     horizon = None if arguments.horizon is None else _check.positive("--horizon", arguments.horizon)
