@@ -24,6 +24,7 @@ from lazyrich._typing import Array
 from lazyrich.batch.run import Record
 from lazyrich.batch.stack import Stack, by_device
 from lazyrich.methods import _gradients
+from lazyrich.networks import Activation
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
@@ -54,7 +55,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
         return np.asarray(OBSERVABLES[name].measure(traj))
     if test is None:
         raise InvalidInput("test_loss needs held-out samples, and this problem has none: try 'loss'.")
-    if traj.problem.network.activation == "linear":
+    if traj.problem.network.activation.linear:
         return np.asarray(test.loss(np.asarray(traj.function)))
     states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
     return np.array([loss_of(test, state, traj.problem.network.activation) for state in states])
@@ -62,7 +63,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
 
 def together(stack: Stack, names: Sequence[str]) -> tuple[str, ...]:
     """Those that are measured for a whole stack at once."""
-    piecewise = stack.activation not in ("linear", "tanh") and len(stack.sizes) == 3 and stack.sizes[-1] == 1
+    piecewise = stack.activation.kinked and len(stack.sizes) == 3 and stack.sizes[-1] == 1
     return tuple(name for name in names if piecewise and name in _TOGETHER)
 
 
@@ -102,10 +103,9 @@ def _held_out(stack: Stack, cells: Sequence[Cell]) -> Any:
 
 
 @cache
-def _measures(activation: str | float) -> dict[str, Any]:
+def _measures(activation: Activation) -> dict[str, Any]:
     """Name → compiled function of (weights at the start, weights kept, rates, data)."""
     jax = _engines.load("jax", "a sweep")
-    slope = 0.0 if activation == "relu" else activation
     loss = _gradients.loss(jax, activation)
 
     def over_networks(one: Any, per_checkpoint: bool) -> Any:
@@ -139,7 +139,7 @@ def _measures(activation: str | float) -> dict[str, Any]:
             True,
         ),
         "kernel_distance": over_networks(
-            lambda start, kept, rates, data: _kernel_distance(jax, start, kept, rates, data[0], slope), False
+            lambda start, kept, rates, data: _kernel_distance(jax, start, kept, rates, data[0], activation), False
         ),
     }
 
@@ -148,7 +148,7 @@ def _distance(start: Any, now: Any) -> Any:
     return sum(((A - B) ** 2).sum() for A, B in zip(start, now, strict=True)) ** 0.5
 
 
-def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, slope: Any) -> Any:
+def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, activation: Activation) -> Any:
     """1 − cos(K_0, K) at each checkpoint of one network; X has a sample per column.
 
     Small distances keep their digits: with d = ‖K_0 − K‖, 1 − cos = (d² − (‖K_0‖ − ‖K‖)²)/(2‖K_0‖‖K‖).
@@ -157,7 +157,7 @@ def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, slope:
     n, K = X.shape[1], kept[0].shape[0]
     W, a = (xp.concatenate([first[None], later]) for first, later in zip(start, kept, strict=True))
     z = W @ X
-    c = xp.where(z > 0, 1.0, slope).astype(X.dtype)
+    c = activation.slope(z, xp).astype(X.dtype)
     phi = c * z
     weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
     rows = max(1, min(n, int(by_device(*_ROWS)) // (n * (K + 1))))
