@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 
 import lazyrich as lr
 from lazyrich.batch import run as engine
@@ -57,7 +58,7 @@ def many(rng, kinds=MIXED):
 
 def loss(problem, weights):
     """The oracle: ½ Σ (y − f(x))² over the samples, which also takes complex weights."""
-    X, Y, kind = problem.task.inputs.T, problem.task.targets.T, problem.network.activation
+    X, Y, kind = problem.task.inputs.T, problem.task.targets.T, kind_of(problem.network)
     slope = {"linear": 1.0, "relu": 0.0}.get(kind, kind)
     for W in weights[:-1]:
         z = W @ X

@@ -113,7 +113,7 @@ class TestRandom:
 
     @pytest.mark.parametrize("make", [lr.inits.gaussian, lr.inits.orthogonal])
     def test_take_an_activation(self, make):
-        assert make(0, sizes=(3, 4, 2), scale=1.0, activation="tanh").activation == "tanh"
+        assert make(0, sizes=(3, 4, 2), scale=1.0, activation="tanh").activation == lr.Activation.of("tanh")
 
     @pytest.mark.parametrize("sizes", [(3, 3, 3), (5, 2, 4), (2, 6, 6, 1)])
     def test_orthogonal_layers_have_equal_singular_values(self, sizes):

@@ -116,19 +116,50 @@ def test_sizes_depth_and_function(rng, sizes):
 @pytest.mark.parametrize(
     "given, kept, shown",
     [
-        ("linear", "linear", "linear"),
-        ("relu", "relu", "relu"),
-        ("tanh", "tanh", "tanh"),
+        ("linear", 1.0, "linear"),
+        ("relu", 0.0, "relu"),
+        ("tanh", None, "tanh"),
         (0.2, 0.2, "leaky ReLU 0.2"),
         (np.float32(0.25), 0.25, "leaky ReLU 0.25"),
-        (0, "relu", "relu"),
-        (1.0, "linear", "linear"),
+        (0, 0.0, "relu"),
+        (1.0, 1.0, "linear"),
+        (lr.Activation.of("tanh"), None, "tanh"),
     ],
 )
 def test_activations(unchecked_shapes, given, kept, shown):
     network = lr.Network([W1, W2], given)
-    assert network.activation == kept
+    assert network.activation == lr.Activation(kept)
     assert repr(network) == f"<Network: 2-3-4, {shown}>"
+    sigma = network.activation
+    assert (sigma.linear, sigma.homogeneous) == (shown == "linear", shown != "tanh")
+    assert sigma.kinked == ("relu" in shown.lower())
+
+
+@pytest.mark.parametrize("kind", ["linear", "relu", "tanh", 0.3])
+def test_an_activation_knows_its_function_and_slope(rng, kind):
+    z = rng.normal(size=200)
+    truth = {"linear": z, "relu": np.maximum(z, 0.0), "tanh": np.sinh(z) / np.cosh(z), 0.3: np.maximum(z, 0.3 * z)}
+    sigma = lr.Activation.of(kind)
+    np.testing.assert_allclose(sigma(z), truth[kind], rtol=1e-14)
+    step = 1e-6
+    np.testing.assert_allclose(sigma.slope(z), (sigma(z + step) - sigma(z - step)) / (2 * step), atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["linear", "relu", "tanh", 0.3])
+def test_a_network_answers(rng, kind):
+    layers = [rng.normal(size=(5, 3)), rng.normal(size=(4, 5)), rng.normal(size=(2, 4))]
+    network, x = lr.Network(layers, kind), rng.normal(size=(7, 3))
+    bent = {
+        "linear": lambda z: z,
+        "relu": lambda z: z * (z > 0),
+        "tanh": np.tanh,
+        0.3: lambda z: np.where(z < 0, 0.3 * z, z),
+    }
+    one_by_one = [layers[2] @ bent[kind](layers[1] @ bent[kind](layers[0] @ row)) for row in x]
+    np.testing.assert_allclose(network(x), one_by_one, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(network(x[0]), one_by_one[0], rtol=1e-12, atol=1e-14)
+    with pytest.raises(lr.InvalidInput, match=r"x must be one input of 3 numbers, .* shape \(7,\)"):
+        network(x[:, 0])
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", 0.1])

@@ -155,7 +155,7 @@ class TestLaziness:
                 AttributeError, match=rf"{name} .* linear network.*, and this one is <Network: 8-3-8, relu>"
             ):
                 getattr(traj, name)
-        assert traj.network(0).activation == "relu"
+        assert str(traj.network(0).activation) == "relu"
 
 
 class TestNetwork:

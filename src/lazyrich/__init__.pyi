@@ -19,13 +19,14 @@ from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, reg
 from .methods.descend import descend
 from .methods.flow import flow
 from .methods.solve import NoExactSolution, solve
-from .networks import Network
+from .networks import Activation, Network
 from .problem import Problem
 from .sequences import Continual, continual, forgetting
 from .tasks import Task
 from .trajectory import Trajectory
 
 __all__ = [
+    "Activation",
     "Certificate",
     "Continual",
     "Facts",

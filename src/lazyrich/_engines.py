@@ -45,7 +45,7 @@ def double_precision(wanted_by: str) -> AbstractContextManager[Any]:
     return load("jax", wanted_by).enable_x64(True)
 
 
-def as_record(record: Any, depth: int, activation: str | float) -> tuple[str, ...]:
+def as_record(record: Any, depth: int, linear: bool, kind: str) -> tuple[str, ...]:
     """The names of what a run is to keep, each checked against the network."""
     names = (record,) if isinstance(record, str) else record
     if not isinstance(names, Iterable):
@@ -54,9 +54,9 @@ def as_record(record: Any, depth: int, activation: str | float) -> tuple[str, ..
     if not names:
         raise InvalidInput(f"record is empty, and at least one of {', '.join(map(repr, _RECORDS))} is needed.")
     for name in ("function", "gram"):
-        if name in names and activation != "linear":
+        if name in names and not linear:
             raise InvalidInput(
-                f"record={name!r} belongs to linear networks, and this one is {activation}: try 'weights' or 'loss'."
+                f"record={name!r} belongs to linear networks, and this one is {kind}: try 'weights' or 'loss'."
             )
     if "gram" in names and depth != 2:
         raise InvalidInput(

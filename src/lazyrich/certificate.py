@@ -104,7 +104,7 @@ def certify(trajectory: Trajectory) -> Certificate:
 
 def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
     """Ẇ_ℓ of the gradient flow at given weights, for any activation; one state (no time axis)."""
-    if problem.network.activation == "linear":
+    if problem.network.activation.linear:
         E = problem.task.sigma_yx - product(weights) @ problem.task.sigma_xx
         after, before = _partial_products(weights)
         flow = [
@@ -129,20 +129,14 @@ def _partial_products(weights: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
     """Backpropagation, written out."""
-    task, kind = problem.task, problem.network.activation
+    task, activation = problem.task, problem.network.activation
     assert task.inputs is not None and task.targets is not None
-    slope = 0.0 if kind == "relu" else kind
     signals, slopes = [task.inputs.T], []
-    for i, W in enumerate(weights):
+    for W in weights[:-1]:
         z = W @ signals[-1]
-        if i == len(weights) - 1:
-            signals.append(z)
-        elif kind == "tanh":
-            signals.append(np.tanh(z))
-            slopes.append(1 - signals[-1] ** 2)
-        else:
-            slopes.append(np.where(z > 0, 1.0, slope))
-            signals.append(z * slopes[-1])
+        signals.append(activation(z))
+        slopes.append(activation.slope(z))
+    signals.append(weights[-1] @ signals[-1])
     error = (task.targets.T - signals[-1]) / (task.inputs.shape[0] if task.reduction == "mean" else 1)
     flow: list[Any] = []
     for i in range(len(weights) - 1, -1, -1):
@@ -298,7 +292,7 @@ def _arrays_agree(trajectory: Trajectory) -> Iterator[float]:
         if "weights" in held:
             for W, again in zip(held["weights"], fresh["weights"], strict=True):
                 yield _each(W - again, np.sqrt(sum(np.sum(V**2, axis=(1, 2)) for V in fresh["weights"])))
-    linear = problem.network.activation == "linear"
+    linear = problem.network.activation.linear
     if not linear:
         for layers in states if "loss" in held else ():
             losses = [loss_of(task, state, problem.network.activation) for state in zip(*layers, strict=True)]
@@ -324,7 +318,7 @@ def _scale(problem: Problem, name: str, value: Array) -> Array:
     task = problem.task
     if name == "loss":
         own = np.abs(value)
-        if problem.network.activation != "linear":
+        if not problem.network.activation.linear:
             return own + float(np.trace(task.sigma_yy))
         return own + task.loss(problem.network.function) + task.loss(np.zeros_like(task.target))
     own = np.linalg.norm(value, axis=(1, 2))
@@ -358,7 +352,7 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
     if not movement.any():
         return None
     unpack = lambda y: [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]  # noqa: E731
-    kinks = problem.network.activation not in ("linear", "tanh")
+    kinks = problem.network.activation.kinked
     rtol, left = (1e-6, _KINKED_GRADIENTS) if kinks else (1e-11, math.inf)
     worst = 0.0
 
@@ -387,8 +381,8 @@ class _TooLong(Exception):
 def _drift(problem: Problem, layers: list[Any]) -> float | None:
     """How much η_ℓ W_{ℓ+1}ᵀW_{ℓ+1} − η_{ℓ+1} W_ℓW_ℓᵀ changes: all of it, or its diagonal for ReLU; tanh
     conserves nothing."""
-    kind, eta = problem.network.activation, problem.rates
-    if len(layers) < 2 or kind == "tanh" or (problem.weight_decay and len(set(eta)) > 1):
+    activation, eta = problem.network.activation, problem.rates
+    if len(layers) < 2 or not activation.homogeneous or (problem.weight_decay and len(set(eta)) > 1):
         return None
     worst = 0.0
     for i, (A, B) in enumerate(itertools.pairwise(layers)):
@@ -398,7 +392,7 @@ def _drift(problem: Problem, layers: list[Any]) -> float | None:
             continue
         A0, B0 = problem.network.weights[i], problem.network.weights[i + 1]
         change = D - (eta[i] * B0.T @ B0 - eta[i + 1] * A0 @ A0.T)
-        if kind != "linear":
+        if not activation.linear:
             change = np.diagonal(change, axis1=1, axis2=2)[:, :, None]
         worst = _worst(worst, _ratio(np.max(np.linalg.norm(change, axis=(1, 2))), np.max(size)))
     return None if problem.weight_decay else worst

@@ -12,7 +12,7 @@ from enum import Enum
 
 import numpy as np
 
-from lazyrich.networks.network import in_words
+from lazyrich.networks import Activation
 
 __all__ = ["Condition", "Facts", "Refusal"]
 
@@ -62,7 +62,7 @@ class Facts:
     """
 
     sizes: tuple[int, ...]
-    activation: str | float
+    activation: Activation
     rates: tuple[float, ...]
     weight_decay: float
     eps: float  # precision the least precise input came in
@@ -81,7 +81,7 @@ class Facts:
     @property
     def kind(self) -> str:
         """The activation in words."""
-        return in_words(self.activation)
+        return str(self.activation)
 
     @property
     def depth(self) -> int:

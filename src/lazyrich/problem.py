@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,8 +16,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align, follow
 from lazyrich.facts import Facts
 from lazyrich.methods import EXACT
-from lazyrich.networks import Network
-from lazyrich.networks.network import forward, in_words, product
+from lazyrich.networks import Activation, Network
+from lazyrich.networks.network import forward, product
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
@@ -164,13 +165,13 @@ def as_problem(value: Any) -> Problem:
     return value
 
 
-def loss_of(task: Task, weights: Any, activation: str | float) -> float:
+def loss_of(task: Task, weights: Sequence[Array], activation: Activation) -> float:
     """The loss of one state of a network, by its forward pass on the samples where it is not linear."""
-    if activation == "linear":
+    if activation.linear:
         return float(task.loss(product(weights)))
     if task.inputs is None or task.targets is None:
         raise InvalidInput(
-            f"task must hold samples for the loss of a network that is {in_words(activation)}, and it holds "
+            f"task must hold samples for the loss of a network that is {activation}, and it holds "
             "correlations only: try Task.from_data(inputs, targets)."
         )
     *_, outputs = forward(weights, activation, task.inputs)

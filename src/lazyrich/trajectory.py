@@ -218,11 +218,11 @@ class Trajectory:
     def _derive(self, name: str) -> Any:
         """From the weights, where they were recorded."""
         network = self.problem.network
-        if name == "gram" and (network.depth != 2 or network.activation != "linear"):
+        if name == "gram" and (network.depth != 2 or not network.activation.linear):
             raise AttributeError(
                 f"gram belongs to two-layer linear networks, and this one is {network!r}; weights may be there instead."
             )
-        if name == "function" and network.activation != "linear":
+        if name == "function" and not network.activation.linear:
             raise AttributeError(f"function is the matrix of a linear network, and this one is {network!r}.")
         if "gram" in self._parts and name in ("function", "loss"):
             d_in = self.problem.task.d_in
@@ -236,7 +236,7 @@ class Trajectory:
             return Q @ np.swapaxes(Q, 1, 2)
         if name == "function":
             return product(self.weights)
-        if network.activation == "linear":
+        if network.activation.linear:
             return self.problem.task.loss(self.function)
         states = zip(*self.weights, strict=True)
         return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
@@ -266,7 +266,7 @@ def as_trajectory(value: Any) -> Trajectory:
 
 
 def _linear(problem: Problem) -> bool:
-    return problem.network.activation == "linear"
+    return problem.network.activation.linear
 
 
 #: What every trajectory may hold itself: axes after time, long name, and where it exists.

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
@@ -48,7 +49,7 @@ def brute_force(weights, X, Y, kind="linear", decay=0.0, share=None):
 def brute_force_of(problem, weights):
     task = problem.task
     share = None if task.reduction == "mean" else 1.0
-    kind = problem.network.activation
+    kind = kind_of(problem.network)
     return brute_force(weights, task.inputs, task.targets, kind, problem.weight_decay, share)
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 
 import lazyrich as lr
 from lazyrich.methods.descend import descend
@@ -30,7 +31,7 @@ def make(rng, sizes, activation="linear", reduction="mean", scale=0.5, **options
 
 def numpy_descent(problem, rate, steps):
     """The oracle: backpropagation through the samples, written out; weights and loss after each number of steps."""
-    X, Y, kind = problem.task.inputs.T, problem.task.targets.T, problem.network.activation
+    X, Y, kind = problem.task.inputs.T, problem.task.targets.T, kind_of(problem.network)
     weight = 1 / X.shape[1] if problem.task.reduction == "mean" else 1.0
     bend, slope = {
         "linear": (lambda z: z, lambda z: np.ones_like(z)),

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import integrate, kinked
-from oracles.samples import velocity
+from oracles.samples import kind_of, velocity
 from scipy.integrate import solve_ivp
 
 import lazyrich as lr
@@ -43,11 +43,11 @@ def problem(seed, activation="linear", sizes=SIZES[2], **options):
 def truth(given, times=TIMES):
     """Weights at each time, by code that the library does not share."""
     task, network = given.task, given.network
-    if network.activation == "linear":
+    if kind_of(network) == "linear":
         options = {"rates": given.rates, "decay": given.weight_decay}
         return integrate.weights(network.weights, task.sigma_yx, task.sigma_xx, times, **options)
-    if network.activation != "tanh":
-        slope = 0.0 if network.activation == "relu" else network.activation
+    if kind_of(network) != "tanh":
+        slope = 0.0 if kind_of(network) == "relu" else kind_of(network)
         return kinked.weights(network.weights, task.inputs, task.targets, slope, times)
     start = np.concatenate([W.ravel() for W in network.weights])
     distinct, back = np.unique(times, return_inverse=True)
@@ -58,7 +58,7 @@ def truth(given, times=TIMES):
 
 def losses(given, weights):
     """½ mean ‖y − f‖², by a forward pass."""
-    slope = {"linear": 1.0, "relu": 0.0}.get(given.network.activation, given.network.activation)
+    slope = {"linear": 1.0, "relu": 0.0}.get(kind_of(given.network), kind_of(given.network))
     signal = given.task.inputs.T
     for i, W in enumerate(weights):
         signal = W @ signal
@@ -104,7 +104,7 @@ def test_one_and_many_against_scipy(few, record_property):
     for (p, want), traj in zip(together, lr.batch.flow([p for p, _ in together], TIMES), strict=True):
         for name, one in (("flow", lr.flow(p, TIMES)), ("batch.flow", traj)):
             assert one.times.tolist() == TIMES.tolist() and one.problem is p
-            errors[p.network.activation, name].append((off(one, want), apart(one, want)))
+            errors[kind_of(p.network), name].append((off(one, want), apart(one, want)))
     assert len(found) == 20 * few
     for (kind, name), of_all in errors.items():
         loss, weights = np.max(of_all, axis=0)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
@@ -76,7 +77,7 @@ def test_exact_trajectories_conserve_it():
 
 def gradients(traj, i):
     """∂loss/∂W_ℓ by central differences of the loss, written out for the samples."""
-    task, slope = traj.problem.task, traj.problem.network.activation
+    task, slope = traj.problem.task, kind_of(traj.problem.network)
     slope = {"relu": 0.0, "linear": 1.0}.get(slope, slope)
     layers = [np.array(W[i]) for W in traj.weights]
 
@@ -110,7 +111,7 @@ def test_the_right_rate_stands_at_the_right_layer(kind):
         eta = traj.problem.rates
         moves = [-rate * dW for rate, dW in zip(eta, slopes, strict=True)]
         around = [np.stack([W - 1e-3 * move, W + 1e-3 * move]) for W, move in zip(layers, moves, strict=True)]
-        moved = recorded(around, traj.problem.network.activation, eta)
+        moved = recorded(around, kind_of(traj.problem.network), eta)
         for p in range(len(layers) - 1):
             part = 2 * eta[p] * np.sum(layers[p + 1] * moves[p + 1], axis=0)  # of a alone
             delta = neuron_balance(moved, layer=p + 1)

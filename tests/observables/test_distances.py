@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
@@ -42,7 +43,7 @@ def activities(weights, kind, x):
 def states(kind, seed):
     """Per time and sample what `activities` gives, from a trajectory of its own: the measured one need not know it."""
     traj = kind(seed)
-    bend, X = traj.problem.network.activation, traj.problem.task.inputs
+    bend, X = kind_of(traj.problem.network), traj.problem.task.inputs
     return [[activities([W[i] for W in traj.weights], bend, x) for x in X] for i in range(len(traj.times))]
 
 

@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from oracles import jacobian
+from oracles.samples import kind_of
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
@@ -27,7 +28,7 @@ KINDS = {"closed form": solved, "any depth": sampled, "piecewise linear": piecew
 
 def brute_force(traj: lr.Trajectory) -> np.ndarray:
     """(T, n·d_out, n·d_out)."""
-    problem, activation = traj.problem, traj.problem.network.activation
+    problem, activation = traj.problem, kind_of(traj.problem.network)
     slope = {"linear": 1.0, "relu": 0.0}.get(activation, activation)
     weights = [[W[i] for W in traj.weights] for i in range(len(traj.times))]
     return np.array([jacobian.kernel(W, problem.task.inputs, problem.rates, slope) for W in weights])

@@ -6,6 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 from problems import SEEDS, piecewise_linear, sampled
 
 import lazyrich as lr
@@ -15,7 +16,7 @@ from lazyrich.observables.regions import activation_patterns, activation_regions
 def by_hand(traj, i, inputs):
     """The pattern of each input as a tuple over the units of all hidden layers."""
     network = traj.problem.network
-    slope = {"relu": 0.0, "linear": 1.0}.get(network.activation, network.activation)
+    slope = {"relu": 0.0, "linear": 1.0}.get(kind_of(network), kind_of(network))
     found = []
     for x in inputs:
         pattern = []

@@ -8,6 +8,7 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
@@ -53,7 +54,7 @@ def activity(weights, activation, x, layer):
 
 
 def similarities(traj, weights, layer):
-    X, kind = traj.problem.task.inputs, traj.problem.network.activation
+    X, kind = traj.problem.task.inputs, kind_of(traj.problem.network)
     for i in range(len(traj.times)):
         H = [activity([W[i] for W in weights], kind, x, layer) for x in X]
         yield [[float(h @ other) for other in H] for h in H]

@@ -9,6 +9,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from oracles.samples import kind_of
 
 import lazyrich as lr
 from lazyrich.batch.api import in_precision
@@ -92,7 +93,7 @@ def trajectory(problem, weights, i):
 def kernel(problem, W, a):
     """K of one output, in extended precision."""
     X, W, a = (np.asarray(part, np.longdouble) for part in (problem.task.inputs, W, a))
-    slope = {"relu": 0.0}.get(problem.network.activation, problem.network.activation)
+    slope = {"relu": 0.0}.get(kind_of(problem.network), kind_of(problem.network))
     z = W @ X.T
     c = np.where(z > 0, np.longdouble(1), np.longdouble(slope))
     eta = [np.longdouble(rate) for rate in problem.rates]

@@ -92,8 +92,8 @@ def integrated(
     rtol = None if rtol is None else as_rtol(rtol)
     atol = None if atol is None else _as_atol(atol, problems)
     max_steps = _check.count("max_steps", max_steps)
-    linear = [i for i, problem in enumerate(problems) if problem.network.activation == "linear"]
-    others = [i for i, problem in enumerate(problems) if problem.network.activation != "linear"]
+    linear = [i for i, problem in enumerate(problems) if problem.network.activation.linear]
+    others = [i for i, problem in enumerate(problems) if not problem.network.activation.linear]
     found: dict[int, Trajectory] = {}
     with in_precision("float64", "flow"), np.errstate(all="ignore"), progress(len(problems), "flow") as move_on:
         for members, run in ((linear, _linear), (others, _nonlinear)):
@@ -235,7 +235,8 @@ def _names(problems: Sequence[Problem], record: Any, wanted_by: str) -> tuple[st
     """What to record, which every one of the problems must have."""
     names: tuple[str, ...] = ()
     for problem in problems:
-        names = _engines.as_record(record, problem.network.depth, problem.network.activation)
+        network = problem.network
+        names = _engines.as_record(record, network.depth, network.activation.linear, network.kind)
         _gradients.needs_samples(problem, wanted_by)
     return names
 

@@ -16,6 +16,7 @@ from lazyrich import _engines
 from lazyrich._typing import Array
 from lazyrich.batch.stack import Stack, by_device
 from lazyrich.methods import _gradients, _rkc
+from lazyrich.networks import Activation
 
 __all__ = ["MOST_GRADIENTS", "Record", "descend_stack", "flow_stack"]
 
@@ -122,7 +123,7 @@ def _steps_per_call(stack: Stack) -> int:
     return int(np.clip(steps // _UNROLLED * _UNROLLED, _UNROLLED, 1_000_000))
 
 
-def _velocity(jax: Any, activation: str | float, sizes: tuple[int, ...]) -> Callable[..., Any]:
+def _velocity(jax: Any, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Any]:
     """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
     one = _gradients.slopes_and_loss(jax, activation, sizes)
     all_slopes = jax.vmap(jax.vmap(lambda weights, data: one(weights, data)[0], in_axes=(0, None)))
@@ -135,14 +136,14 @@ def _velocity(jax: Any, activation: str | float, sizes: tuple[int, ...]) -> Call
 
 
 @cache
-def _losses(activation: str | float) -> Any:
+def _losses(activation: Activation) -> Any:
     """(weights, data) of a stack → the loss of each network."""
     jax = _engines.load("jax", "a batch of networks")
     return jax.jit(jax.vmap(jax.vmap(_gradients.loss(jax, activation), in_axes=(0, None))))
 
 
 @cache
-def _descent(activation: str | float, sizes: tuple[int, ...]) -> Any:
+def _descent(activation: Activation, sizes: tuple[int, ...]) -> Any:
     """One call: so many stretches of steps, and so many single ones."""
     jax = _engines.load("jax", "a batch of networks")
     velocity = _velocity(jax, activation, sizes)
@@ -161,10 +162,10 @@ def _descent(activation: str | float, sizes: tuple[int, ...]) -> Any:
 
 
 @cache
-def _flow(activation: str | float, sizes: tuple[int, ...]) -> tuple[Any, Any]:
+def _flow(activation: Activation, sizes: tuple[int, ...]) -> tuple[Any, Any]:
     """The state at the start, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")
-    velocity, kinks = _velocity(jax, activation, sizes), activation not in ("linear", "tanh")
+    velocity, kinks = _velocity(jax, activation, sizes), activation.kinked
 
     def begin(weights: Any, *fixed: Any) -> Any:
         return _rkc.start(jax, lambda y: velocity(y, *fixed), weights, kinks)

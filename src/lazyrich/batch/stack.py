@@ -15,6 +15,7 @@ import numpy as np
 from lazyrich import _engines
 from lazyrich._typing import Array
 from lazyrich.methods import _gradients
+from lazyrich.networks import Activation
 from lazyrich.problem import Problem
 
 __all__ = ["Stack", "by_device", "device_kind", "operations_of", "stacked", "stacks"]
@@ -27,7 +28,7 @@ _COPIES = 6  # of those numbers, in the memory of a GPU
 class Stack(NamedTuple):
     """Arrays in front of whose own axes stand (set, network of that set)."""
 
-    activation: str | float
+    activation: Activation
     sizes: tuple[int, ...]
     members: Array  # (sets, each): which of the problems
     weights: list[Array]  # per layer
@@ -107,14 +108,14 @@ def _numbers(sizes: tuple[int, ...]) -> int:
 def _columns(problem: Problem) -> int:
     """What the layers carry at once: samples, or for a linear network inputs or outputs."""
     sizes, inputs = problem.network.sizes, problem.task.inputs
-    return min(sizes[0], sizes[-1]) if problem.network.activation == "linear" or inputs is None else len(inputs)
+    return min(sizes[0], sizes[-1]) if problem.network.activation.linear or inputs is None else len(inputs)
 
 
 def _shape(problem: Problem) -> Any:
     """What problems of one stack have in common."""
     _gradients.needs_samples(problem, "a batch")
     network, task = problem.network, problem.task
-    if network.activation == "linear" or task.inputs is None:
+    if network.activation.linear or task.inputs is None:
         return network.activation, network.sizes, task.whitening_error != 0
     return network.activation, network.sizes, len(task.inputs), task.reduction
 

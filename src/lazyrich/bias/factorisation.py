@@ -153,7 +153,7 @@ def factorise(
     ('converged', np.float64(1.0), np.float64(10.0))
     """
     as_measurements(measurements)
-    if not isinstance(network, Network) or network.activation != "linear":
+    if not isinstance(network, Network) or not network.activation.linear:
         raise InvalidInput(f"network must be a linear lazyrich Network, and it is {network!r}.")
     if (network.sizes[-1], network.sizes[0]) != measurements.shape:
         rows, columns = measurements.shape

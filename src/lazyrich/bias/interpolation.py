@@ -267,7 +267,7 @@ def _bias_of(problem: Any) -> tuple[_Bias, float]:
     """The minimisation that a problem's end solves, and a factor: it is posed for β times that, with unit rates."""
     as_problem(problem)
     network, facts = problem.network, problem.facts
-    if network.activation != "linear" or problem.weight_decay or network.depth < 2:
+    if not network.activation.linear or problem.weight_decay or network.depth < 2:
         raise InvalidInput(
             f"problem must have a linear network of two layers or more and no weight decay, and it has {network!r} and"
             f" weight decay {problem.weight_decay:g}."

@@ -119,7 +119,7 @@ def sharpness(traj: Trajectory, *, preconditioned: bool = False) -> Float[Array,
 def _states(traj: Trajectory) -> Iterator[list[Any]]:
     """The weights at each time; up to a rotation of the hidden units, which only rotates H, where that is cheaper."""
     network = traj.problem.network
-    if network.activation == "linear" and network.depth == 2 and traj.knows("gram") and not traj.computed("weights"):
+    if network.activation.linear and network.depth == 2 and traj.knows("gram") and not traj.computed("weights"):
         d_in, h, _ = network.sizes
         yield from (layers_of_gram(G, d_in, h) for G in np.asarray(traj.gram))
     elif traj.knows("weights"):
@@ -134,12 +134,12 @@ class _Curvature:
     """The Hessian at one state, with the two passes that all products share; `stretch` scales each layer's weights."""
 
     def __init__(self, problem: Problem, weights: Sequence[Array], stretch: Sequence[float] | Array | None = None):
-        task, kind, L = problem.task, problem.network.activation, len(weights)
+        task, activation, L = problem.task, problem.network.activation, len(weights)
         self.weights, self.decay = weights, problem.weight_decay
         self.stretch = np.ones(L) if stretch is None else stretch
         self.size = sum(W.size for W in weights)
         self.samples: Array | None = None  # None: the identity
-        if kind != "linear":
+        if not activation.linear:
             if task.inputs is None or task.targets is None:
                 raise InvalidInput(
                     f"the Hessian needs the samples of the task where the network is {problem.network.kind}, and this "
@@ -152,19 +152,20 @@ class _Curvature:
         self.slopes: list[Any] = []  # σ'(z_1) … σ'(z_{L−1})
         z = self._into(weights[0])
         for W in weights[1:]:
-            a, slope = _activate(z, kind)
-            self.signals.append(a)
-            self.slopes.append(slope)
-            z = W @ a
-        if task.targets is None or kind == "linear":
+            self.signals.append(activation(z))
+            self.slopes.append(activation.slope(z))
+            z = W @ self.signals[-1]
+        if task.targets is None or activation.linear:
             delta = z @ task.sigma_xx - task.sigma_yx
         else:
             delta = self.weight * (z - task.targets.T)
         self.deltas = [delta]  # δ_1 … δ_L
-        self.bends: list[Any] = []  # (W_ℓᵀδ_ℓ) σ''(z_{ℓ−1}); None where σ'' = 0
+        self.curvatures: list[Any] = []  # (W_ℓᵀδ_ℓ) σ''(z_{ℓ−1}); None where σ'' = 0
         for i in range(L - 1, 0, -1):
             back = weights[i].T @ self.deltas[0]
-            self.bends.insert(0, -2 * back * self.signals[i] * self.slopes[i - 1] if kind == "tanh" else None)
+            self.curvatures.insert(
+                0, -2 * back * self.signals[i] * self.slopes[i - 1] if not activation.homogeneous else None
+            )
             self.deltas.insert(0, back * self.slopes[i - 1])
 
     def times(self, direction: Sequence[Array]) -> list[Array]:
@@ -181,8 +182,8 @@ class _Curvature:
         for i in range(L - 1, 0, -1):
             product[i] = d_delta @ self.signals[i].T + self.deltas[i] @ np.swapaxes(da[i], -1, -2)
             d_delta = (np.swapaxes(V[i], -1, -2) @ self.deltas[i] + W[i].T @ d_delta) * self.slopes[i - 1]
-            if self.bends[i - 1] is not None:
-                d_delta = d_delta + self.bends[i - 1] * dz[i - 1]
+            if self.curvatures[i - 1] is not None:
+                d_delta = d_delta + self.curvatures[i - 1] * dz[i - 1]
         product[0] = d_delta if self.samples is None else d_delta @ self.samples.T
         return [k * (P + self.decay * V_l) for k, P, V_l in zip(self.stretch, product, V, strict=True)]
 
@@ -213,17 +214,6 @@ class _Curvature:
     def _into(self, M: Array) -> Array:
         """M a_0."""
         return M if self.samples is None else M @ self.samples
-
-
-def _activate(z: Array, kind: str | float) -> tuple[Any, Any]:
-    """σ(z) and σ'(z)."""
-    if kind == "linear":
-        return z, 1.0
-    if kind == "tanh":
-        a = np.tanh(z)
-        return a, 1 - a**2
-    slope = np.where(z > 0, 1.0, 0.0 if kind == "relu" else kind)
-    return slope * z, slope
 
 
 def _extremes(curvature: _Curvature, count: int, smallest: bool) -> tuple[Array, Array]:

@@ -135,7 +135,7 @@ def plateau_times(problem: Problem) -> Plateaus:
     """
     as_problem(problem)
     facts = problem.facts
-    if facts.activation != "linear":
+    if not facts.activation.linear:
         raise InvalidInput(f"plateau_times reads linear networks, and this one is {facts.kind}.")
     if facts.depth == 1:
         raise InvalidInput("plateau_times needs two layers or more, and this network has one: it has no plateaus.")

@@ -110,7 +110,7 @@ def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePr
     """
     as_problem(problem)
     network = problem.network
-    if network.depth != 2 or network.activation != "linear":
+    if network.depth != 2 or not network.activation.linear:
         raise InvalidInput(
             f"predict_regime knows two-layer linear networks, and this one is {network!r}: "
             "lr.regime(trajectory) measures that of other linear networks, and of two layers with a ReLU."

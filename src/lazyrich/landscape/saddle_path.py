@@ -246,7 +246,7 @@ def _suitable(traj: Trajectory) -> Problem:
     """The problem of a trajectory that has saddles and shows them, or a sentence."""
     problem = traj.problem
     network = problem.network
-    if network.activation != "linear":
+    if not network.activation.linear:
         raise InvalidInput(f"saddle_path reads linear networks, and this one is {network.kind}.")
     if network.depth == 1:
         raise InvalidInput("saddle_path needs two layers or more, and this network has one: its loss has no saddle.")

@@ -21,7 +21,7 @@ from lazyrich._check import InvalidInput, shown
 from lazyrich._typing import Array
 from lazyrich.laziness.checkpoints import Stage, hidden_stages, in_one_line, is_affine, normalises
 from lazyrich.laziness.tangent import Tree, jax_jacobian
-from lazyrich.networks import Network
+from lazyrich.networks import Activation, Network
 
 if TYPE_CHECKING:
     import equinox
@@ -179,17 +179,13 @@ def as_equinox(network: Network) -> equinox.nn.Sequential:
 
 
 @cache
-def _equinox_of(sizes: tuple[int, ...], activation: str | float) -> equinox.nn.Sequential:
+def _equinox_of(sizes: tuple[int, ...], activation: Activation) -> equinox.nn.Sequential:
     """A module whose weights are to be filled in, the same one for all checkpoints: they share what is compiled."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
-    slope = 0.0 if activation == "relu" else activation
-    bend = {
-        "linear": lambda x: x,
-        "tanh": jax.numpy.tanh,
-    }.get(str(slope), lambda x: jax.numpy.where(x > 0, x, slope * x))
     layers: list[equinox.Module] = []
+    sigma = eqx.nn.Lambda(partial(activation, xp=jax.numpy))
     for inputs, outputs in pairwise(sizes):
-        layers += [eqx.nn.Linear(inputs, outputs, use_bias=False, key=jax.random.key(0)), eqx.nn.Lambda(bend)]
+        layers += [eqx.nn.Linear(inputs, outputs, use_bias=False, key=jax.random.key(0)), sigma]
     return eqx.nn.Sequential(layers[:-1])
 
 

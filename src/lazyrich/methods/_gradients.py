@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
-from lazyrich.networks.network import in_words
+from lazyrich.networks import Activation
 
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
@@ -28,9 +28,9 @@ __all__ = ["data_of", "loss", "needs_samples", "slopes_and_loss"]
 def needs_samples(problem: Problem, wanted_by: str) -> None:
     """A sentence where a network is not linear and its task holds correlations only."""
     task, activation = problem.task, problem.network.activation
-    if activation != "linear" and (task.inputs is None or task.targets is None):
+    if not activation.linear and (task.inputs is None or task.targets is None):
         raise InvalidInput(
-            f"{wanted_by} needs the samples of the task where the network is {in_words(activation)}, and this task "
+            f"{wanted_by} needs the samples of the task where the network is {activation}, and this task "
             "holds correlations only: try Task.from_data(inputs, targets)."
         )
 
@@ -38,17 +38,17 @@ def needs_samples(problem: Problem, wanted_by: str) -> None:
 def data_of(problem: Problem) -> tuple[Any, ...]:
     """What a loop sees of the task: correlations and fit, or samples (as columns) and the weight of each."""
     task = problem.task
-    if task.inputs is None or task.targets is None or problem.network.activation == "linear":
+    if task.inputs is None or task.targets is None or problem.network.activation.linear:
         return task.sigma_yx, _engines.Fit.of(task)
     return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
 
 
-def slopes_and_loss(jax: Any, activation: str | float, sizes: tuple[int, ...]) -> Callable[..., Any]:
+def slopes_and_loss(jax: Any, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Any]:
     """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: above its floor)."""
-    if activation == "linear":
+    if activation.linear:
         return _linear
-    if activation != "tanh" and len(sizes) == 3 and sizes[-1] == 1:
-        return _one_output(jax, 0.0 if activation == "relu" else activation)
+    if activation.homogeneous and len(sizes) == 3 and sizes[-1] == 1:
+        return _one_output(jax, activation.gamma)
     value = loss(jax, activation)
 
     def backwards(weights: Any, data: Any) -> Any:
@@ -58,19 +58,15 @@ def slopes_and_loss(jax: Any, activation: str | float, sizes: tuple[int, ...]) -
     return backwards
 
 
-def loss(jax: Any, activation: str | float) -> Callable[..., Any]:
+def loss(jax: Any, activation: Activation) -> Callable[..., Any]:
     """(weights, data) → the loss."""
-    if activation == "linear":
+    if activation.linear:
         return lambda weights, data: data[1].loss(reduce(lambda below, W: W @ below, weights))
-    slope = 0.0 if activation == "relu" else activation
-
-    def bend(z: Any) -> Any:
-        return jax.numpy.tanh(z) if activation == "tanh" else jax.numpy.where(z > 0, z, slope * z)
 
     def value(weights: Any, data: Any) -> Any:
         signal, targets, weight = data
         for W in weights[:-1]:
-            signal = bend(W @ signal)
+            signal = activation(W @ signal, jax.numpy)
         return weight * ((targets - weights[-1] @ signal) ** 2).sum() / 2
 
     return value
@@ -88,8 +84,7 @@ def _one_output(jax: Any, slope: Any) -> Callable[..., Any]:
     def slopes(weights: Any, data: Any) -> Any:
         (W, a), (X, y, weight) = weights, data
         z = W @ X
-        bent = xp.maximum(z, slope * z) if slope else xp.maximum(z, 0.0)
-        error = y[0] - (a @ bent)[0]
+        error = y[0] - (a @ (xp.maximum(z, slope * z) if slope else xp.maximum(z, 0.0)))[0]
         E = weight * error
         xi = xp.where(z > 0, E, slope * E) @ X.T
         return [a.T * xi, (W * xi).sum(1)[None]], (E * error).sum() / 2

@@ -24,7 +24,7 @@ def linear_layers(facts: Facts, words: str, least: int, most: int | None = None)
     if facts.depth < least or facts.depth > (most or facts.depth):
         message = f"it solves {words}, and this network has {facts.depth}"
         yield Refusal(Condition.DEPTH, message, facts.depth, least)
-    if facts.activation != "linear":
+    if not facts.activation.linear:
         yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
 
 

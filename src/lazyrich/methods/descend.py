@@ -19,6 +19,7 @@ from lazyrich._progress import progress
 from lazyrich._typing import Array
 from lazyrich.batch.api import as_stops
 from lazyrich.methods import _gradients
+from lazyrich.networks import Activation
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -40,7 +41,7 @@ def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weight
     as_problem(problem)
     rate, steps = _check.positive("rate", rate), _check.count("steps", steps)
     network = problem.network
-    names = _engines.as_record(record, network.depth, network.activation)
+    names = _engines.as_record(record, network.depth, network.activation.linear, network.kind)
     names = tuple(dict.fromkeys((*names, "loss")))
     stops = as_stops(at, steps)
     _gradients.needs_samples(problem, "descend")
@@ -62,7 +63,7 @@ def _run(
 ) -> int | None:
     """Fills the recording, call by call; returns the step at which the loss is not finite, if there is one."""
     network, data = problem.network, _gradients.data_of(problem)
-    columns = min(data[0].shape) if network.activation == "linear" else data[0].shape[1]
+    columns = min(data[0].shape) if network.activation.linear else data[0].shape[1]
     steps_per_call, records_per_call = _engines.per_call(network.sizes, columns, 1, names)
     run = _compiled(network.activation, network.sizes, names)
     paces, weights, now, finite = rate * np.array(problem.rates), network.weights, 0, True
@@ -88,7 +89,7 @@ def _run(
 
 
 @cache
-def _compiled(activation: str | float, sizes: tuple[int, ...], names: tuple[str, ...]) -> Any:
+def _compiled(activation: Activation, sizes: tuple[int, ...], names: tuple[str, ...]) -> Any:
     """One call: stretches of steps, with a record after each."""
     jax = _engines.load("jax", "descend")
     slopes_and_loss, seen = _gradients.slopes_and_loss(jax, activation, sizes), _seen(jax, activation, names)
@@ -114,9 +115,9 @@ def _compiled(activation: str | float, sizes: tuple[int, ...], names: tuple[str,
     return jax.jit(run)
 
 
-def _seen(jax: Any, activation: str | float, names: tuple[str, ...]) -> Callable[..., Any]:
+def _seen(jax: Any, activation: Activation, names: tuple[str, ...]) -> Callable[..., Any]:
     """The record of a state."""
-    if activation == "linear":
+    if activation.linear:
         return lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
     loss = _gradients.loss(jax, activation)
 

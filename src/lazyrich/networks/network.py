@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.networks.activation import Activation
 
-__all__ = ["Network", "forward", "in_words", "layers_of_gram", "product"]
+__all__ = ["Network", "forward", "layers_of_gram", "product"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -29,10 +29,10 @@ class Network:
     """
 
     weights: tuple[Float[Array, "out in"], ...]
-    activation: str | float
+    activation: Activation
     eps: float  # precision the weights came in
 
-    def __init__(self, weights: Sequence[Any] | Array, activation: str | float = "linear") -> None:
+    def __init__(self, weights: Sequence[object] | Array, activation: Activation | str | float = "linear") -> None:
         if isinstance(weights, np.ndarray) and weights.ndim == 2:
             raise InvalidInput("weights must be a list of matrices, one per layer, and it is one matrix: try [W].")
         if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
@@ -61,8 +61,24 @@ class Network:
         for W in layers:
             _check.read_only(W)
         object.__setattr__(self, "weights", layers)
-        object.__setattr__(self, "activation", _activation(activation))
+        object.__setattr__(self, "activation", Activation.of(activation))
         object.__setattr__(self, "eps", _check.eps_of(*weights))
+
+    def __call__(self, x: object) -> Array:
+        """What the network answers: to one input (d_in,), or to samples in rows (P, d_in).
+
+        >>> lr.Network([[[1.0, -1.0]], [[2.0]]], activation="relu")([[3.0, 1.0], [1.0, 3.0]])
+        array([[4.],
+               [0.]])
+        """
+        inputs = _check.as_array("x", x)
+        if inputs.ndim not in (1, 2) or inputs.shape[-1] != self.sizes[0]:
+            raise InvalidInput(
+                f"x must be one input of {self.sizes[0]} numbers, or such inputs in rows, and it has shape "
+                f"{inputs.shape}."
+            )
+        *_, outputs = forward(self.weights, self.activation, np.atleast_2d(inputs))
+        return outputs if inputs.ndim == 2 else outputs[0]
 
     def known_to(self, eps: float) -> Network:
         """The same network, taken to be no more precise than `eps`."""
@@ -83,21 +99,17 @@ class Network:
     @property
     def function(self) -> Float[Array, "out in"]:
         """W_L … W_1 of a linear network."""
-        if self.activation != "linear":
+        if not self.activation.linear:
             raise InvalidInput(f"function is the matrix of a linear network, and this one is {self.kind}.")
         return product(self.weights)
 
     @property
     def kind(self) -> str:
         """The activation in words."""
-        return in_words(self.activation)
+        return str(self.activation)
 
     def __repr__(self) -> str:
         return f"<Network: {'-'.join(map(str, self.sizes))}, {self.kind}>"
-
-
-def in_words(activation: str | float) -> str:
-    return f"leaky ReLU {activation:g}" if isinstance(activation, float) else activation
 
 
 def product(weights: Sequence[Array]) -> Array:
@@ -123,29 +135,11 @@ def layers_of_gram(gram: Float[Array, "n n"], d_in: int, h: int) -> list[Array]:
 
 
 def forward(
-    weights: Sequence[Array], activation: str | float, inputs: Float[Array, "P in"]
+    weights: Sequence[Array], activation: Activation, inputs: Float[Array, "P in"]
 ) -> Iterator[Float[Array, "P units"]]:
-    """The activity of one layer after the other, a sample per row: the hidden ones bent, the outputs not."""
-    slope = 0.0 if activation == "relu" else activation
+    """The activity of one layer after the other, a sample per row."""
     h = inputs
     for W in weights[:-1]:
-        h = h @ W.T
-        if activation == "tanh":
-            h = np.tanh(h)
-        elif activation != "linear":
-            h = np.where(h > 0, h, slope * h)
+        h = activation(h @ W.T)
         yield h
     yield h @ weights[-1].T
-
-
-def _activation(value: Any) -> str | float:
-    if isinstance(value, str):
-        return _check.choice("activation", value, ("linear", "relu", "tanh"))
-    try:
-        slope = _check.number("activation", value)
-    except InvalidInput:
-        known = "'linear', 'relu', 'tanh' or the slope of a leaky ReLU"
-        raise InvalidInput(f"activation must be {known}, and it is {_check.shown(value)}.") from None
-    if not 0 <= slope <= 1:
-        raise InvalidInput(f"activation, as the slope of a leaky ReLU, must lie between 0 and 1, and it is {slope:g}.")
-    return {0.0: "relu", 1.0: "linear"}.get(slope, slope)

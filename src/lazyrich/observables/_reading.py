@@ -21,7 +21,7 @@ __all__ = ["as_hidden_layer", "as_layer", "linear", "samples", "two_layer_linear
 def linear(traj: Any, wanted_by: str) -> Trajectory:
     """The trajectory of a linear network, or a sentence."""
     traj = as_trajectory(traj)
-    if traj.problem.network.activation != "linear":
+    if not traj.problem.network.activation.linear:
         raise InvalidInput(f"{wanted_by} belongs to linear networks, and this one is {traj.problem.network.kind}.")
     return traj
 
@@ -57,7 +57,7 @@ def samples(problem: Problem, wanted_by: str) -> Float[Array, "P in"]:
     task = problem.task
     if task.inputs is not None:
         return task.inputs
-    if problem.network.activation != "linear":
+    if not problem.network.activation.linear:
         raise InvalidInput(
             f"{wanted_by} needs the samples of the task where the network is {problem.network.kind}, and this task "
             "holds correlations only: try Task.from_data(inputs, targets)."

@@ -192,7 +192,7 @@ def neuron_coordinates(traj: Trajectory) -> NeuronCoordinates:
 
 
 def _conserving(problem: Problem, wanted_by: str) -> Problem:
-    if problem.network.activation == "tanh":
+    if not problem.network.activation.homogeneous:
         raise InvalidInput(
             f"{wanted_by} belongs to linear and piecewise linear networks, and this one is tanh, which conserves none."
         )

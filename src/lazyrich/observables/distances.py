@@ -99,7 +99,7 @@ def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"
     """
     start = _check.index("reference", reference, len(as_trajectory(traj).times))
     network, task = traj.problem.network, traj.problem.task
-    if network.activation == "linear":
+    if network.activation.linear:
         W = np.asarray(traj.function)
         return np.linalg.norm((W - W[start]) @ _input_root(task).T, axis=(1, 2))
     X, weights = samples(traj.problem, "function_distance"), [np.asarray(W) for W in traj.weights]

@@ -37,8 +37,8 @@ class Kernels:
 
     def __init__(self, traj: Trajectory) -> None:
         network, task = traj.problem.network, traj.problem.task
-        two, linear = network.depth == 2, network.activation == "linear"
-        if not linear and (not two or network.activation == "tanh"):
+        two, linear = network.depth == 2, network.activation.linear
+        if not linear and (not two or not network.activation.homogeneous):
             raise InvalidInput(
                 "network must be linear, or have two layers with a ReLU or a leaky one between them, for its kernel to "
                 f"have a formula, and it is {network!r}."
@@ -86,7 +86,7 @@ class Kernels:
         """As many kernels at a time as stay in the cache; one where it fills the cache, or has no stacks."""
         network = self._traj.problem.network
         entries = max(network.sizes) * max(network.sizes[0], network.sizes[-1])  # of the largest factor
-        step = max(1, _STACK // entries) if network.activation == "linear" else 1
+        step = max(1, _STACK // entries) if network.activation.linear else 1
         for start in range(0, len(self), step):
             some = slice(start, start + step)
             yield some, self._made([np.asarray(part) for part in self._states(some)])
@@ -96,11 +96,11 @@ class Kernels:
         activation = self._traj.problem.network.activation
         if self._by_gram:
             return self._of_gram(*state)
-        if activation == "linear":
+        if activation.linear:
             return self._of_layers(state)
         W1, W2 = (W.reshape(W.shape[-2:]) for W in state)
-        slope = 0.0 if activation == "relu" else float(activation)
-        return PiecewiseKernel(self._inputs, W1, W2, slope=slope, rates=self._traj.problem.rates)
+        assert activation.gamma is not None
+        return PiecewiseKernel(self._inputs, W1, W2, slope=activation.gamma, rates=self._traj.problem.rates)
 
     def _of_gram(self, gram: Float[Array, "... n n"]) -> KroneckerKernel:
         problem, R = self._traj.problem, self._inputs.R

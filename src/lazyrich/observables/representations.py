@@ -205,7 +205,7 @@ def _outward(traj: Trajectory, layer: int) -> Iterator[Float[Array, "out h"]]:
 def _by_gram(traj: Trajectory) -> bool:
     """Two linear layers whose weights are not there yet: QQᵀ is cheaper."""
     network = traj.problem.network
-    return network.depth == 2 and network.activation == "linear" and not traj.computed("weights")
+    return network.depth == 2 and network.activation.linear and not traj.computed("weights")
 
 
 def _root(G: Float[Array, "d d"]) -> Float[Array, "d d"]:
@@ -219,7 +219,7 @@ def _singular_values(traj: Any, layer: int | None, wanted_by: str) -> Float[Arra
     problem = as_trajectory(traj).problem
     if layer is not None:
         return np.linalg.svd(np.asarray(traj.weights[as_layer(problem, layer) - 1]), compute_uv=False)
-    if problem.network.activation != "linear":
+    if not problem.network.activation.linear:
         raise InvalidInput(
             f"{wanted_by} of the network function belongs to linear networks, and this one is {problem.network.kind}: "
             "try layer=1, for W1."

@@ -112,7 +112,7 @@ def _as_spans(times: Any, count: int) -> list[Float[Array, " T"]]:
 
 
 def _as_rate(rate: Any, network: Network, tasks: tuple[Task, ...]) -> float | None:
-    if network.activation == "linear":
+    if network.activation.linear:
         return None if rate is None else _check.positive("rate", rate)
     if rate is None:
         raise InvalidInput(
@@ -130,7 +130,7 @@ def _as_rate(rate: Any, network: Network, tasks: tuple[Task, ...]) -> float | No
 def _conserved(problem: Problem) -> float | None:
     """λ of a two-layer network that is balanced and stays so, whatever the task; None if there is none."""
     facts = problem.facts
-    if facts.depth != 2 or facts.activation != "linear" or not facts.balanced:
+    if facts.depth != 2 or not facts.activation.linear or not facts.balanced:
         return None
     decays = facts.weight_decay and (any(facts.balance) or facts.rates[0] != facts.rates[1])
     return None if decays else facts.balance[0]

@@ -23,7 +23,7 @@ def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
     >>> f"{departure:.1e}", bool(abs(W2 - W1) < 1e-15), bool(abs(W2 @ W1 - problem.network.function) < 1e-15)
     ('1.0e-09', True, True)
     """
-    if problem.network.depth != 2 or problem.network.activation != "linear":
+    if problem.network.depth != 2 or not problem.network.activation.linear:
         raise InvalidInput(f"rebalance needs two linear layers, and the network is {problem.network!r}.")
     k1, k2 = problem.canonical.k
     W1, W2, before = rebalanced(k1 * problem.network.weights[0], k2 * problem.network.weights[1], lam)

@@ -203,7 +203,7 @@ class Continual:
 
 def _losses(task: Task, trajectory: Trajectory) -> Float[Array, " T"]:
     network = trajectory.problem.network
-    if network.activation == "linear":
+    if network.activation.linear:
         return np.asarray(task.loss(np.asarray(trajectory.function)))
     states = zip(*trajectory.weights, strict=True)
     return np.array([loss_of(task, weights, network.activation) for weights in states])

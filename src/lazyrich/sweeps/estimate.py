@@ -91,7 +91,7 @@ def _operations(sweep: Sweep, cell: Cell) -> float:
     network, samples = cell.problem.network, cell.problem.task.inputs
     gradients = {"descend": max(sweep.at[-1], 1), "flow": _FLOW_GRADIENTS, "solve": 10 * len(sweep.at)}[sweep.method]
     kernel = 0.0
-    if "kernel_distance" in sweep.observables and network.activation != "linear" and samples is not None:
+    if "kernel_distance" in sweep.observables and not network.activation.linear and samples is not None:
         kernel = 8.0 * len(sweep.at) * len(samples) ** 2 * network.sizes[1]
     return gradients * (operations_of(cell.problem) + _OVERHEAD) + kernel
 

@@ -25,6 +25,7 @@ from lazyrich._typing import Array
 from lazyrich.batch.run import Record
 from lazyrich.batch.stack import Stack, by_device
 from lazyrich.methods import _gradients
+from lazyrich.networks import Activation
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
@@ -59,7 +60,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
         return np.asarray(OBSERVABLES[name].measure(traj))
     if test is None:
         raise InvalidInput("test_loss needs held-out samples, and this problem has none: try 'loss'.")
-    if traj.problem.network.activation == "linear":
+    if traj.problem.network.activation.linear:
         return np.asarray(test.loss(np.asarray(traj.function)))
     states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
     return np.array([loss_of(test, state, traj.problem.network.activation) for state in states])
@@ -67,7 +68,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
 
 def together(stack: Stack, names: Sequence[str]) -> tuple[str, ...]:
     """Those that are measured for a whole stack at once."""
-    piecewise = stack.activation not in ("linear", "tanh") and len(stack.sizes) == 3 and stack.sizes[-1] == 1
+    piecewise = stack.activation.kinked and len(stack.sizes) == 3 and stack.sizes[-1] == 1
     return tuple(name for name in names if piecewise and name in _TOGETHER)
 
 
@@ -107,10 +108,9 @@ def _held_out(stack: Stack, cells: Sequence[Cell]) -> tuple[Array, ...]:
 
 
 @cache
-def _measures(activation: str | float) -> dict[str, Callable[..., JaxArray]]:
+def _measures(activation: Activation) -> dict[str, Callable[..., JaxArray]]:
     """Name → compiled function of (weights at the start, weights kept, rates, data)."""
     jax = _engines.load("jax", "a sweep")
-    slope = 0.0 if activation == "relu" else activation
     loss = _gradients.loss(jax, activation)
 
     def over_networks(one: Callable[..., JaxArray], per_checkpoint: bool) -> Callable[..., JaxArray]:
@@ -144,7 +144,7 @@ def _measures(activation: str | float) -> dict[str, Callable[..., JaxArray]]:
             True,
         ),
         "kernel_distance": over_networks(
-            lambda start, kept, rates, data: _kernel_distance(jax, start, kept, rates, data[0], slope), False
+            lambda start, kept, rates, data: _kernel_distance(jax, start, kept, rates, data[0], activation), False
         ),
     }
 
@@ -154,7 +154,7 @@ def _distance(start: Layers, now: Layers) -> JaxArray:
 
 
 def _kernel_distance(
-    jax: ModuleType, start: Layers, kept: Layers, rates: JaxArray, X: JaxArray, slope: str | float
+    jax: ModuleType, start: Layers, kept: Layers, rates: JaxArray, X: JaxArray, activation: Activation
 ) -> JaxArray:
     """1 − cos(K_0, K) at each checkpoint of one network; X has a sample per column.
 
@@ -164,7 +164,7 @@ def _kernel_distance(
     n, K = X.shape[1], kept[0].shape[0]
     W, a = (xp.concatenate([first[None], later]) for first, later in zip(start, kept, strict=True))
     z = W @ X
-    c = xp.where(z > 0, 1.0, slope).astype(X.dtype)
+    c = activation.slope(z, xp).astype(X.dtype)
     phi = c * z
     weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
     rows = max(1, min(n, int(by_device(*_ROWS)) // (n * (K + 1))))

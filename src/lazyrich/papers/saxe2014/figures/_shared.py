@@ -42,5 +42,5 @@ def response_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     """uᵀΣ̂v with Σ̂ = Σ ŷxᵀ over one-hot items: the mode strengths of a network that may be tanh."""
     W1, W2 = traj.weights
     U, _, V = traj.problem.task.modes
-    hidden = np.tanh(W1) if traj.problem.network.activation == "tanh" else W1
+    hidden = traj.problem.network.activation(W1)
     return np.sum((U.T @ W2) * np.swapaxes(hidden @ V, 1, 2), axis=2)
