@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 
@@ -127,7 +127,7 @@ def output_path(given: str | Path, default_name: str) -> Path:
     return path
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a file beside `path`, then put it in its place: a reader never sees half a file."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")  # no other writer's, on any machine
     try:
@@ -217,7 +217,7 @@ def arrays_of(
     return arrays
 
 
-def _array_of(stream: Any, size: int, name: str) -> Array:
+def _array_of(stream: IO[bytes], size: int, name: str) -> Array:
     """One array in NumPy's format, whose header must agree with the `size` bytes there are."""
     version = np.lib.format.read_magic(stream)
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -300,8 +300,8 @@ def _refuse_biases(path: Path, tensors: Mapping[str, Array], layers: Sequence[st
     biases = [name for name, tensor in tensors.items() if tensor.ndim == 1 and name.rpartition(".")[0] in ours]
     if biases:
         raise InvalidInput(
-            f"{path} holds biases ({_listed(biases)}), and the networks here have none: build its layers "
-            "with bias=False, train and save again."
+            f"{path} holds biases ({_listed(biases)}), and the networks here have none: try training without "
+            "them, nn.Linear(…, bias=False), or a file of the matrices alone for what the network is without them."
         )
 
 
@@ -380,8 +380,8 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _listed(names: Any) -> str:
-    names = [str(name) for name in names]
+def _listed(given: Iterable[str]) -> str:
+    names = list(given)
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "nothing"
 
 

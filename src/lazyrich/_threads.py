@@ -17,7 +17,7 @@ from typing import Any
 SMALL = 128  # columns up to which one BLAS thread is about as fast as several
 
 _LOCK = Lock()
-_inside: list[Any] = []  # one entry per block; the first holds the limiter
+_inside: list[Any] = []  # one entry per block; the first holds the limiter. Of the process, as its BLAS is
 
 
 @contextmanager

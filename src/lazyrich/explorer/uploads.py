@@ -93,10 +93,10 @@ def _of_npz(label: str, content: bytes) -> tuple[lr.Task, str]:
     for first, second in _files.DATA_KEYS:
         if first in arrays and second in arrays:
             return _of_samples(label, arrays[first], arrays[second])
-    given = [arrays.get(name) for name in _CORRELATIONS]
-    d_out, d_in = _check.as_matrix(f"sigma_yx in {label}", given[0]).shape
+    yx, xx, yy = (arrays.get(name) for name in _CORRELATIONS)
+    d_out, d_in = _check.as_matrix(f"sigma_yx in {label}", yx).shape
     _bound_units(label, d_in, d_out)
-    return lr.Task.from_correlations(*given), f"{_units(d_in, d_out)}, as correlations"
+    return lr.Task.from_correlations(arrays["sigma_yx"], xx, yy), f"{_units(d_in, d_out)}, as correlations"
 
 
 def _of_samples(label: str, inputs: Array, targets: Array, which: str = "") -> tuple[lr.Task, str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lazyrich import _check, _progress
+from lazyrich import _check, _engines, _progress
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.regime import regime
@@ -150,10 +150,7 @@ class Laziness:
 
     def to_xarray(self) -> xarray.Dataset:
         """All arrays, with named dimensions."""
-        try:
-            import xarray
-        except ImportError:
-            raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        xarray = _engines.load("xarray", "to_xarray", "sweeps")
         dims = {
             "kernel_movement": ("checkpoint",),
             "kernel_distance": ("checkpoint",),

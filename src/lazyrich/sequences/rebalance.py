@@ -1,4 +1,4 @@
-"""Between tasks: a network brought back to the balance that the flow conserves, whatever the task (`exact/balance`).
+"""Between tasks: a network brought back to the balance that the flow conserves, whatever the task.
 
 With layer rates that of v_ℓ = k_ℓ W_ℓ. A balanced network stays balanced from task to task; what rounding or
 integration took off it is not the task's doing.

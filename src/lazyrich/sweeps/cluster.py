@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._engines import load
 from lazyrich._version import __version__
 from lazyrich.sweeps.grid import in_one_line
 from lazyrich.sweeps.local import Done, Job, work
@@ -138,13 +139,10 @@ def connected(address: str) -> Iterator[Client]:
     """A client of the scheduler at this address, or one sentence within seconds."""
     if not isinstance(address, str) or not (parts := _ADDRESS.fullmatch(address)) or int(parts[3]) > 65535:
         raise InvalidInput(f"scheduler must be an address such as tcp://host:8786, and it is {_check.shown(address)}.")
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise ImportError(f"a sweep on a cluster needs {error.name}: pip install 'lazyrich[sweeps]'.") from None
+    distributed = load("distributed", "a sweep on a cluster", "sweeps")
     try:
         _greet(address)
-        client = Client(address, timeout=_PATIENCE, set_as_default=False)
+        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except Exception as error:
         silent = isinstance(error, TimeoutError | OSError) and "Timed out" in (str(error) or "Timed out")
         reason = f"nothing answers there within {_PATIENCE:.0f} s" if silent else "what answers there is no Dask"

@@ -17,7 +17,6 @@ its configuration.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import platform
@@ -28,12 +27,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._engines import load
 from lazyrich._files import write_atomically
 from lazyrich._typing import Array
 from lazyrich.sweeps.configuration import configuration, differences, entries, now, origin
@@ -368,11 +369,8 @@ def _tidy(out: Path, record: Json) -> None:
 # files ------------------------------------------------------------------------------------------------------
 
 
-def _load(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise ImportError(f"the store of a sweep needs {error.name}: pip install 'lazyrich[sweeps]'.") from None
+def _load(name: str) -> ModuleType:
+    return load(name, "the store of a sweep", "sweeps")
 
 
 def _partial(out: Path, name: str) -> Path:
