@@ -13,7 +13,7 @@ import pytest
 
 import lazyrich as lr
 from lazyrich.cli import main
-from lazyrich.papers import Finding, Verdict
+from lazyrich.papers import Finding, Verdict, ledger
 
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(lr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
 FEW = ["post/equation-9", "notes/loss-identity"]
@@ -128,7 +128,10 @@ def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
         (["--seeds", "many"], "invalid int value: 'many'"),
         (["--workers", "0"], "workers must be"),
         (["post/equation-9", "--source", "notes"], "there is no claim 'post/equation-9' in notes, but one in post"),
-        (["notes"], "there is no claim 'notes', but a source of that name: --source notes (source='notes' in Python)"),
+        (
+            ["notes"],
+            "there is no claim 'notes', but a source of that name: try --source notes (source='notes' in Python)",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, arguments, words):

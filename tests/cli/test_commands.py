@@ -331,6 +331,8 @@ def is_whole(figure):
 def test_figures_leave_the_settings_alone_and_fit(folder):
     import matplotlib
 
+    from lazyrich.plot import prediction as picture
+
     before = dict(matplotlib.rcParams)
     task = lr.Task.from_correlations(np.load("sigma.npy"))
     for sizes in ((4, 5, 3), (4, 3)):

@@ -129,7 +129,7 @@ def test_an_error_of_a_block_comes_back_and_is_tried_again(dask: Any, tmp_path: 
     config = local.as_text(sweep)
     with cluster.connected(dask.scheduler_address) as client:
         assert list(cluster.on_cluster(local.Job(config, str(out)), deque([1]), client)) == [local.Done(1)]
-        config["class"] += "ing"
+        config = config.replace("sweep:Sweep", "sweep:Sweeping")
         (done,) = cluster.on_cluster(local.Job(config, str(out)), deque([0]), client)
     assert (done.number, done.again, done.fatal) == (0, True, False)
     assert done.error == "AttributeError: module 'lazyrich.sweeps.sweep' has no attribute 'Sweeping'"

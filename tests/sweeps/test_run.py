@@ -510,7 +510,9 @@ def test_a_factory_without_a_name_works_here_and_nowhere_else(tmp_path: Path) ->
         return tiny(seed)
 
     assert run(small(inner), tmp_path / "here").complete == _SEEDS
-    with pytest.raises(InvalidInput, match=r"^problem must be at the top of a module .*<locals>\.inner: a file of its"):
+    with pytest.raises(
+        InvalidInput, match=r"^problem must be at the top of a module .*<locals>\.inner: try a file of its"
+    ):
         run(small(inner), tmp_path / "out", workers=2)
     assert not (tmp_path / "out").exists()
 

@@ -163,7 +163,9 @@ def test_written_twice_are_the_same_bytes(tmp_path):
 
 def test_a_block_without_a_single_number_is_kept_like_others(tmp_path):
     made, block = Store.open_or_create(tmp_path / "out", SWEEP), SWEEP.block_at(0)
-    failed = Result({"loss": np.full((2, 2, 3), np.nan)}, np.full((2, 2), 3, np.int8), {(0, 0): "no start"})
+    failed = Result(
+        {"loss": np.full((2, 2, 3), np.nan)}, np.full((2, 2), 3, np.int8), {(0, 0): Cause("kind", "no network")}
+    )
     made.write(block, outcome(SWEEP, 0), 0.5)
     made.write(block, failed, 0.5)
     assert made.holds(block) and made.done()[0]

@@ -181,7 +181,8 @@ def _report(out: Path, as_json: bool, asked: str | None = None) -> str:
     from lazyrich.sweeps.store import failures, load_store, summary
 
     experiment = stored(out)
-    if asked in experiments() and asked.partition("/")[2] != experiment.experiment:
+    named = [name for name in experiments() if asked in (name, name.partition("/")[2])]
+    if named and named[0].partition("/")[2] != experiment.experiment:
         raise InvalidInput(f"{out} must hold an experiment of the kind {asked}, and it is {experiment.experiment}.")
     counts, report = summary(out), experiment.report(load_store(out))
     if as_json:

@@ -25,12 +25,12 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape import fate
 from lazyrich.methods.descend import descend
 from lazyrich.methods.flow import flow
+from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.methods.riccati.method import RiccatiSolution
 from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
 from lazyrich.problem import Problem
 from lazyrich.sequences.forecast import as_tasks
-from lazyrich.sequences.rebalance import rebalance
 from lazyrich.sequences.result import Continual
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
@@ -162,6 +162,24 @@ def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Pr
     if departure > _ROUNDING * largest:
         return problem, 0.0
     return Problem(problem.task, network, problem.rates, problem.weight_decay), departure / largest
+
+
+def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
+    """The two-layer linear network with D = λI and the same function, and ‖D − λI‖ before.
+
+    >>> import lazyrich as lr
+    >>> from lazyrich.sequences import rebalance
+    >>> problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.5]], [[0.5 + 1e-9]]]))
+    >>> network, departure = rebalance(problem, 0.0)
+    >>> W1, W2 = network.weights
+    >>> f"{departure:.1e}", bool(abs(W2 - W1) < 1e-15), bool(abs(W2 @ W1 - problem.network.function) < 1e-15)
+    ('1.0e-09', True, True)
+    """
+    if problem.network.depth != 2 or not problem.network.activation.linear:
+        raise InvalidInput(f"rebalance needs two linear layers, and the network is {problem.network!r}.")
+    k1, k2 = problem.canonical.k
+    W1, W2, before = rebalanced(k1 * problem.network.weights[0], k2 * problem.network.weights[1], lam)
+    return Network([W1 / k1, W2 / k2]).known_to(problem.network.eps), before
 
 
 def _followed(problem: Problem, times: Float[Array, " T"], on_separatrix: str, max_steps: int) -> Trajectory:

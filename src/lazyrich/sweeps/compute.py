@@ -16,7 +16,7 @@ from lazyrich.methods import _gradients
 from lazyrich.methods.solve import NoExactSolution, solve
 from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, Variable
 from lazyrich.sweeps.measure import long_name, measured, measured_together, together
-from lazyrich.sweeps.problems import Cell
+from lazyrich.sweeps.problems import Cell, as_factory
 from lazyrich.sweeps.sweep import Sweep
 from lazyrich.trajectory import Trajectory
 
@@ -65,15 +65,16 @@ def first_cell(sweep: Sweep) -> Cell:
 
 def made(sweep: Sweep, place: Place) -> Cell | Cause:
     """A cell, or why there is none. A user's factory may raise anything."""
+    factory = as_factory(sweep.problem)
     try:
         cell = sweep.cell(place)
         if sweep.method != "solve":
             _gradients.needs_samples(cell.problem, sweep.method)
         return cell
     except InvalidInput as error:
-        return Cause.of(error, str(error))
+        return Cause.of(error, str(error), factory.__module__)
     except (Exception, SystemExit) as error:
-        return Cause.of(error)
+        return Cause.of(error, module=factory.__module__)
 
 
 def _cells(sweep: Sweep, block: Block, result: Result) -> tuple[list[Place], list[Cell]]:

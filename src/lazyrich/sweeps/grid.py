@@ -74,12 +74,16 @@ class Cause:
     message: str
 
     @classmethod
-    def of(cls, error: BaseException, message: str = "") -> Cause:
-        """The kind of an error is its type and the function that raised it, or that asked for a check."""
-        frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-        raised = [frame.f_code.co_qualname for frame in frames if frame.f_globals.get("__name__") != _check.__name__]
-        where = f" in {raised[-1]}" if raised else ""
-        return cls(type(error).__name__ + where, message or in_one_line(error))
+    def of(cls, error: BaseException, message: str = "", module: str = "lazyrich") -> Cause:
+        """The kind of an error is its type and the function that met it last, of ours or of a module of the user's.
+
+        One that asks for a check stands for the check.
+        """
+        found = [(str(frame.f_globals.get("__name__")), frame.f_code) for frame, _ in walk_tb(error.__traceback__)]
+        met = [code.co_qualname for name, code in found if name.startswith(("lazyrich", module))]
+        checks = [code.co_qualname for name, code in found if name == _check.__name__]
+        where = [name for name in met if name not in checks][-1:]
+        return cls(" in ".join([type(error).__name__, *where]), message or in_one_line(error))
 
     def __str__(self) -> str:
         return self.message
