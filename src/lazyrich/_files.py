@@ -8,6 +8,7 @@ Arrays come back in the precision they were stored in, since facts about a probl
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 import re
@@ -217,7 +218,7 @@ def arrays_of(
     return arrays
 
 
-def _array_of(stream: IO[bytes], size: int, name: str) -> Array:
+def _array_of(stream: io.BufferedIOBase | IO[bytes], size: int, name: str) -> Array:
     """One array in NumPy's format, whose header must agree with the `size` bytes there are."""
     version = np.lib.format.read_magic(stream)
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Float", "Rng"]
+__all__ = ["Array", "ArrayLike", "Float", "Rng"]
 
 Rng = int | np.random.Generator
 
 if TYPE_CHECKING:
     from typing import Annotated as Float
 
+    from numpy.typing import ArrayLike as ArrayLike
+
     Array = NDArray[Any]
 else:
     Array = np.ndarray
+    ArrayLike = object  # at run time NumPy's own knows no tuples
     if "jaxtyping" in sys.modules:
         from jaxtyping import Float
     else:

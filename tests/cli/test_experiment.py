@@ -118,10 +118,7 @@ def test_status_of_another_kind_or_a_damaged_store_is_one_sentence(capsys: Any, 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (
-            "",
-            "NAME is missing: kunin2024/lenet, kunin2024/filters, kunin2024/rhm, kunin2024/grokking, or a file; --list says more.",
-        ),
+        ("", "NAME is missing: kunin2024/lenet, kunin2024/filters, kunin2024/rhm, kunin2024/grokking, or a file"),
         ("rmh", "'kunin2024/rhm', 'kunin2024/grokking', and it is 'rmh'"),
         ("none.toml", "none.toml cannot be read: No such file or directory."),
         ("tiny.toml --preset quick", "--preset belongs to an experiment by name"),

@@ -169,7 +169,7 @@ def test_failed_cells_are_told_with_their_causes_and_are_no_failure_of_the_sweep
     assert status == 0 and NO_START in out
     status, out, err = answer(capsys, "--status --out results")
     assert (status, err) == (0, "")
-    assert out.startswith("results: 4 cells: 2 complete, 2 failed.\n") and NO_START in out and "seed = 0, h = 4" in out
+    assert out.startswith("results: 4 cells: 2 complete, 2 failed.\n") and NO_START in out and "seed=0, h=4" in out
     told = document(capsys, "--status --out results")
     assert told["cells"] == {"pending": 0, "complete": 2, "stopped": 0, "failed": 2}
     assert [entry["cell"] for entry in told["failures"]] == [{"seed": 0, "h": 4}, {"seed": 1, "h": 4}]

@@ -255,13 +255,16 @@ def test_bottleneck_weight_decay_and_nothing_to_learn() -> None:
     assert told(task="own", matrix="0 0; 0 0")["sentence"].startswith("nothing to learn: the target is zero")
     assert told(task="own", matrix="0 0; 0 0")["regime"] is None
     known = told(start="prior", prior="semantic_hierarchy")
-    assert known["sentence"] == "the start knows the task already: nothing is left to learn" and known["regime"] is None
+    assert (
+        known["sentence"] == "the initialisation knows the task already: nothing is left to learn"
+        and known["regime"] is None
+    )
 
 
 def test_a_reversed_start_cannot_cross_zero() -> None:
     found = told(start="prior", prior="reversal")
     assert (
-        "none of 8 modes is learned; ends in the saddle that misses modes 1 to 8: the start has the wrong sign"
+        "none of 8 modes is learned; ends in the saddle that misses modes 1 to 8: the initialisation has the wrong sign"
         in (found["sentence"])
     )
 

@@ -117,8 +117,8 @@ def gradients(module, state, inputs):
     for x in inputs:
         outputs = other(x[None])[0]
         for output in outputs:
-            slopes = torch.autograd.grad(output, parameters, retain_graph=True)
-            rows.append(torch.cat([slope.ravel() for slope in slopes]).numpy())
+            gradients = torch.autograd.grad(output, parameters, retain_graph=True)
+            rows.append(torch.cat([part.ravel() for part in gradients]).numpy())
     return np.array(rows)
 
 

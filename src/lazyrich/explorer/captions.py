@@ -52,7 +52,7 @@ class _Stage:
 
     @property
     def known(self) -> bool:
-        """Whether the start has all but learned its task."""
+        """Whether the network has at first all but learned its task."""
         return self._first_loss - self.problem.task.loss_floor <= _LITTLE * self.whole
 
     @property
@@ -127,7 +127,7 @@ def _fate_and_regime(part: lr.Trajectory) -> tuple[lr.Fate | None, lr.Regime | N
             fate = lr.fate(part.problem)
             return fate, fate.regime
         return None, lr.regime(part) if part.times[-1] > 0 else None
-    except np.linalg.LinAlgError:  # a start so close to the separatrix that some time between has no digits left
+    except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
         return None, None
 
 
@@ -166,10 +166,10 @@ def _marks(place: int, stage: _Stage) -> list[_Mark]:
 def _one_task(stage: _Stage) -> str:
     facts = stage.problem.facts
     if facts.rank_target == 0:
-        return "nothing to learn: the target is zero, and the network can only unlearn its start"
+        return "nothing to learn: the target is zero, and the network can only unlearn what it has"
     if stage.known:
         decay = f", and weight decay γ = {facts.weight_decay:g} weakens it" if facts.weight_decay else ""
-        return f"the start knows the task already{decay or ': nothing is left to learn'}"
+        return f"the initialisation knows the task already{decay or ': nothing is left to learn'}"
     return "; ".join([_learning(stage), *(_so_far(stage) if stage.fate is None else _outcome(stage, stage.fate))])
 
 
@@ -177,7 +177,7 @@ def _learning(stage: _Stage) -> str:
     """The regime, or that there is none."""
     regime = stage.regime
     if stage.fate is None and stage.end == 0:
-        return "nothing is known beyond the start"
+        return "nothing is known beyond the initialisation"
     if not stage.gains:
         return "nothing is learned" + (f" by t = {three_digits(stage.end)}" if stage.fate is None else "")
     if regime is None:
@@ -232,8 +232,8 @@ def _obstacle(problem: lr.Problem, fate: lr.Fate) -> str:
     if facts.determinant_obstruction:
         return "the signs of det W₂W₁ and det Σyx differ, and the flow keeps them"
     if facts.aligned and np.all(fate.start[list(fate.missed)] < 0):
-        return "the start has the wrong sign there, and no mode of balanced layers can cross zero"
-    return f"the start has no part in {it} that stronger modes do not have, and the flow gives it none"
+        return "the initialisation has the wrong sign there, and no mode of balanced layers can cross zero"
+    return f"the initialisation has no part in {it} that stronger modes do not have, and the flow gives it none"
 
 
 def _so_far(stage: _Stage) -> list[str]:

@@ -1,9 +1,9 @@
-"""The picture over scale and λ: how far the tangent kernel moves, from the start to the limit, for one task.
+"""The picture over scale and λ: how far the tangent kernel moves, from initialisation to limit, for one task.
 
 Each point is an exact solution at t = 0 and at a time beyond all others, so nothing is simulated. A network whose
 kernel moves by less than `lr.laziness.USUAL.lazy` is lazy; elsewhere it is rich, at once or late. The picture is that
-of a family of starts, the one of the state where that has a scale and a balance, and the λ-balanced one elsewhere, with
-the networks that the state would have there; the seed is the same at every point.
+of a family of initialisations, the one of the state where that has a scale and a balance, and the λ-balanced one
+elsewhere, with the networks that the state would have there; the seed is the same at every point.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LAMS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
 
 _FOREVER = 1e200  # every exponential has ended
 _FAMILY = {"aligned": "aligned", "single_neuron": "single_neuron"}  # all others: lambda_balanced
-_OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # starts that have a place in their picture
+_OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # those that have a place in their picture
 _NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "descent", "rate")
 
 
@@ -49,7 +49,7 @@ def phase(state: State, stale: Callable[[], bool]) -> tuple[Header, dict[str, Ar
 
 
 def phase_header(state: State) -> Header:
-    """What goes with a picture that is there already: its caption, its axes, and the place of the present start."""
+    """What goes with a picture that is there already: its caption, its axes, and the place of the present one."""
     return _header(state, _refusal(state))
 
 
@@ -97,21 +97,21 @@ def _refusal(state: State) -> str | None:
         facts = _at(state, 1.0, lam).facts
         if facts.method is None:
             why = ", and ".join(map(str, facts.methods["riccati"]))
-            return f"No picture, for these starts have no closed form: {why}."
+            return f"No picture, for these initialisations have no closed form: {why}."
     return None
 
 
 def _caption(state: State) -> str:
-    starts = {"aligned": "aligned starts", "single_neuron": "one neuron"}.get(state.start, "λ-balanced starts")
-    words = f"How far the kernel moves from start to limit, for {starts} on this task: "
+    starts = {"aligned": "aligned weights", "single_neuron": "one neuron"}.get(state.start, "λ-balanced weights")
+    words = f"How far the kernel moves from initialisation to limit, for {starts} on this task: "
     words += f"below {lr.laziness.USUAL.lazy:g} lazy, above it rich"
     if state.weight_decay:
         words += "; drawn without weight decay, with which only λ = 0 has a closed form"
     if state.start in _OWN:
         inside = SCALES[0] <= state.scale <= SCALES[-1] and LAMS[0] <= _lam(state) <= LAMS[-1]
-        return words + ("." if inside else "; the present start lies outside.")
+        return words + ("." if inside else "; the present one lies outside.")
     if state.start == "prior":
-        return words + "; a start that knows another task has no place in it."
+        return words + "; an initialisation that knows another task has no place in it."
     W1, W2 = prepared(replace(state, then=(), horizon=1.0))["network"].weights
     mean = (np.sum(W2**2) - np.sum(W1**2)) / len(W1)
-    return words + f"; the present start is not of this kind, and has the mean balance λ = {mean:.2g}."
+    return words + f"; the present one is not of this kind, and has the mean balance λ = {mean:.2g}."

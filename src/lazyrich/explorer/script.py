@@ -201,7 +201,7 @@ def _random(seed: int, d_in: int, d_out: int) -> Call:
 def _network(state: State, script: Script) -> Call:
     task, depth = script["task"], state.depth
     if depth != 2 and (state.start in ("lambda_balanced", "single_neuron") or (state.start == "aligned" and state.lam)):
-        what = "the single neuron" if state.start == "single_neuron" else "a start with λ"
+        what = "the single neuron" if state.start == "single_neuron" else "an initialisation with λ"
         script.choices.append(f"{what} has two layers")
         depth = 2
     hidden = [_width(state, script)] * (depth - 1)
@@ -235,7 +235,7 @@ def _width(state: State, script: Script) -> int:
 
 
 def _first_beta(state: State, task: lr.Task) -> list[float]:
-    """β at the start: of length `scale`, at the chosen angle to the target, turned in a random direction."""
+    """β at initialisation: of length `scale`, at the chosen angle to the target, turned in a random direction."""
     if task.d_out != 1:
         raise InvalidInput(
             f"start 'single_neuron' needs a task with one output, and {state.task!r} has {task.d_out}: "

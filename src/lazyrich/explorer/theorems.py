@@ -29,8 +29,8 @@ _THEOREMS = {
     ),
     "modes": _Theorem(
         "Two layers, every mode alone (Saxe et al. 2014)",
-        "A start that shares the task's singular vectors keeps them. Each mode then follows an equation of its own, "
-        "whatever the others do.",
+        "An initialisation that shares the task's singular vectors keeps them. Each mode then follows an equation of "
+        "its own, whatever the others do.",
         "Saxe et al. 2014; Dominé et al. 2025",
     ),
     "deep_modes": _Theorem(
@@ -74,7 +74,7 @@ def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, str]:
 def _why(method: str, facts: lr.Facts, letter: str) -> str:
     """The conditions, with the numbers by which they hold."""
     balanced = f"the layers are balanced, {letter} = {_listed(facts.balance)} ({_within(facts.balance_error)})"
-    shared = f"start and inputs share the task's modes ({_within(facts.alignment_error)})"
+    shared = f"initialisation and inputs share the task's modes ({_within(facts.alignment_error)})"
     white = f"the inputs are white, Σxx = {three_digits(facts.input_scale)}·I ({_within(facts.whitening_error)})"
     match method:
         case "riccati":

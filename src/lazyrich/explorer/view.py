@@ -125,7 +125,8 @@ def _hidden(parts: tuple[lr.Trajectory, ...], problem: lr.Problem, frames: Array
     """QQᵀ of two layers, and what the first layer makes of each input, in the plane of the task's two main contrasts.
 
     W1ᵀW1 is known where W1 is known only up to a rotation. Its symmetric root holds the same distances between inputs,
-    and changes smoothly. The plane is the one of the learned representation, so it stays when a start is changed.
+    and changes smoothly. The plane is the one of the learned representation, so it stays when the initialisation is
+    changed.
     """
     found: dict[str, Array] = {}
     task, depth = problem.task, problem.network.depth

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from lazyrich._typing import Array
+from lazyrich._typing import Array, ArrayLike
 
 Header = dict[str, Any]  # JSON; `kind` says of what
 

@@ -11,11 +11,10 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.inits.random import gaussian, random_frame
 from lazyrich.networks import Network
 

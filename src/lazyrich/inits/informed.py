@@ -6,11 +6,10 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.inits.balanced import layer_strengths
 from lazyrich.inits.random import random_frame
 from lazyrich.networks import Network

@@ -1,11 +1,12 @@
 """How lazy or rich a training run was: any network in JAX or PyTorch, measured at checkpoints against the first one.
 
-Lazy learning fits the data with the tangent kernel of the start, rich learning moves it, by turning weights and by
-changing which units are active; `lazyrich.laziness.definition` says where one ends and the other begins. Kunin et al.
-(2024, Fig. 5A) measure this for a LeNet; here it is done for any network: how far the kernel over all outputs moves and
-turns, the distances of the hidden representations, of the activation patterns and of the parameters, and for every
-hidden unit δ = ‖outgoing weights‖² − ‖incoming weights‖². What δ is at the start says which layers would have to be
-multiplied to learn in another regime: their theory is one of two layers, and a rule of thumb for deeper ones.
+Lazy learning fits the data with the tangent kernel of the initialisation, rich learning moves it, by turning weights
+and by changing which units are active; `lazyrich.laziness.definition` says where one ends and the other begins. Kunin
+et al. (2024, Fig. 5A) measure this for a LeNet; here it is done for any network: how far the kernel over all outputs
+moves and turns, the distances of the hidden representations, of the activation patterns and of the parameters, and for
+every hidden unit δ = ‖outgoing weights‖² − ‖incoming weights‖². What δ is at initialisation says which layers would
+have to be multiplied to learn in another regime: their theory is one of two layers, and a rule of thumb for deeper
+ones.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lazyrich import _check, _engines, _progress
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.landscape.regime import regime
 from lazyrich.laziness.checkpoints import Jacobian, Run, is_torch_module, layer_of, neighbours
 from lazyrich.laziness.course import Course
@@ -59,14 +59,23 @@ def measure(
     - a PyTorch module, called on a batch, with `checkpoints` a sequence of state_dicts or paths of .safetensors files;
     - a `Trajectory` with a few records, or a sequence of `Network`s.
 
-    `inputs` holds samples along its first axis; if there are more than `samples`, so many are drawn with `seed`.
-    `hidden` says where hidden activity is, where equinox.nn.MLP or Sequential or the activation modules of PyTorch do
-    not: a function (model, x) → list or dictionary of the activations of one sample in JAX, a list of names of
-    submodules in PyTorch. Dropout is off and batch normalisation as in use.
+    Dropout is off and batch normalisation as in use. A `Trajectory` knows its loss, and its regime is the one of
+    `lr.regime`, on the inputs of its task.
 
-    The run is lazy or rich by how far its kernel moves until the loss has fallen (`lr.laziness.Thresholds`). `loss` is
-    the one at each checkpoint; without it the whole run counts. A `Trajectory` knows its own, and its regime is the one
-    of `lr.regime`, on the inputs of its task.
+    Parameters
+    ----------
+    model : as above
+    inputs : samples along the first axis
+    checkpoints : parameters of each, the initialisation first, where the model has none of its own
+    hidden : where hidden activity is, if no MLP, Sequential or activation module tells: in JAX a function (model, x) →
+        list or dictionary of activations of one sample, in PyTorch names of submodules
+    loss : at each checkpoint; without it the whole run counts, and not only until the loss has fallen
+    samples, seed : how many are drawn from more inputs, and with which seed
+    thresholds : where lazy ends
+
+    Returns
+    -------
+    Laziness : distances over checkpoints, the regime, and what would change it
 
     >>> W, x = np.array([[1.0, -0.5], [0.3, 0.8]]), np.array([[1.0, 0.2], [0.4, -1.0], [0.7, 0.7]])
     >>> start, end = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
@@ -110,7 +119,7 @@ class Laziness:
     kernel_distance: Float[Array, " T"]  # S(0, t) of the same, its rotation
     function_distance: Float[Array, " T"]  # ‖f_t − f_0‖, relative to the larger of the two
     parameter_distance: Float[Array, " T"]
-    relative_parameter_distance: Float[Array, " T"]  # relative to the norm at the start
+    relative_parameter_distance: Float[Array, " T"]  # relative to the norm at initialisation
     hamming_distance: Float[Array, " T"]  # share of (sample, unit) that is above zero at one of the two only
     layers: tuple[str, ...]  # that hold parameters
     layer_distance: Float[Array, "T layer"]
@@ -119,7 +128,9 @@ class Laziness:
     representation_distance: Float[Array, "T hidden"]  # S(0, t) of the Gram matrix of centred activity: 1 − CKA
     layer_hamming_distance: Float[Array, "T hidden"]
     delta: Mapping[str, Float[Array, "2 units"]]  # of each unit of a layer, at the first and at the last checkpoint
-    delta_drift: Mapping[str, float]  # mean change of δ, relative to the mean of ‖outgoing‖² + ‖incoming‖² at the start
+    delta_drift: Mapping[
+        str, float
+    ]  # mean change of δ, relative to the mean of ‖outgoing‖² + ‖incoming‖² at initialisation
     scaling: Scaling | None
     linear: bool  # a network known to have no activation functions
     normalisations: tuple[str, ...]  # layers that undo the scale of what they follow
@@ -407,5 +418,7 @@ def _sequence(name: str, value: object, what: str) -> list[Tree]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         raise InvalidInput(f"{name} must be a list of {what}, one per checkpoint, and it is a {type(value).__name__}.")
     if len(value) < 2:
-        raise InvalidInput(f"{name} must hold two checkpoints at least, the start first, and it holds {len(value)}.")
+        raise InvalidInput(
+            f"{name} must hold two checkpoints at least, the initialisation first, and it holds {len(value)}."
+        )
     return list(value)

@@ -1,7 +1,7 @@
 """How far tangent kernels have moved, for any network: in blocks of samples, so that no kernel is ever held whole.
 
 The kernel of a state is K = JJᵀ, J the Jacobian of all outputs at all samples by all parameters. Its distance from
-the start (Fort et al. 2020; Kunin et al. 2024, Fig. 5A),
+the first one (Fort et al. 2020; Kunin et al. 2024, Fig. 5A),
 
     S(0, t) = 1 − ⟨K_0, K_t⟩/(‖K_0‖‖K_t‖)      in Frobenius norm,
 

@@ -28,7 +28,7 @@ def in_one_sentence(found: Laziness) -> str:
         most, aside = _farthest(found.hamming_distance)
         words.append(f"{whole}{most} of the activations changed sides{aside}")
         whole = ""
-    if np.isfinite(found.relative_parameter_distance).any():  # not from a start at zero
+    if np.isfinite(found.relative_parameter_distance).any():  # not from weights of zero
         most, aside = _farthest(found.relative_parameter_distance)
         words.append(f"{whole}the parameters moved by {most} of their norm{aside}")
     if found.function_distance.max() < _NOTHING:

@@ -14,12 +14,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lazyrich._check import InvalidInput
 from lazyrich._engines import load
 from lazyrich._files import output_path, write_atomically
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.plot.legends import uncover as uncover  # papers draw with it too
 
 if TYPE_CHECKING:

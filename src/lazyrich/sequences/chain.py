@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.landscape import fate
 from lazyrich.methods.descend import descend
 from lazyrich.methods.flow import flow

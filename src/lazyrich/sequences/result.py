@@ -121,7 +121,7 @@ class Continual:
 
     @property
     def predicted_loss_changes(self) -> Float[Array, "stage task"]:
-        """`loss_changes` from the start and the tasks, as if each were learned completely."""
+        """`loss_changes` from the initialisation and the tasks, as if each were learned completely."""
         return np.diff(self.predicted_loss_matrix, axis=0, prepend=self.start_losses[None])
 
     @property

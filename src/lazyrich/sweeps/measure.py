@@ -5,7 +5,7 @@ tangent kernel of theory section 8,
 
     K = η_1 XXᵀ ∘ (cᵀ diag(a²) c) + η_2 ΦᵀΦ        (one output; c = σ'(WXᵀ), Φ = σ(WXᵀ)),
 
-in blocks of rows, K at the start beside K at each checkpoint, never all of it. Everything else goes through
+in blocks of rows, K at step 0 beside K at each checkpoint, never all of it. Everything else goes through
 `lazyrich.observables`, cell by cell.
 """
 

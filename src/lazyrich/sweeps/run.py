@@ -94,11 +94,22 @@ def run(
 ) -> Summary:
     """Computes what is missing of a sweep or an experiment into a folder: here, in processes, or on a Dask cluster.
 
-    `workers` is the number of processes, each of which computes on one thread, so that all runners give the same
-    bits; 1 means this process. JAX on the CPU then keeps to that thread as long as the process lives; where it has
-    started before on several, another process is taken instead (but not for a problem factory of your own).
-    `scheduler` is the address of a Dask scheduler, `shard` (i, n) the ith of n runs that share a folder, `retries`
-    how often a block is tried again that breaks.
+    Each process computes on one thread, so that all runners give the same bits. JAX on the CPU then keeps to that
+    thread as long as the process lives; where it has started before on several, another process is taken instead (but
+    not for a problem factory of your own).
+
+    Parameters
+    ----------
+    sweep : a Sweep or an Experiment
+    out : folder of the results
+    workers : processes; 1 means this one
+    scheduler : address of a Dask scheduler
+    shard : (i, n), the ith of n runs that share a folder
+    retries : how often a block is tried again that breaks
+
+    Returns
+    -------
+    Summary : what the folder holds, and what this run did
 
     >>> import tempfile
     >>> from lazyrich.sweeps import Sweep

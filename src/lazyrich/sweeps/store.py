@@ -145,7 +145,13 @@ class Store:
 def open_store(out: str | Path) -> xarray.Dataset:
     """The results as an xarray Dataset: lazy, at any time, nan and status 0 where nothing is there yet.
 
-    Dimensions are the axes of the grid, then `step` (or `epoch`), then those of the observable itself.
+    Parameters
+    ----------
+    out : folder of a sweep or an experiment
+
+    Returns
+    -------
+    Dataset with the axes of the grid, then `step` (or `epoch`), then those of the observable itself
 
     >>> import tempfile
     >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10, 20], method="solve")
@@ -180,7 +186,15 @@ def configuration_in(out: str | Path) -> Json:
 
 
 def failures(out: str | Path) -> list[Failure]:
-    """The cells that are not complete: where, "stopped" or "failed", of which kind the cause is, and the cause.
+    """The cells that are not complete.
+
+    Parameters
+    ----------
+    out : folder of a sweep or an experiment
+
+    Returns
+    -------
+    list of {"cell": {axis: value}, "status": "stopped" or "failed", "kind": code, "cause": sentence}
 
     >>> import tempfile
     >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")

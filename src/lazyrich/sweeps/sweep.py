@@ -38,7 +38,19 @@ METHODS = ("descend", "flow", "solve")
 class Sweep(Grid):
     """What to compute. Build one here, or read it with `Sweep.from_toml(path)`.
 
-    `problem` names a factory, or is one: a function of the axes and settings that returns a `Cell` or a `Problem`.
+    Parameters
+    ----------
+    name, about : words for people
+    problem : a factory by name, or a function of the axes and settings that returns a `Cell` or a `Problem`
+    axes : {name: values}; one cell per combination, the last axis varies fastest
+    at : steps to record
+    settings : the other arguments of the factory
+    method : "descend", "flow" or "solve"
+    rate : learning rate; times are rate × step × the cell's clock
+    rtol : of the flow
+    observables : names of what is recorded
+    precision : "float64" or "float32"
+    block : cells of a block along axes; {} leaves it to the size of the problem
 
     >>> sweep = Sweep("mine", "teacher_student", axes={"seed": [0, 1], "tau": [0.1, 1.0, 2.0]}, at=[0, 100])
     >>> sweep.shape, sweep.cells, sweep.arguments((1, 2))["tau"]

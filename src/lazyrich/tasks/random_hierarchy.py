@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 
 _LONGEST = 4096  # symbols of an input
 _MOST_RULES = 10**7  # of one level
@@ -43,7 +43,7 @@ class RandomHierarchy:
     ([[0, 1], [0, 2]], [0, 1])
     """
 
-    rules: tuple[Array, ...]
+    rules: tuple[Any, ...]  # arrays, once made
     v: int
 
     def __post_init__(self) -> None:

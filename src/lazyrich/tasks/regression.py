@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lazyrich import _check
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.tasks.task import Task, as_task
 
 

@@ -14,7 +14,7 @@ const get = (id) => document.getElementById(id);
 const PHASE_REST = 300; // ms without a change, before the phase picture is asked for
 const MARKS_REST = 120; // ms without a change, before the predicted times are marked
 const PLAY = 6; // seconds from start to end
-const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // starts with a λ
+const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // those with a λ
 
 const theme = () => {
   try {
@@ -142,7 +142,7 @@ function showKey(entries) {
   get("key").replaceChildren(...entries.map(line));
 }
 
-/** The point of the phase picture follows the sliders at once; starts without a λ of their own lie at 0. */
+/** The point of the phase picture follows the sliders at once; those without a λ of their own lie at 0. */
 function pointOfPhase() {
   const { start, scale, lam } = store.state;
   phases.point(phase?.header.point ? [scale, BALANCED.includes(start) ? lam : 0] : null);
