@@ -22,8 +22,8 @@ from lazyrich.landscape.horizon import horizon, rounded_up
 from lazyrich.landscape.regime import Regime, regime
 from lazyrich.methods.flow import flow
 from lazyrich.methods.solve import solve
+from lazyrich.observables.kernels.along import has_kernel
 from lazyrich.observables.modes import half_times
-from lazyrich.observables.ntk import has_kernel
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 

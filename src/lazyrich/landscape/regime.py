@@ -17,8 +17,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
-from lazyrich.observables.ntk import kernels
-from lazyrich.observables.tangent_kernel import Kernel
+from lazyrich.observables.kernels.algebra import Kernel
+from lazyrich.observables.kernels.along import kernels
 from lazyrich.problem import Problem, loss_of
 from lazyrich.trajectory import Trajectory, as_trajectory
 

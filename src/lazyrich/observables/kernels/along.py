@@ -1,6 +1,6 @@
 """The neural tangent kernel along a trajectory: distance, movement, norm, alignment with the task.
 
-The kernels themselves are in `tangent_kernel`: factors and blocks, never the matrix of all samples and outputs.
+The kernels themselves are in `algebra`: factors and blocks, never the matrix of all samples and outputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.methods.base import FOREVER
 from lazyrich.networks import Network
-from lazyrich.observables.tangent_kernel import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
+from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
 from lazyrich.trajectory import State, Trajectory, as_trajectory, observable
 
 __all__ = [
