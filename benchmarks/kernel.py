@@ -22,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 
 import lazyrich as lr
-from lazyrich.observables.ntk import kernel_distance, kernel_distances
+from lazyrich.observables.kernels.along import kernel_distance, kernel_distances
 
 
 def trajectory(args: argparse.Namespace) -> lr.Trajectory:

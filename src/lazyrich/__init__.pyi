@@ -20,6 +20,7 @@ from .methods.descend import descend
 from .methods.flow import flow
 from .methods.solve import NoExactSolution, solve
 from .networks import Activation, Network
+from .predict import Prediction, predict
 from .problem import Problem
 from .sequences import Continual, continual, forgetting
 from .tasks import Task
@@ -34,6 +35,7 @@ __all__ = [
     "InvalidInput",
     "Network",
     "NoExactSolution",
+    "Prediction",
     "Problem",
     "Refusal",
     "Regime",
@@ -55,6 +57,7 @@ __all__ = [
     "observables",
     "papers",
     "plot",
+    "predict",
     "predict_regime",
     "regime",
     "solve",

@@ -104,8 +104,8 @@ def _unreadable(name: str, value: Any, error: Exception) -> str:
     )
 
 
-def as_array(name: str, value: Any, ndim: int | None = None) -> Array:
-    """Finite float64 array, optionally with a given number of axes."""
+def as_array(name: str, value: Any, ndim: int | None = None, *, infinite: bool = False) -> Array:
+    """Finite float64 array, optionally with a given number of axes, or with infinities."""
     array = from_any_library(name, value)
     if array.dtype.kind not in "fiub" and str(array.dtype) != "bfloat16":
         came = f"is {shown(value)}" if value is None or isinstance(value, str) else f"has dtype {array.dtype}"
@@ -117,9 +117,13 @@ def as_array(name: str, value: Any, ndim: int | None = None) -> Array:
         raise InvalidInput(f"{name} must be {what}, and it has shape {array.shape}.")
     if array.size == 0:
         raise InvalidInput(f"{name} is empty (shape {array.shape}), and at least one entry is needed.")
-    bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
+    fine = ~np.isnan(array) if infinite else np.isfinite(array)
+    bad = int(np.size(array) - np.count_nonzero(fine))
     if bad:
-        raise InvalidInput(f"{name} must be finite, and {bad} of its {array.size} entries are NaN or infinite.")
+        what = "NaN" if infinite else "NaN or infinite"
+        raise InvalidInput(
+            f"{name} must be {'numbers' if infinite else 'finite'}, and {bad} of its {array.size} entries are {what}."
+        )
     return array
 
 
@@ -241,9 +245,12 @@ def sizes(value: Any, depth: int | None = None) -> tuple[int, ...]:
     return widths
 
 
-def as_times(value: Any) -> Array:
-    """Times of a trajectory: a vector, not negative, not decreasing. One number counts as a vector of one."""
-    times = as_array("times", value)
+def as_times(value: Any, *, forever: bool = False) -> Array:
+    """Times of a trajectory: a vector, not negative, not decreasing, and np.inf only where `forever` is allowed.
+
+    One number counts as a vector of one.
+    """
+    times = as_array("times", value, infinite=forever)
     times = times[None] if times.ndim == 0 else times
     if times.ndim != 1:
         raise InvalidInput(f"times must be a vector, and it has shape {times.shape}.")

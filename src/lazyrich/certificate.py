@@ -165,7 +165,7 @@ def _size_of_terms(problem: Problem, size: float) -> float:
 def _of_solution(trajectory: Trajectory) -> dict[str, float | None]:
     problem, solution = trajectory.problem, trajectory.solution
     assert solution is not None
-    times = np.asarray(trajectory.times, dtype=float)
+    times = np.asarray(trajectory.clock, dtype=float)
     chosen = times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))]
     start = sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights)
     h = 1e-30 / (max(problem.rates) * _size_of_terms(problem, start) or 1.0)  # where all is zero, any step will do
@@ -269,7 +269,7 @@ def _of_samples(trajectory: Trajectory) -> dict[str, float | None]:
     if not trajectory.knows("weights"):
         return figures
     layers = [np.asarray(W, dtype=float) for W in trajectory.weights]
-    times = np.asarray(trajectory.times, dtype=float)
+    times = np.asarray(trajectory.clock, dtype=float)
     if times[0] == 0:
         pairs = zip(layers, problem.network.weights, strict=True)
         figures["start_error"] = _worst(*(_relative(W[0] - W0, W0) for W, W0 in pairs))
@@ -283,7 +283,7 @@ def _arrays_agree(trajectory: Trajectory) -> Iterator[float]:
             if trajectory.computed(name)}  # fmt: skip
     held = {name: [np.asarray(W) for W in value] if name == "weights" else np.asarray(value)
             for name, value in held.items()}  # fmt: skip
-    times, d_in = np.asarray(trajectory.times, dtype=float), task.d_in
+    times, d_in = np.asarray(trajectory.clock, dtype=float), task.d_in
     states = [held["weights"]] if "weights" in held else []
     if solution is not None:
         fresh = {name: getattr(solution, name)(times) for name in held}

@@ -3,11 +3,13 @@
 Exact trajectories hold their solution and compute a quantity when it is first asked for. Sampled ones
 (`flow`, `descend`) hold what was recorded, and derive the rest from the weights where those were. What is handed out
 is read-only: copy it to change it.
+
+Observables read the `State`: the weights, or of two linear layers QQᵀ, whichever is there or costs less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,16 +19,15 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
+from lazyrich.methods.base import FOREVER, Solution
 from lazyrich.networks import Network
-from lazyrich.networks.network import product
+from lazyrich.networks.network import layers_of_gram, product
 from lazyrich.problem import Problem, as_problem, loss_of
 
 if TYPE_CHECKING:
     import xarray
 
-    from lazyrich.methods.base import Solution
-
-__all__ = ["OBSERVABLES", "Observable", "Trajectory", "as_trajectory", "observable"]
+__all__ = ["OBSERVABLES", "Observable", "State", "Trajectory", "as_trajectory", "observable"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Observable:
 
 #: Name → observable; the files of `observables/` enter themselves here.
 OBSERVABLES: dict[str, Observable] = {}
+
+_SMALL = 256  # inputs and outputs
 
 _Measure = TypeVar("_Measure", bound=Callable[..., Any])
 
@@ -86,20 +89,105 @@ class Trajectory:
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # what a reader should know: separatrix, precision
     pushed: float = field(default=0.0, kw_only=True)  # size of the push off the separatrix, 0 if none
     citation: str = field(init=False)
+    _sources: tuple[str, ...] = field(init=False)
     _parts: dict[str, Any] = field(init=False)
 
     def __post_init__(self, parts: Mapping[str, Any], citations: tuple[str, ...]) -> None:
         as_problem(self.problem)
         if isinstance(self.times, np.ndarray | list | tuple | float | int) and np.size(self.times):
-            object.__setattr__(self, "times", _check.as_times(self.times))
+            object.__setattr__(self, "times", _check.as_times(self.times, forever=self.solution is not None))
         elif isinstance(self.times, str) or self.times is None:
             raise InvalidInput(f"times must be a vector of numbers, and it is {_check.shown(self.times)}.")
         if not isinstance(parts, Mapping):
             raise InvalidInput(f"parts must map names to arrays, and it is {_check.shown(parts)}.")
         object.__setattr__(self, "times", _read_only(self.times))
         held = {name: part if callable(part) else self._checked(name, part) for name, part in parts.items()}
+        object.__setattr__(self, "_sources", tuple(citations))
         object.__setattr__(self, "citation", "\n\n".join(BIBTEX[key] for key in citations))
         object.__setattr__(self, "_parts", held)
+
+    @classmethod
+    def exact(
+        cls,
+        times: Any,
+        method: str,
+        solution: Solution,
+        *,
+        citations: tuple[str, ...] = (),
+        pushed: float = 0.0,
+    ) -> Trajectory:
+        """A solution at the given times, np.inf among them; `pushed` as in `solve`."""
+        times = _check.as_times(times, forever=True)
+        clock, problem = np.minimum(times, FOREVER), solution.problem
+        parts: dict[str, Callable[[], Any]] = {
+            "function": lambda: solution.function(clock),
+            # the function is the larger part of the work, and holds the loss
+            "loss": lambda: problem.task.loss(traj.function) if traj.computed("function") else solution.loss(clock),
+            "weights": lambda: solution.weights(clock),
+        }
+        if solution.gives_gram:
+            parts["gram"] = lambda: solution.gram(clock)
+        notes = _notes(problem, solution, pushed, float(clock[-1]))
+        about: dict[str, Any] = {"citations": citations, "notes": notes, "pushed": pushed}
+        traj = cls(problem, times, method, parts, solution=solution, **about)
+        return traj
+
+    @classmethod
+    def from_weights(cls, problem: Problem, times: Any, weights: Any, *, method: str = "given") -> Trajectory:
+        """A run of your own: one array (T, out, in) per layer, first layer first.
+
+        >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+        >>> lr.Trajectory.from_weights(problem, [0.0, 1.0], [[[[0.1]], [[0.5]]], [[[0.1]], [[0.6]]]]).loss.round(4)
+        array([1.9801, 1.445 ])
+        """
+        if not isinstance(weights, list | tuple):
+            raise InvalidInput(f"weights must be a list of arrays, one per layer, and it is {_check.shown(weights)}.")
+        layers = [_check.as_array(f"weights[{i}]", W, ndim=3) for i, W in enumerate(weights)]
+        return cls(problem, _check.as_times(times), method, {"weights": layers})
+
+    def at(self, times: Any) -> Trajectory:
+        """The same trajectory at other times: an exact one is evaluated there, of a sampled one the records are taken.
+
+        >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+        >>> lr.solve(problem, [0.0]).at([1.0, np.inf]).function.ravel().round(6)
+        array([0.430588, 2.      ])
+        """
+        if self.solution is not None:
+            about: dict[str, Any] = {"citations": self._sources, "pushed": self.pushed}
+            return Trajectory.exact(times, self.method, self.solution, **about)
+        wanted, known = _check.as_times(times), np.asarray(self.times)
+        place = np.searchsorted(known, wanted)
+        there = (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == wanted) if len(known) else place < 0
+        if not np.all(there):
+            raise InvalidInput(
+                f"times must be among those that were recorded, and {wanted[~there][0]:g} is not: a run by "
+                f"{self.method} is known at its records alone; try the same call again with these times."
+            )
+        parts = {
+            name: [np.asarray(W)[place] for W in part] if name == "weights" else np.asarray(part)[place]
+            for name, part in self._parts.items()
+        }
+        about = {"citations": self._sources, "status": self.status, "notes": self.notes}
+        return Trajectory(self.problem, wanted, self.method, parts, **about)
+
+    @property
+    def clock(self) -> Any:  # (T,)
+        """The times as finite numbers: one at which every exponential has ended stands for np.inf."""
+        return self.times if self.solution is None else np.minimum(np.asarray(self.times), FOREVER)
+
+    @property
+    def state(self) -> State:
+        """What observables read: the weights or QQᵀ, whichever is there or costs less."""
+        network = self.problem.network
+        d_in, *hidden, d_out = network.sizes
+        by_gram = network.activation.linear and len(hidden) == 1 and self.knows("gram")
+        if by_gram and self.knows("weights"):
+            # a closed form gives QQᵀ for less than the weights, but many inputs and few hidden units make it large
+            small = d_in + d_out <= max(2 * hidden[0], _SMALL)
+            by_gram = not self.computed("weights") and (small or self.computed("gram"))
+        if by_gram:
+            return State(self, gram=np.asarray(self.gram))
+        return State(self, weights=tuple(np.asarray(W) for W in self.weights))
 
     @property
     def function(self) -> Any:  # (T, d_out, d_in)
@@ -246,6 +334,50 @@ class Trajectory:
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
 
 
+@dataclass(frozen=True, eq=False)
+class State:
+    """The layers of a network at each time: its weights, or QQᵀ of two linear layers, and None for the other.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+    >>> state = lr.solve(problem, [0.0, np.inf]).state
+    >>> state.input_gram.ravel().round(6), state.weights is None
+    (array([0.01, 2.  ]), True)
+    """
+
+    trajectory: Trajectory
+    weights: tuple[Any, ...] | None = None  # per layer (T, out, in)
+    gram: Any = None  # (T, n, n)
+
+    @property
+    def input_gram(self) -> Any:  # (T, in, in)
+        """W_1ᵀW_1."""
+        if self.weights is None:
+            d_in = self.trajectory.problem.task.d_in
+            return self.gram[:, :d_in, :d_in]
+        return np.swapaxes(self.weights[0], 1, 2) @ self.weights[0]
+
+    @property
+    def output_gram(self) -> Any:  # (T, out, out)
+        """W_LW_Lᵀ."""
+        if self.weights is None:
+            d_in = self.trajectory.problem.task.d_in
+            return self.gram[:, d_in:, d_in:]
+        return self.weights[-1] @ np.swapaxes(self.weights[-1], 1, 2)
+
+    def some(self, which: slice) -> State:
+        """The same at some of the times."""
+        weights = None if self.weights is None else tuple(W[which] for W in self.weights)
+        return State(self.trajectory, weights, None if self.gram is None else self.gram[which])
+
+    def layers(self) -> Iterator[list[Any]]:
+        """The weights at one time after the other; from QQᵀ, up to a rotation of the hidden units."""
+        if self.weights is None:
+            d_in, h, _ = self.trajectory.problem.network.sizes
+            yield from (layers_of_gram(G, d_in, h) for G in self.gram)
+        else:
+            yield from (list(layers) for layers in zip(*self.weights, strict=True))
+
+
 def _read_only(array: Any) -> Any:
     """The same numbers, not to be written to; arrays of other libraries keep their own rules."""
     if not isinstance(array, np.ndarray | list | tuple | float):
@@ -263,6 +395,32 @@ def as_trajectory(value: Any) -> Trajectory:
             "makes one."
         )
     return value
+
+
+def _notes(problem: Problem, solution: Solution, push: float, end: float) -> tuple[str, ...]:
+    """What a reader should know before using the numbers: separatrix and precision."""
+    notes, facts, separatrix, doubt = [], problem.facts, solution.separatrix(), solution.doubt_until(end)
+    if push:
+        notes.append(
+            f"a start on the separatrix was moved off it by {push:g} of the weights; it is balanced only up to that,"
+            " so the escape may come earlier or later than that of a real network, by about 1/s"
+        )
+    elif separatrix.on_it:
+        escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
+        notes.append(
+            f"the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed{escape}"
+        )
+    elif doubt > 1e-12:
+        notes.append(
+            f"the start is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may shift the"
+            f" passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
+        )
+    if facts.precision != "float64":
+        notes.append(
+            f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
+            " and the curve is exact for a start that close"
+        )
+    return tuple(notes)
 
 
 def _linear(problem: Problem) -> bool:

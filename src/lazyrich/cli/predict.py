@@ -15,7 +15,7 @@ from lazyrich._files import read_data_file, read_matrix_file, read_network_file
 from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
-    from lazyrich.plot.prediction import Prediction
+    from lazyrich.predict import Prediction
 
 EXAMPLE = "lazyrich predict --network weights.safetensors --data data.npz --whiten --figure fate.png"
 
@@ -79,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from lazyrich.plot import prediction as picture
     from lazyrich.plot import style
+    from lazyrich.predict import predict, span
 
     horizon = None if arguments.horizon is None else _check.positive("--horizon", arguments.horizon)
     count = _check.count("--times", arguments.times, least=2)
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
     problem = _problem(arguments)
     if not arguments.json:
         print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
-    prediction = picture.compute(problem, horizon, count)
+    prediction = predict(problem, span(problem, horizon, count))
     if path:
         style.save(picture.draw(prediction), path)
     if arguments.json:
@@ -132,9 +133,10 @@ def _document(prediction: Prediction) -> dict[str, object]:
         "facts": _facts(traj.problem.facts),
         "fate": prediction.fate.to_dict() if prediction.fate else None,
         "prediction": {
-            "exact": prediction.fate is not None,
+            "exact": prediction.exact,
+            "error": prediction.error,
             "method": traj.method,
-            "reason": prediction.reason,
+            "refusals": {name: list(map(str, found)) for name, found in prediction.refusals.items()},
             "status": traj.status,
             "notes": traj.notes,
             "citation": traj.citation,

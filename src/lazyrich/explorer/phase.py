@@ -25,7 +25,6 @@ SCALES = np.geomspace(1e-4, 3.0, 21)
 _POSITIVE = np.geomspace(0.1, 20.0, 7)
 LAMS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
 
-_FOREVER = 1e200  # every exponential has ended
 _FAMILY = {"aligned": "aligned", "single_neuron": "single_neuron"}  # all others: lambda_balanced
 _OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # those that have a place in their picture
 _NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "descent", "rate")
@@ -85,7 +84,7 @@ def _at(state: State, scale: float, lam: float) -> lr.Problem:
 
 
 def _movement(problem: lr.Problem) -> float:
-    return float(lr.observables.kernel_movement(lr.solve(problem, [0.0, _FOREVER]))[1])
+    return float(lr.observables.kernel_movement(lr.solve(problem, [0.0, np.inf]))[1])
 
 
 def _refusal(state: State) -> str | None:

@@ -16,13 +16,13 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
+from lazyrich.methods.base import FOREVER
 from lazyrich.methods.solve import solve
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
 __all__ = ["Fate", "Regime", "fate"]
 
-FOREVER = 1e200  # every exponential has ended, and nothing overflows
 _GRID = 200
 _ROUNDS = 8  # of looking again at the half times found so far; two or three are the rule
 
@@ -105,7 +105,7 @@ def fate(problem: Problem) -> Fate:
     >>> lr.fate(problem).kind
     'saddle'
     """
-    trajectory = solve(problem, [FOREVER])
+    trajectory = solve(problem, [np.inf])
     function = trajectory.function[0]
     fit = align(problem.task.target, problem.task.sigma_xx, [function])
     m = len(fit.s)

@@ -19,7 +19,7 @@ c L s_1^{2−2/L} (theory: section 7).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.networks.network import layers_of_gram
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
@@ -110,24 +109,10 @@ def sharpness(traj: Trajectory, *, preconditioned: bool = False) -> Float[Array,
     stretch = np.sqrt(problem.rates) if preconditioned else np.ones(problem.network.depth)
     values = np.empty(len(traj.times))
     with progress(len(values), "sharpness") as advance:
-        for i, weights in enumerate(_states(traj)):
+        for i, weights in enumerate(traj.state.layers()):
             values[i] = _extremes(_Curvature(problem, weights, stretch), 1, smallest=False)[0][0]
             advance(1)
     return values
-
-
-def _states(traj: Trajectory) -> Iterator[list[Any]]:
-    """The weights at each time; up to a rotation of the hidden units, which only rotates H, where that is cheaper."""
-    network = traj.problem.network
-    if network.activation.linear and network.depth == 2 and traj.knows("gram") and not traj.computed("weights"):
-        d_in, h, _ = network.sizes
-        yield from (layers_of_gram(G, d_in, h) for G in np.asarray(traj.gram))
-    elif traj.knows("weights"):
-        yield from ([np.asarray(W[i]) for W in traj.weights] for i in range(len(traj.times)))
-    else:
-        raise InvalidInput(
-            "traj must hold the weights for the sharpness, and they were not recorded: try record=('weights',)."
-        )
 
 
 class _Curvature:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lazyrich.landscape.fate import FOREVER
 from lazyrich.methods.solve import solve
+from lazyrich.networks.network import product
 from lazyrich.problem import Problem, as_problem
 
 __all__ = ["horizon", "rounded_up"]
@@ -33,7 +33,7 @@ def horizon(problem: Problem) -> float:
     if problem.facts.method is None:
         return rounded_up(guess)
     times = guess * _GRID
-    loss = solve(problem, np.concatenate([[0.0], times, [FOREVER]])).loss
+    loss = solve(problem, np.concatenate([[0.0], times, [np.inf]])).loss
     left = np.abs(loss[:-1] - loss[-1])
     moving = np.flatnonzero(left > _LEFT * left.max())
     if not len(moving) or moving[-1] == len(times):
@@ -51,7 +51,7 @@ def _by_rates(problem: Problem) -> float:
     unit, L = problem.canonical, problem.network.depth
     s = np.linalg.svd(unit.target, compute_uv=False)
     s = s[s > 1e-12 * s[0]] if s[0] else np.ones(1)
-    W = problem.network.function
+    W = product(problem.network.weights)  # of a nonlinear network: what it would be without its activations
     a0 = max(float(np.linalg.norm(W)) / np.sqrt(min(W.shape)) * unit.gain, 1e-300)
     if L == 1:
         slowest = 1.0

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
@@ -172,7 +171,7 @@ def compare_plateaus(traj: Trajectory) -> PlateauComparison:
     if traj.solution is None:
         if not traj.knows("function"):
             raise InvalidInput("compare_plateaus needs the function of a trajectory: try record='function'.")
-        times, a = _check.as_times(traj.times), strengths(traj.function)
+        times, a = traj.clock, strengths(traj.function)
         if times[0] > 0:
             times = np.append(0.0, times)
             a = np.concatenate([strengths(traj.problem.network.function[None]), a])

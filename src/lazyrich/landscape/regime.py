@@ -17,8 +17,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
-from lazyrich.observables.ntk import kernels
-from lazyrich.observables.tangent_kernel import Kernel
+from lazyrich.observables.kernels.algebra import Kernel
+from lazyrich.observables.kernels.along import kernels
 from lazyrich.problem import Problem, loss_of
 from lazyrich.trajectory import Trajectory, as_trajectory
 
@@ -111,7 +111,7 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     >>> lr.regime(lr.solve(problem, [200.0])).name
     'rich'
     """
-    problem, end = as_trajectory(traj).problem, float(traj.times[-1])
+    problem, end = as_trajectory(traj).problem, float(traj.clock[-1])
     if end == 0:
         raise InvalidInput(
             f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at a start."
@@ -132,7 +132,7 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
     solution: Any = trajectory.solution
-    along, end = kernels(trajectory), float(trajectory.times[-1])
+    along, end = kernels(trajectory), float(trajectory.clock[-1])
 
     def look(times: Float[Array, " T"]) -> Float[Array, "four T"]:
         pair = along.at(times).compared_with(first)

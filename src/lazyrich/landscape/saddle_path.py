@@ -130,7 +130,7 @@ def saddle_path(traj: Trajectory, *, radius: float = 0.1, modes: int | None = No
         times, looks, look = _wherever_it_changes(saddles, traj)
     else:
         part = "weights" if traj.knows("weights") else "gram"
-        times, looks, look = _check.as_times(traj.times), saddles.look(**{part: getattr(traj, part)}), None
+        times, looks, look = traj.clock, saddles.look(**{part: getattr(traj, part)}), None
     stays = _stays(looks.off <= radius, looks.learned)
     visits = [_visit(saddles, stay, times, looks, radius, look) for stay in stays]
     spacing = float(np.diff(times).max(initial=0.0)) if look is None else 0.0
@@ -290,7 +290,7 @@ def _wherever_it_changes(saddles: _Saddles, traj: Trajectory) -> tuple[Float[Arr
 
 def time_grid(traj: Trajectory) -> Float[Array, " T"]:
     """Times from 0 to a trajectory's last, evenly spaced in their logarithm from before anything happens."""
-    problem, end = traj.problem, float(_check.as_times(traj.times)[-1])
+    problem, end = traj.problem, float(traj.clock[-1])
     task, L = problem.task, problem.network.depth
     size = max(
         float(np.linalg.norm(task.target, 2)) ** (1 / L), *(np.linalg.norm(W, 2) for W in problem.network.weights)

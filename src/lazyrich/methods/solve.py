@@ -39,7 +39,7 @@ def solve(
     perturbation: float = 1e-12,
     device_arrays: bool = False,
 ) -> Trajectory:
-    """The exact trajectory of a problem at the given times.
+    """The exact trajectory of a problem at the given times, of which the last may be np.inf.
 
     The cheapest closed form that applies is taken, unless `method` names one; `traj.method` says which. A
     start on the separatrix stays on it, as the theorem says, and `traj.notes` tells;
@@ -60,8 +60,6 @@ def solve(
         if riccati is None and push:
             raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and method is {chosen.name!r}.")
         solution: Solution = riccati.pushed(problem, push) if riccati and push else chosen.solution(problem)
-    checked = _check.as_times(times)
-    about: dict[str, Any] = {"notes": _notes(problem, solution, push, float(checked[-1])), "pushed": push}
     if device_arrays:
         if riccati is None:
             raise InvalidInput(
@@ -69,18 +67,8 @@ def solve(
             )
         from lazyrich.methods.riccati.on_device import solve_on_device  # only here: it looks for the other libraries
 
-        return solve_on_device(riccati.pushed(problem, push), times, **about)
-    traj: Trajectory
-    parts = {
-        "function": lambda: solution.function(checked),
-        # the function is the larger part of the work, and holds the loss
-        "loss": lambda: problem.task.loss(traj.function) if traj.computed("function") else solution.loss(checked),
-        "weights": lambda: solution.weights(checked),
-    }
-    if solution.gives_gram:
-        parts["gram"] = lambda: solution.gram(checked)
-    traj = Trajectory(problem, checked, chosen.name, parts, citations=chosen.citations, solution=solution, **about)
-    return traj
+        return solve_on_device(riccati.pushed(problem, push), times, push)
+    return Trajectory.exact(times, chosen.name, solution, citations=chosen.citations, pushed=push)
 
 
 def _choose(problem: Problem, method: str | None) -> Method:
@@ -113,29 +101,3 @@ def _push(on_separatrix: str, perturbation: float) -> float:
     if size >= 1:
         raise InvalidInput(f"perturbation must be below 1, a fraction of the weights, and it is {size:g}.")
     return size
-
-
-def _notes(problem: Problem, solution: Solution, push: float, end: float) -> tuple[str, ...]:
-    """What a reader should know before using the numbers: separatrix and precision."""
-    notes, facts, separatrix, doubt = [], problem.facts, solution.separatrix(), solution.doubt_until(end)
-    if push:
-        notes.append(
-            f"a start on the separatrix was moved off it by {push:g} of the weights; it is balanced only up to that,"
-            " so the escape may come earlier or later than that of a real network, by about 1/s"
-        )
-    elif separatrix.on_it:
-        escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
-        notes.append(
-            f"the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed{escape}"
-        )
-    elif doubt > 1e-12:
-        notes.append(
-            f"the start is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may shift the"
-            f" passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
-        )
-    if facts.precision != "float64":
-        notes.append(
-            f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
-            " and the curve is exact for a start that close"
-        )
-    return tuple(notes)

@@ -76,5 +76,6 @@ class Activation:
         return xp.ones_like(z) if self.linear else xp.where(z > 0, 1.0, self.gamma)
 
     def __str__(self) -> str:
-        names = {gamma: name for name, gamma in self._NAMES.items()}
-        return names[self.gamma] if self.gamma in names else f"leaky ReLU {self.gamma:g}"
+        if self.gamma is None:
+            return "tanh"
+        return {1.0: "linear", 0.0: "relu"}.get(self.gamma, f"leaky ReLU {self.gamma:g}")

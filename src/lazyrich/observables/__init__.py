@@ -15,8 +15,7 @@ from lazyrich.observables.balance import (
 )
 from lazyrich.observables.decoupling import PeakTime, coupling, decoupling, peak_time
 from lazyrich.observables.distances import cka, function_distance, hamming_distance, parameter_distance
-from lazyrich.observables.modes import half_times, mode_strengths
-from lazyrich.observables.ntk import (
+from lazyrich.observables.kernels.along import (
     kernel_alignment,
     kernel_distance,
     kernel_distances,
@@ -24,6 +23,7 @@ from lazyrich.observables.ntk import (
     kernel_norm,
     kernels,
 )
+from lazyrich.observables.modes import half_times, mode_strengths
 from lazyrich.observables.regions import activation_patterns, activation_regions, region_colours
 from lazyrich.observables.representations import (
     effective_rank,

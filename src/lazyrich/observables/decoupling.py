@@ -21,7 +21,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.methods.base import Solution
+from lazyrich.methods.base import FOREVER, Solution
 from lazyrich.methods.solve import solve
 from lazyrich.observables._reading import two_layer_linear
 from lazyrich.observables.representations import input_gram, output_gram
@@ -33,7 +33,6 @@ __all__ = ["PeakTime", "coupling", "decoupling", "gram_2x2", "peak_time", "peak_
 _EPS = float(np.finfo(np.float64).eps)
 _GRID = 1000  # on a logarithmic scale: finer by far than any mode rises
 _CHUNK = 4_000_000  # numbers in the Gram matrices of one call: bounds memory
-_FOREVER = 1e200  # every exponential has ended, and nothing overflows
 
 
 class PeakTime(NamedTuple):
@@ -204,7 +203,7 @@ def _search(problem: Problem, solution: Solution, i: int, j: int) -> float:
         h = 1e-20 * tick  # a complex step: nothing cancels, however short it is
         return float(_blocks(problem, solution, np.array([t + 1j * h]), i, j)[0, 0, 1].imag / h)
 
-    end, last = _blocks(problem, solution, np.array([_FOREVER]), i, j), 100 * tick
+    end, last = _blocks(problem, solution, np.array([FOREVER]), i, j), 100 * tick
     while last < 1e18 * tick:
         now = _blocks(problem, solution, np.array([last]), i, j)
         if np.abs(now - end).max() <= 1e-6 * np.abs(now).max():

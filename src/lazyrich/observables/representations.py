@@ -54,11 +54,7 @@ def input_gram(traj: Trajectory) -> Float[Array, "T in in"]:
     >>> input_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
-    if _by_gram(as_trajectory(traj)):
-        d_in = traj.problem.task.d_in
-        return np.asarray(traj.gram)[:, :d_in, :d_in]
-    W = np.asarray(traj.weights[0])
-    return np.swapaxes(W, 1, 2) @ W
+    return as_trajectory(traj).state.input_gram
 
 
 @observable("output", "output_", long_name="output Gram matrix W2W2ᵀ")
@@ -70,11 +66,7 @@ def output_gram(traj: Trajectory) -> Float[Array, "T out out"]:
     >>> output_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
-    if _by_gram(as_trajectory(traj)):
-        d_in = traj.problem.task.d_in
-        return np.asarray(traj.gram)[:, d_in:, d_in:]
-    W = np.asarray(traj.weights[-1])
-    return W @ np.swapaxes(W, 1, 2)
+    return as_trajectory(traj).state.output_gram
 
 
 @observable("hidden", "hidden_", long_name="hidden Gram matrix W1W1ᵀ")
@@ -187,25 +179,20 @@ def features(traj: Trajectory, layer: int, wanted_by: str) -> Iterator[Float[Arr
     """
     problem = traj.problem
     X = samples(problem, wanted_by)
-    if _by_gram(traj):
-        for G in input_gram(traj):
-            yield X @ _root(G)
+    state = traj.state
+    if state.weights is None:
+        yield from (X @ _root(G) for G in state.input_gram)
     else:
-        for state in zip(*(np.asarray(W) for W in traj.weights), strict=True):
-            yield next(islice(forward(state, problem.network.activation, X), layer - 1, None))
+        for layers in state.layers():
+            yield next(islice(forward(layers, problem.network.activation, X), layer - 1, None))
 
 
 def _outward(traj: Trajectory, layer: int) -> Iterator[Float[Array, "out h"]]:
     """N_ℓ at one time after the other; from QQᵀ, up to a rotation of the hidden units."""
-    if _by_gram(traj):
-        return (_root(G) for G in output_gram(traj))
-    return iter(np.asarray(product(traj.weights[layer:])))
-
-
-def _by_gram(traj: Trajectory) -> bool:
-    """Two linear layers whose weights are not there yet: QQᵀ is cheaper."""
-    network = traj.problem.network
-    return network.depth == 2 and network.activation.linear and not traj.computed("weights")
+    state = traj.state
+    if state.weights is None:
+        return (_root(G) for G in state.output_gram)
+    return iter(product(state.weights[layer:]))
 
 
 def _root(G: Float[Array, "d d"]) -> Float[Array, "d d"]:

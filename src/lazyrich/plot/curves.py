@@ -9,8 +9,8 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
+from lazyrich.observables.kernels.along import kernel_distance as distance_of_kernels
 from lazyrich.observables.modes import mode_strengths
-from lazyrich.observables.ntk import kernel_distance as distance_of_kernels
 from lazyrich.plot import style
 from lazyrich.trajectory import Trajectory, as_trajectory
 

@@ -21,7 +21,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float
-from lazyrich.landscape import fate
+from lazyrich.landscape.fate import fate
 from lazyrich.methods.descend import descend
 from lazyrich.methods.flow import flow
 from lazyrich.methods.riccati.balance import rebalanced

@@ -19,7 +19,6 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float
-from lazyrich.landscape.fate import FOREVER
 from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
 from lazyrich.networks.network import layers_of_gram
@@ -147,7 +146,7 @@ def _limits(
     """W(∞) of each task, from the W(∞) of the one before."""
     functions = []
     for task in tasks:
-        end = solve(Problem(task, network, rates, decay), [FOREVER])
+        end = solve(Problem(task, network, rates, decay), [np.inf])
         functions.append(np.asarray(end.function[0]))
         # The hidden basis of the closed form is open, and following it for ever would take for ever.
         open_basis, h = end.method == "riccati", network.sizes[1] if network.depth > 1 else 0

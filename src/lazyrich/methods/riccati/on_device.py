@@ -20,7 +20,7 @@ from lazyrich.trajectory import Trajectory
 __all__ = ["solve_on_device"]
 
 
-def solve_on_device(solution: RiccatiSolution, times: Any, **about: Any) -> Trajectory:
+def solve_on_device(solution: RiccatiSolution, times: Any, push: float) -> Trajectory:
     """A trajectory whose function, Gram matrix and loss are arrays of the library of `times`."""
     try:
         xp = array_namespace(times)
@@ -49,9 +49,9 @@ def solve_on_device(solution: RiccatiSolution, times: Any, **about: Any) -> Traj
     parts["weights"] = lambda: solution.weights(checked)
     with _double_precision(times):
         kept = xp.asarray(checked, dtype=xp.float64, **where)
-    return Trajectory(
-        solution.problem, kept, Riccati.name, parts, citations=Riccati.citations, solution=solution, **about
-    )
+    plain = Trajectory.exact(checked, Riccati.name, solution, pushed=push)
+    about: dict[str, Any] = {"citations": Riccati.citations, "notes": plain.notes, "pushed": push}
+    return Trajectory(solution.problem, kept, Riccati.name, parts, solution=solution, **about)
 
 
 def _double_precision(times: Any) -> AbstractContextManager[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lazyrich.methods.descend import descend
 from lazyrich.methods.solve import solve
-from lazyrich.observables.ntk import kernel_distance
+from lazyrich.observables.kernels.along import kernel_distance
 from lazyrich.papers.base.figure import Check, Figure
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.figures._shared import DELTAS, START, TARGET, as_text, one_neuron

@@ -17,7 +17,7 @@ from lazyrich.methods.descend import descend
 from lazyrich.methods.flow import flow
 from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
-from lazyrich.observables.ntk import kernel_distance
+from lazyrich.observables.kernels.along import kernel_distance
 from lazyrich.papers.base.figure import Check, Figure
 from lazyrich.papers.kunin2024.figures._shared import START, TARGET, as_text
 from lazyrich.plot import style

@@ -18,7 +18,7 @@ from lazyrich.landscape.regime import regime
 from lazyrich.landscape.regime_prediction import predict_regime
 from lazyrich.methods.flow import flow
 from lazyrich.methods.solve import solve
-from lazyrich.observables.ntk import kernel_distance
+from lazyrich.observables.kernels.along import kernel_distance
 from lazyrich.observables.singular import singular_modes
 from lazyrich.papers.base.figure import Check, Figure
 from lazyrich.papers.kunin2024.figures._shared import SOURCES, as_text

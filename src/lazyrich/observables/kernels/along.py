@@ -1,6 +1,6 @@
 """The neural tangent kernel along a trajectory: distance, movement, norm, alignment with the task.
 
-The kernels themselves are in `tangent_kernel`: factors and blocks, never the matrix of all samples and outputs.
+The kernels themselves are in `algebra`: factors and blocks, never the matrix of all samples and outputs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.observables.tangent_kernel import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.methods.base import FOREVER
+from lazyrich.networks import Network
+from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
+from lazyrich.trajectory import State, Trajectory, as_trajectory, observable
 
 __all__ = [
     "Kernels",
@@ -32,37 +34,38 @@ _SMALL = 256  # inputs and outputs
 _STACK = 2**17  # entries of each factor in a stack of kernels: they stay in the cache
 
 
+def has_kernel(network: Network) -> bool:
+    """Whether the tangent kernel has a formula."""
+    return network.activation.linear or (network.depth == 2 and network.activation.homogeneous)
+
+
 class Kernels:
     """The kernels of a trajectory, one per time, each made when it is asked for."""
 
     def __init__(self, traj: Trajectory) -> None:
         network, task = traj.problem.network, traj.problem.task
-        two, linear = network.depth == 2, network.activation.linear
-        if not linear and (not two or not network.activation.homogeneous):
+        linear = network.activation.linear
+        if not has_kernel(network):
             raise InvalidInput(
                 "network must be linear, or have two layers with a ReLU or a leaky one between them, for its kernel to "
                 f"have a formula, and it is {network!r}."
             )
-        self._by_gram = by_gram = two and linear and traj.knows("gram") and _gram_is_cheaper(traj)
-        self._states = lambda some: [part[some] for part in ([traj.gram] if by_gram else traj.weights)]
-        self._traj, self._length = traj, len(traj.times)
+        self._traj = traj
+        self._clock: Array | None = None  # other times than those of the trajectory
         self._inputs = Inputs.reduced(task) if linear else Inputs.of_samples(task)
 
     def at(self, times: Float[Array, " T"]) -> Kernels:
-        """Those of an exact trajectory at any times; it is evaluated there when they are asked for."""
-        solution: Any = self._traj.solution
+        """Those of an exact trajectory at any times; it is evaluated when they are asked for, as all may be large."""
         other = copy(self)
-        other._by_gram = by_gram = solution.gives_gram
-        other._states = lambda some: [solution.gram(times[some])] if by_gram else solution.weights(times[some])
-        other._length = len(times)
+        other._clock = np.minimum(times, FOREVER)
         return other
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._traj.times if self._clock is None else self._clock)
 
     def __getitem__(self, index: int) -> Kernel:
         index = _check.index("index", index, len(self))
-        return self._made([np.asarray(part)[0] for part in self._states(slice(index, index + 1))])
+        return self._made(self._state(slice(index, index + 1)), 0)
 
     def __iter__(self) -> Iterator[Kernel]:
         return (self[index] for index in range(len(self)))
@@ -89,16 +92,26 @@ class Kernels:
         step = max(1, _STACK // entries) if network.activation.linear else 1
         for start in range(0, len(self), step):
             some = slice(start, start + step)
-            yield some, self._made([np.asarray(part) for part in self._states(some)])
+            yield some, self._made(self._state(some), slice(None))
 
-    def _made(self, state: list[Float[Array, "... _ _"]]) -> Kernel:
-        """One kernel, or a stack of them where there is an axis of times in front."""
+    def _state(self, some: slice) -> State:
+        """The layers at some of the times."""
+        traj, solution = self._traj, self._traj.solution
+        if solution is None or self._clock is None:
+            return traj.state.some(some)
+        if solution.gives_gram:
+            return State(traj, gram=solution.gram(self._clock[some]))
+        return State(traj, weights=tuple(solution.weights(self._clock[some])))
+
+    def _made(self, state: State, which: int | slice) -> Kernel:
+        """One kernel, or a stack of them."""
         activation = self._traj.problem.network.activation
-        if self._by_gram:
-            return self._of_gram(*state)
+        if state.weights is None:
+            return self._of_gram(state.gram[which])
+        layers = [W[which] for W in state.weights]
         if activation.linear:
-            return self._of_layers(state)
-        W1, W2 = (W.reshape(W.shape[-2:]) for W in state)
+            return self._of_layers(layers)
+        W1, W2 = (W.reshape(W.shape[-2:]) for W in layers)
         assert activation.gamma is not None
         return PiecewiseKernel(self._inputs, W1, W2, slope=activation.gamma, rates=self._traj.problem.rates)
 
@@ -116,13 +129,6 @@ class Kernels:
             before.append(lower @ before[-1])
         B = [eta * P @ P.mT for eta, P in zip(problem.rates, after, strict=True)]
         return KroneckerKernel(inputs, B, [inputs.bare, *(Z.mT @ Z for Z in before[1:])])
-
-
-def _gram_is_cheaper(traj: Trajectory) -> bool:
-    """The closed form gives QQᵀ for less than the weights, but many inputs and few hidden units make it large."""
-    d_in, h, d_out = traj.problem.network.sizes
-    small = d_in + d_out <= max(2 * h, _SMALL)
-    return not traj.computed("weights") and (small or traj.computed("gram") or not traj.knows("weights"))
 
 
 def kernels(traj: Trajectory) -> Kernels:

@@ -1,0 +1,71 @@
+"""`predict`: exact where a theorem applies, else integrated, with an error that holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracles.samples import velocity
+
+import lazyrich as lr
+
+TASK = lr.Task.from_correlations(np.diag([3.0, 1.0]))
+
+
+def on_samples(rng, activation, sizes=(4, 6, 2)):
+    task = lr.Task.from_data(rng.normal(size=(30, sizes[0])), rng.normal(size=(30, sizes[-1])))
+    return lr.Problem(task, lr.inits.gaussian(rng, sizes=sizes, scale=0.4, activation=activation))
+
+
+def integrated(problem, times, per_unit=500):
+    """The loss along a classical Runge–Kutta run with fixed steps, which kinks of ReLUs cannot stall."""
+    y, now, f, h = np.concatenate([W.ravel() for W in problem.network.weights]), 0.0, velocity(problem), 1 / per_unit
+    ends = np.cumsum([W.size for W in problem.network.weights])[:-1]
+    losses = []
+    for time in times:
+        for _ in range(round((time - now) * per_unit)):
+            k1 = f(0, y)
+            k2 = f(0, y + h / 2 * k1)
+            k3 = f(0, y + h / 2 * k2)
+            y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + f(0, y + h * k3))
+        now = time
+        layers = [p.reshape(W.shape) for p, W in zip(np.split(y, ends), problem.network.weights, strict=True)]
+        outputs = lr.Network(layers, problem.network.activation)(problem.task.inputs)
+        losses.append(np.mean(np.sum((problem.task.targets - outputs) ** 2, axis=1)) / 2)
+    return np.array(losses)
+
+
+def test_exact_where_a_theorem_applies():
+    problem = lr.Problem(TASK, lr.inits.zero_balanced(0, sizes=(2, 3, 2), scale=0.1))
+    found = lr.predict(problem)
+    assert found.exact and found.method == "riccati" and found.refusals == {} and found.error <= 1e-12
+    np.testing.assert_array_equal(found.trajectory.loss, lr.solve(problem, found.trajectory.times).loss)
+    np.testing.assert_allclose(found.half_times, lr.fate(problem).half_times)
+    assert found.regime == found.fate.regime
+    assert str(found).startswith("riccati (exact), loss ")
+
+
+@pytest.mark.parametrize("activation", ["linear", "tanh", "relu"])
+def test_integrated_elsewhere_and_the_error_holds(rng, activation):
+    problem = on_samples(rng, activation)
+    found = lr.predict(problem, np.linspace(0.0, 4.0, 5))
+    assert not found.exact and found.fate is None and found.method == "flow"
+    assert set(found.refusals) == set(problem.facts.methods) and all(found.refusals.values())
+    truth = integrated(problem, found.trajectory.times)
+    off = np.abs(found.trajectory.loss - truth).max() / truth.max()
+    assert off <= found.error + 1e-9 and found.error <= (1e-6 if activation == "linear" else 1e-2)
+    assert found.half_times.shape == (2,) and "integrated" in str(found)
+    assert (found.regime is None) == (activation == "tanh")
+
+
+def test_modes_of_a_nonlinear_network_are_those_of_the_nearest_linear_map(rng):
+    problem = on_samples(rng, "relu")
+    found = lr.predict(problem, [0.0, 1.0])
+    X, network = problem.task.inputs, found.trajectory.network(-1)
+    nearest = np.linalg.lstsq(X, network(X), rcond=None)[0].T
+    U, _, Vt = np.linalg.svd(problem.task.target)
+    np.testing.assert_allclose(np.abs(found.strengths[-1]), np.abs(np.diag(U.T @ nearest @ Vt.T)), atol=1e-10)
+
+
+def test_times_are_checked():
+    with pytest.raises(lr.InvalidInput, match="times must be sorted"):
+        lr.predict(lr.Problem(TASK, lr.inits.gaussian(0, sizes=(2, 3, 2), scale=0.1)), [1.0, 0.5])
