@@ -336,7 +336,7 @@ def test_figures_leave_the_settings_alone_and_fit(folder):
     before = dict(matplotlib.rcParams)
     task = lr.Task.from_correlations(np.load("sigma.npy"))
     for sizes in ((4, 5, 3), (4, 3)):
-        figure = picture.draw(picture.compute(lr.Problem(task, lr.inits.zero_balanced(0, sizes=sizes, scale=0.1))))
+        figure = picture.draw(lr.predict(lr.Problem(task, lr.inits.zero_balanced(0, sizes=sizes, scale=0.1))))
         assert is_whole(figure)
     assert dict(matplotlib.rcParams) == before
 
@@ -349,7 +349,7 @@ def test_the_legend_covers_nothing_and_half_way_is_exact(rng, count, init):
     problem = lr.Problem(
         lr.Task.from_correlations(rng.normal(size=(count, count))), init(1, sizes=(count,) * 3, scale=0.2)
     )
-    prediction = picture.compute(problem, 20.0, 41)
+    prediction = lr.predict(problem, np.linspace(0, 20.0, 41))
     figure = picture.draw(prediction)
     assert is_whole(figure)
     assert points_under_legends(figure) == 0
@@ -366,7 +366,7 @@ def test_computing_needs_no_matplotlib(folder, monkeypatch):
     problem = lr.Problem(
         lr.Task.from_correlations(np.load("sigma.npy")), lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1)
     )
-    prediction = picture.compute(problem)
+    prediction = lr.predict(problem)
     with pytest.raises(ImportError, match=r"pip install 'lazyrich\[figures\]'"):
         picture.draw(prediction)
 

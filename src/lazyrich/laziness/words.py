@@ -55,7 +55,7 @@ def as_table(found: Laziness) -> str:
     for t in sorted(shown):
         moved, flipped = found.relative_parameter_distance[t], found.hamming_distance[t]
         kernel = found.kernel_movement[t], found.kernel_distance[t]
-        lines.append(_row(t, *kernel, moved, flipped, found.function_distance[t]))
+        lines.append(_row(str(t), *kernel, moved, flipped, found.function_distance[t]))
     lines += [
         "",
         _row("layer, at the last", "features", "parameters", "Hamming", "δ at first", "at last", "drift"),
@@ -71,6 +71,6 @@ def as_table(found: Laziness) -> str:
     return "\n".join([*lines, "", *(fill(words, _WIDTH) for words in (found.verdict, found.suggestion, *found.notes))])
 
 
-def _row(name: str | int, *cells: str | float) -> str:
+def _row(name: str, *cells: str | float) -> str:
     words = [cell if isinstance(cell, str) else f"{cell:.2g}" if np.isfinite(cell) else "–" for cell in cells]
-    return f"{str(name)[:22]:<22}" + "".join(f"{word:>12}" for word in words)
+    return f"{name[:22]:<22}" + "".join(f"{word:>12}" for word in words)
