@@ -21,7 +21,7 @@ import lazyrich as lr
 from lazyrich.explorer import script
 from lazyrich.explorer.captions import captions
 from lazyrich.explorer.state import CONTROLS, State, packed
-from lazyrich.explorer.view import parts_of, view
+from lazyrich.explorer.view import view
 from lazyrich.explorer.wire import decoded, encoded
 
 TASKS = ("semantic_hierarchy", "revised_kingdom", "binary_tree", "random_regression", "linear_teacher", "own")
@@ -178,7 +178,7 @@ def test_half_way_is_half_way_on_the_exact_curve(chosen: dict[str, Any]) -> None
     assert found["half_times"]
     starts = [0.0, *shown.header["boundaries"]]
     for mark in found["half_times"]:
-        problem = parts_of(shown.script)[mark["stage"]].problem
+        problem = shown.script.parts[mark["stage"]].problem
         U, _, V = problem.task.modes
         at = np.array([0.0, mark["time"] - starts[mark["stage"]], 1e200])
         curve = np.einsum("o,toi,i->t", U[:, mark["mode"]], lr.solve(problem, at).function, V[:, mark["mode"]])
@@ -228,7 +228,7 @@ def test_lazy_and_rich() -> None:
     state = State(start="lambda_balanced", lam=20.0)
     shown = view(state)
     found = captions(state, shown)
-    traj = parts_of(shown.script)[0]
+    traj = shown.script.parts[0]
     falling = traj.loss > 0.01 * traj.loss[0]  # to its limit, which is 0
     moved = 100 * lr.observables.kernel_movement(traj)[falling].max()
     lazy = f"lazy: the kernel moves by {moved:.2g} % of its size (lazy below 10 %) until the loss has fallen and turns"
@@ -287,7 +287,7 @@ def test_what_is_kept_is_judged_by_what_the_task_has_to_give() -> None:
     """Task 2 is learned from a start far worse than none, so its loss on arrival says nothing."""
     state = State(then=("another", "reversal", "semantic_hierarchy"), scale=0.3)
     shown = view(state)
-    task, loss = parts_of(shown.script)[1].problem.task, shown.arrays["loss"][:, 1]
+    task, loss = shown.script.parts[1].problem.task, shown.arrays["loss"][:, 1]
     nothing, best = np.trace(task.sigma_yy) / 2, task.loss(task.target)
     before, after = loss[2 * script.TIMES - 1], loss[-1]
     assert before - best < 0.02 * (nothing - best) and after - before > 0.9 * (nothing - best)
