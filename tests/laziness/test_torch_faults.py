@@ -14,7 +14,7 @@ from lazyrich.laziness.measuring import measure as laziness
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from experiments.test_laziness_torch import (  # noqa: E402
+from laziness.test_torch import (  # noqa: E402
     IMAGES,
     SEQUENCES,
     Convolutional,

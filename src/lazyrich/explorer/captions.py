@@ -7,7 +7,7 @@ curve itself (`lr.regime`) where it is integrated. In words, modes and tasks are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -296,7 +296,7 @@ def _end(fate: lr.Fate) -> str:
     return f"the saddle that misses {_named(fate.missed)} (s = {strengths})"
 
 
-def _named(modes: Iterable[int]) -> str:
+def _named(modes: Sequence[int] | Array) -> str:
     """'mode 8', 'modes 1 and 8', 'modes 5 to 8': from 1."""
     numbers = [int(mode) + 1 for mode in modes]
     if len(numbers) == 1:
