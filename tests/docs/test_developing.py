@@ -22,7 +22,7 @@ BLOCK = re.compile(r"```\{code-block\} (\w+)\n:caption: (\S+)\n\n(.*?)```|```con
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
-    """What git would give: no caches, no builds."""
+    """What git would give, no builds; and what mypy remembers of an earlier `make lint`, as a contributor has it."""
     folder = tmp_path_factory.mktemp("contributor") / "lazyrich"
     folder.mkdir()
     for part in ("src", "tests", "docs", "benchmarks"):
@@ -30,6 +30,8 @@ def copy(tmp_path_factory) -> Path:
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, folder / name)
+    if (ROOT / ".mypy_cache").is_dir():
+        shutil.copytree(ROOT / ".mypy_cache", folder / ".mypy_cache")
     return folder
 
 
@@ -59,13 +61,18 @@ def test_the_page_can_be_followed(copy):
             (copy / path).write_text(exchange((copy / path).read_text(encoding="utf-8"), content), encoding="utf-8")
         elif kind:
             assert not (copy / path).exists()
+            (copy / path).parent.mkdir(parents=True, exist_ok=True)
             (copy / path).write_text(content, encoding="utf-8")
         for command in re.findall(r"^\$ (.*)$", commands, re.MULTILINE):
             outputs[command] = run(command, copy)
     told = "\n".join(outputs.values())
     assert "3 passed" in told and "1 passed" in told  # the method's tests, and the task's
-    assert "post/half-life  holds" in told and (copy / "build" / "figures" / "saxe2014-logistic.png").exists()
-    run(".venv/bin/ruff check .", copy)  # once more: of the task, the claim and the figure too
+    assert "post/half-life  holds" in told and "baldi1989/minimum  holds" in told
+    assert {path.name for path in (copy / "build" / "figures").glob("*.png")} == {
+        "saxe2014-logistic.png",
+        "baldi1989-width.png",
+    }
+    assert {".venv/bin/mypy", ".venv/bin/lint-imports --no-logo"} <= set(list(outputs)[-4:])  # of all that was added
 
 
 def test_the_copy_was_tried_and_not_the_repository(copy):
@@ -73,9 +80,9 @@ def test_the_copy_was_tried_and_not_the_repository(copy):
     code = (
         "import numpy as np, lazyrich as lr; task = lr.Task.from_data(np.arange(12.).reshape(4, 3) ** 2, np.eye(4)); "
         "net = lr.Network([np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((4, 2))]); "
-        "print(lr.solve(lr.Problem(task, net), [0.0, 5.0]).method, lr.tasks.ring(items=5).d_in)"
+        "print(lr.solve(lr.Problem(task, net), [0.0, 5.0]).method, lr.tasks.ring(items=5).d_in, lr.papers.papers()[0].key)"
     )
     environment = os.environ | {"PYTHONPATH": str(copy / "src")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "rest 5", done.stderr
-    assert not (ROOT / "src" / "lazyrich" / "exact" / "rest.py").exists()
+    assert done.stdout.strip() == "rest 5 baldi1989", done.stderr
+    assert not (ROOT / "src" / "lazyrich" / "methods" / "rest.py").exists()
