@@ -22,7 +22,8 @@ author = "The lazyrich authors"
 copyright = "The lazyrich authors, MIT licence"
 version = release = lazyrich.__version__
 
-extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design", "mathml", "ledger", "paper_pages", "reference", "architecture"]
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design"]
+extensions += ["mathml", "ledger", "paper_pages", "reference", "architecture"]
 exclude_patterns = ["examples", "generated"]
 
 # Strict: every reference must lead somewhere; only what signatures mention of other packages is not ours to document.

@@ -167,7 +167,8 @@ def table(found: House) -> str:
     lines.pop(FACE)
     library = sum(count for name, count in lines.items() if name not in ("papers", *INTERFACE))
     rows = [f"| `{name}` | {_WORDS.get(name, '')} | {count:,} |" for name, count in lines.items()]
-    total = f"| | **all**; the library without papers, explorer and command line: {library:,} | {sum(lines.values()):,} |"
+    words = f"**all**; the library without papers, explorer and command line: {library:,}"
+    total = f"| | {words} | {sum(lines.values()):,} |"
     return "\n".join(["| room | what it holds | lines |", "|---|---|---:|", *rows, total]) + "\n"
 
 

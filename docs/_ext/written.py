@@ -11,7 +11,7 @@ __all__ = ["write"]
 
 
 def write(app: Sphinx, folder: str, pages: Mapping[str, str]) -> None:
-    """Writes pages, by name, into a folder of the site that holds nothing else; what is unchanged is not built again."""
+    """Writes pages, by name, into a folder of the site that holds no others; an unchanged one is not built again."""
     target = Path(app.srcdir) / folder
     target.mkdir(exist_ok=True)
     for path in target.glob("*.md"):
