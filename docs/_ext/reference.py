@@ -202,11 +202,20 @@ def markdown(doc: str | None) -> str:
         lines = block.splitlines()
         if lines and lines[0].startswith(">>>"):
             blocks.append(f"```pycon\n{block}\n```")
+        elif len(lines) > 1 and re.fullmatch("-{3,}", lines[1]):
+            blocks.append(_section(lines[0], lines[2:]))
         elif lines and all(re.match(r"    |\S.* {3,}\S", line) for line in lines):
             blocks.append(f"```text\n{textwrap.dedent(block)}\n```")
         else:
             blocks.append(_escaped(block))
     return "\n\n".join(blocks)
+
+
+def _section(title: str, lines: list[str]) -> str:
+    """Arguments or returns in the style of NumPy, "name : what it is" and more of it indented, as a list."""
+    entries = re.split(r"\n(?=\S)", "\n".join(lines))
+    named = [" ".join(entry.split()).partition(" : ") for entry in entries]
+    return f"**{title}**\n\n" + "\n".join(f"- `{name}`: {_escaped(what)}" for name, _, what in named)
 
 
 def _escaped(prose: str) -> str:

@@ -90,3 +90,9 @@ def test_docstrings_are_prose_blocks_and_examples():
     doc = "W_1 * `a_b` [x]:\n\n    q = e^{−2st}\n\n- one\n- two\n\n>>> 1 + 1\n2"
     prose = r"W\_1 \* `a_b` \[x]:"
     assert markdown(doc) == f"{prose}\n\n```text\nq = e^{{−2st}}\n```\n\n- one\n- two\n\n```pycon\n>>> 1 + 1\n2\n```"
+
+
+def test_arguments_in_the_style_of_numpy_become_a_list():
+    doc = "Solves.\n\nParameters\n----------\nx : a_b,\n    of any size\ny : more\n\nReturns\n-------\nTask : it"
+    arguments = "**Parameters**\n\n- `x`: a\\_b, of any size\n- `y`: more"
+    assert markdown(doc) == f"Solves.\n\n{arguments}\n\n**Returns**\n\n- `Task`: it"
