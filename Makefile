@@ -103,7 +103,7 @@ gallery: $(VENV)/.test ## every figure of the papers with its published settings
 	@$(BIN)/python -m lazyrich.papers.gallery build/figures docs/gallery
 
 clean: ## remove all that make and the tests have made, .venv included
-	rm -rf $(VENV) build dist figures docs/ledger.md docs/reference lazyrich-out lazyrich-demo.png lazyrich-predict.png
+	rm -rf $(VENV) build dist figures docs/ledger docs/papers docs/generated docs/reference lazyrich-out lazyrich-demo.png lazyrich-predict.png
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

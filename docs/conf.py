@@ -1,8 +1,10 @@
 """Settings of the documentation: `make docs` builds it strictly, offline, into build/docs.
 
 _ext/mathml       mathematics as MathML, made at build time: no script, no font from elsewhere
-_ext/ledger       ledger.md, written from lazyrich.papers and from what `make claims` measured
+_ext/ledger       ledger/*.md, written from lazyrich.papers and from what `make claims` measured
+_ext/paper_pages  papers/*.md, the READMEs of the papers' rooms
 _ext/reference    reference/*.md, written from the public names and their docstrings
+_ext/architecture generated/*, the picture and the table of rooms, from the import graph
 """
 
 import logging
@@ -20,8 +22,9 @@ author = "The lazyrich authors"
 copyright = "The lazyrich authors, MIT licence"
 version = release = lazyrich.__version__
 
-extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design", "mathml", "ledger", "reference"]
-exclude_patterns = ["examples"]
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design"]
+extensions += ["mathml", "ledger", "paper_pages", "reference", "architecture"]
+exclude_patterns = ["examples", "generated"]
 
 # Strict: every reference must lead somewhere; only what signatures mention of other packages is not ours to document.
 nitpicky = True

@@ -1,8 +1,9 @@
-"""The page of the ledger, written from lazyrich.papers and from what `make claims` has measured (build/claims.json).
+"""The ledger, written from lazyrich.papers and from what `make claims` has measured (build/claims.json).
 
-First what went wrong more than once, each slip with the claims that share it. Then, source by source and topic by
-topic, a table and every claim under an anchor, `claim-` and its identifier with hyphens for / and dots. A claim that
-has not been measured is shown without numbers.
+An overview with the counts, what went wrong more than once (each slip with the claims that share it), and links to all
+that does not hold as printed; then a page for each source: topic by topic a table, and every claim under an anchor,
+`claim-` and its identifier with hyphens for / and dots. Radio buttons at its top choose a verdict: site.css hides the
+others, without a script. A claim that has not been measured is shown without numbers.
 """
 
 from __future__ import annotations
@@ -17,20 +18,18 @@ from types import ModuleType
 from typing import Any
 
 from sphinx.application import Sphinx
+from written import write
 
 from lazyrich.papers import Claim, Verdict, ledger, not_checked, paper, papers, slips
 
 SOURCES = {paper.key: str(paper) for paper in papers() if paper.topics}
+VERDICTS = (Verdict.HOLDS, Verdict.STRONGER, Verdict.WRONG)
 
 Measured = Mapping[str, Mapping[str, Any]]
 
 _BADGES = {Verdict.HOLDS: "success", Verdict.STRONGER: "warning", Verdict.WRONG: "danger", Verdict.FAILS: "dark"}
 
 _INTRODUCTION = """\
----
-tocdepth: 3
----
-
 # The ledger
 
 Theory papers contain mistakes. Here is what {sources} documents on deep linear networks state, statement by statement
@@ -59,33 +58,71 @@ A claim is tried on three problems, or on as many more as it takes to notice tha
 every one of them, a sign, a factor, an index at a time. `--seeds` replaces that number.
 The exit status is 1 if a verdict is not the one on record. In Python,
 {{py:func}}`lazyrich.papers.try_claims` does the same, and {{py:func}}`lazyrich.papers.ledger` has the entries.
-[Developing](developing.md) says how to add one.
+[Developing](../developing.md) says how to add one.
 """
 
 
-def page(measured: Measured, seeds: int | None = None) -> str:
-    """The whole page, as MyST Markdown; `measured` has the findings by identifier, as the command prints them."""
+_CONTENTS = """\
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+
+_SOURCE = """\
+---
+tocdepth: 2
+---
+
+(ledger-{source})=
+# The ledger: {source}
+
+{title}. {numbers}
+
+{filter}
+"""
+
+
+def pages(measured: Measured, seeds: int | None = None) -> dict[str, str]:
+    """Every page by name, as MyST Markdown; `measured` has the findings by identifier, as the command prints them."""
+    return {"index": _overview(measured, seeds)} | {key: _source(key, measured, seeds) for key in SOURCES}
+
+
+def _overview(measured: Measured, seeds: int | None) -> str:
     claims = ledger().values()
     counts = Counter(claim.verdict for claim in claims)
     told = [f"{count} {'hold' if verdict is Verdict.HOLDS else verdict}" for verdict, count in counts.most_common()]
-    parts = [
-        _INTRODUCTION.format(
-            sources=len(SOURCES),
-            counts=", ".join(told).replace("holds under", "hold under"),
-            amended=len(claims) - counts[Verdict.HOLDS],
-            distinct=len(slips(claims)),
-            measured=_numbers(measured, seeds),
-        )
+    introduction = _INTRODUCTION.format(
+        sources=len(SOURCES),
+        counts=", ".join(told).replace("holds under", "hold under"),
+        amended=len(claims) - counts[Verdict.HOLDS],
+        distinct=len(slips(claims)),
+        measured=_numbers(measured, seeds),
+    )
+    return "\n\n".join([introduction, *_at_a_glance(), *_shared(), _CONTENTS.format(names="\n".join(SOURCES))])
+
+
+def _source(key: str, measured: Measured, seeds: int | None) -> str:
+    title = SOURCES[key][0].upper() + SOURCES[key][1:]
+    parts = [_SOURCE.format(source=key, title=title, numbers=_numbers(measured, seeds), filter=_filter(key))]
+    for name in paper(key).topics:
+        topic = import_module(f"lazyrich.papers.{key}.claims.{name}")
+        parts += _topic(topic, ledger(key), measured)
+    return "\n\n".join([*parts, *_passed_over(key)]) + "\n"
+
+
+def _filter(key: str) -> str:
+    """Radio buttons, one for each verdict that the source has, and one for all."""
+    counts = Counter(claim.verdict for claim in ledger(key).values())
+    shown = [("all", "all", sum(counts.values()))]
+    shown += [(verdict.name.lower(), str(verdict), counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+    buttons = [
+        f'<label><input type="radio" name="verdict" id="show-{name}"{" checked" * (name == "all")}> {words} ({count})'
+        "</label>"
+        for name, words, count in shown
     ]
-    parts += _at_a_glance()
-    parts += _shared()
-    for source, title in SOURCES.items():
-        parts += [f"## {source}", title[0].upper() + title[1:] + "."]
-        for name in paper(source).topics:
-            topic = import_module(f"lazyrich.papers.{source}.claims.{name}")
-            parts += _topic(topic, ledger(source), measured)
-        parts += _passed_over(source)
-    return "\n\n".join(parts) + "\n"
+    return "\n".join(["```{raw} html", '<form class="verdicts" autocomplete="off">Show', *buttons, "</form>", "```"])
 
 
 def _numbers(measured: Measured, seeds: int | None) -> str:
@@ -97,18 +134,18 @@ def _numbers(measured: Measured, seeds: int | None) -> str:
 
 def _at_a_glance() -> Iterator[str]:
     """How many of each verdict, and links to all that does not hold as printed."""
-    verdicts = (Verdict.HOLDS, Verdict.STRONGER, Verdict.WRONG)
-    rows = [f"| source | {' | '.join(verdicts)} | not checked |", "|---|---|---|---|---|"]
+    rows = [f"| source | {' | '.join(VERDICTS)} | not checked |", "|---|---|---|---|---|"]
     listed = []
     for source in SOURCES:
         claims = ledger(source).values()
         counts = Counter(claim.verdict for claim in claims)
-        rows.append(f"| {source} | {' | '.join(str(counts[v]) for v in verdicts)} | {len(not_checked(source))} |")
-        for verdict in verdicts[1:]:
+        numbers = " | ".join(str(counts[verdict]) for verdict in VERDICTS)
+        rows.append(f"| [{source}]({source}.md) | {numbers} | {len(not_checked(source))} |")
+        for verdict in VERDICTS[1:]:
             found = [claim for claim in claims if claim.verdict is verdict]
             if found:
                 listed.append(f"- **{source}**, {verdict}: {_links(found)}")
-    yield from ("## At a glance", "\n".join(rows), "\n".join(listed))
+    yield from ("## At a glance", "\n".join(rows), "### Not right as printed", "\n".join(listed))
 
 
 def _shared() -> Iterator[str]:
@@ -130,7 +167,7 @@ def _topic(topic: ModuleType, claims: Mapping[str, Claim], measured: Measured) -
     mine = [claim for claim in claims.values() if claim.check.__module__ == topic.__name__]
     if mine:
         title = (topic.__doc__ or topic.__name__).strip().splitlines()[0].rstrip(".")
-        yield f"### {title}"
+        yield f"## {title}"
         yield _table(mine, measured)
         for claim in mine:
             yield from _entry(claim, measured.get(claim.identifier, {}))
@@ -148,7 +185,7 @@ def _table(claims: list[Claim], measured: Measured) -> str:
 
 
 def _entry(claim: Claim, found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"({anchor(claim.identifier)})=\n#### `{claim.identifier}`"
+    yield f"({anchor(claim.identifier)})=\n### `{claim.identifier}`"
     yield f"{_badge(claim.verdict)} {claim.place}"
     yield claim.statement
     yield f"$$\n{claim.formula}\n$$"
@@ -181,7 +218,7 @@ def _counterexample(words: str, found: Mapping[str, Any]) -> str:
 def _passed_over(source: str) -> Iterator[str]:
     entries = not_checked(source)
     if entries:
-        yield f"### Not checked in {source}"
+        yield "## Not checked"
         yield "\n".join(f"- {entry.place}: {entry.statement} *Why not:* {entry.why}" for entry in entries)
 
 
@@ -239,10 +276,7 @@ def _number(value: Any) -> str:
 def _write(app: Sphinx) -> None:
     file = Path(app.srcdir).parent / "build" / "claims.json"
     document = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"claims": [], "seeds": None}
-    text = page({entry["claim"]: entry for entry in document["claims"]}, document["seeds"])
-    target = Path(app.srcdir) / "ledger.md"
-    if not target.is_file() or target.read_text(encoding="utf-8") != text:  # an unchanged page is not built again
-        target.write_text(text, encoding="utf-8")
+    write(app, "ledger", pages({entry["claim"]: entry for entry in document["claims"]}, document["seeds"]))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

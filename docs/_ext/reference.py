@@ -12,14 +12,14 @@ import re
 import textwrap
 import tokenize
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from io import StringIO
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from sphinx.application import Sphinx
+from written import write
 
 NAMESPACES = {
     "lazyrich": "problems, methods, trajectories",
@@ -59,8 +59,7 @@ part of signatures: `Float[Array, "T out in"]` is an array of floats, and what i
 
 def pages() -> dict[str, str]:
     """Every page as MyST Markdown, by its name."""
-    described: dict[int, str] = {}
-    written = {name: _page(import_module(name), described) for name in NAMESPACES}
+    written = {name: _page(import_module(name)) for name in NAMESPACES}
     rows = [f"| [`{name}`]({name}.md) | {words} |" for name, words in NAMESPACES.items()]
     return {"index": _INDEX.format(rows="\n".join(rows), names=_titled())} | written
 
@@ -70,19 +69,41 @@ def _titled() -> str:
     return "\n".join(f"{name.removeprefix('lazyrich.')} <{name}>" for name in NAMESPACES)
 
 
-def _page(namespace: ModuleType, described: dict[int, str]) -> str:
+@cache
+def described() -> dict[int, str]:
+    """The role and the full name under which a thing is described, by its identity: the first that it is found by."""
+    found: dict[int, str] = {}
+    for full, thing in ((f"{space}.{name}", thing) for space in NAMESPACES for name, thing in _things(space)):
+        found.setdefault(id(thing), f"{_role(thing)} {full}")
+    return found
+
+
+def _things(space: str) -> Iterator[tuple[str, Any]]:
+    """The public names of a namespace that the reference describes: functions, classes, and modules without a page."""
+    namespace = import_module(space)
+    for name in namespace.__all__:
+        thing = getattr(namespace, name)
+        if inspect.isclass(thing) or inspect.isroutine(thing) or _without_page(thing):
+            yield name, thing
+
+
+def _without_page(thing: Any) -> bool:
+    return inspect.ismodule(thing) and thing.__name__ not in NAMESPACES
+
+
+def _page(namespace: ModuleType) -> str:
     rows, parts = [], []
     for name in namespace.__all__:
         thing, full = getattr(namespace, name), f"{namespace.__name__}.{name}"
         if inspect.ismodule(thing) and thing.__name__ in NAMESPACES:
             rows.append(f"| [`{name}`]({thing.__name__}.md) | {NAMESPACES[thing.__name__]} |")
-        elif not (inspect.ismodule(thing) or inspect.isclass(thing) or inspect.isroutine(thing)):
+        elif id(thing) not in described():
             rows.append(f"| `{name}` | {_value(thing)} |")
         else:
-            if id(thing) not in described:
-                described[id(thing)] = full
+            role, _, where = described()[id(thing)].partition(" ")
+            if where == full:
                 parts.append(_described(thing, full))
-            rows.append(f"| {_link(thing, name, described[id(thing)])} | {_first_line(thing)} |")
+            rows.append(f"| {{py:{role}}}`{name} <{where}>` | {_first_line(thing)} |")
     head = f"# {namespace.__name__}\n\n```{{py:module}} {namespace.__name__}\n```"
     table = "\n".join(["| name | what it is |", "|---|---|", *rows])
     return "\n\n".join([head, markdown(inspect.getdoc(namespace)), table, *parts]) + "\n"
@@ -169,7 +190,9 @@ def _annotation(annotation: Any) -> str:
 
 
 def _default(value: Any) -> str:
-    return getattr(value, "__name__", None) or ("..." if " at 0x" in repr(value) else repr(value))
+    if " at 0x" in repr(value) and not inspect.isroutine(value):  # an address differs from build to build
+        return f"{type(value).__name__}()"
+    return getattr(value, "__name__", None) or repr(value)
 
 
 def markdown(doc: str | None) -> str:
@@ -179,11 +202,20 @@ def markdown(doc: str | None) -> str:
         lines = block.splitlines()
         if lines and lines[0].startswith(">>>"):
             blocks.append(f"```pycon\n{block}\n```")
+        elif len(lines) > 1 and re.fullmatch("-{3,}", lines[1]):
+            blocks.append(_section(lines[0], lines[2:]))
         elif lines and all(re.match(r"    |\S.* {3,}\S", line) for line in lines):
             blocks.append(f"```text\n{textwrap.dedent(block)}\n```")
         else:
             blocks.append(_escaped(block))
     return "\n\n".join(blocks)
+
+
+def _section(title: str, lines: list[str]) -> str:
+    """Arguments or returns in the style of NumPy, "name : what it is" and more of it indented, as a list."""
+    entries = re.split(r"\n(?=\S)", "\n".join(lines))
+    named = [" ".join(entry.split()).partition(" : ") for entry in entries]
+    return f"**{title}**\n\n" + "\n".join(f"- `{name}`: {_escaped(what)}" for name, _, what in named)
 
 
 def _escaped(prose: str) -> str:
@@ -197,14 +229,16 @@ def _first_line(thing: Any) -> str:
     return _escaped(re.split(r"(?<=[.:])\s(?=[A-Z`])", paragraph)[0]).replace("|", "\\|")
 
 
-def _link(thing: Any, name: str, full: str) -> str:
-    role = "mod" if inspect.ismodule(thing) else "class" if inspect.isclass(thing) else "func"
-    role = "exc" if inspect.isclass(thing) and issubclass(thing, BaseException) else role
-    return f"{{py:{role}}}`{name} <{full}>`"
+def _role(thing: Any) -> str:
+    if inspect.isclass(thing):
+        return "exc" if issubclass(thing, BaseException) else "class"
+    return "mod" if inspect.ismodule(thing) else "func"
 
 
 def _value(thing: Any) -> str:
-    return ", ".join(f"`{key}`" for key in thing) if isinstance(thing, dict) else f"`{thing!r}`"
+    if isinstance(thing, dict | tuple):
+        return ", ".join(f"`{_default(entry)}`" for entry in thing)
+    return f"`{_default(thing)}`"
 
 
 def _directive(kind: str, argument: str, body: str, *, fence: int, **options: str) -> str:
@@ -214,12 +248,7 @@ def _directive(kind: str, argument: str, body: str, *, fence: int, **options: st
 
 
 def _write(app: Sphinx) -> None:
-    folder = Path(app.srcdir) / "reference"
-    folder.mkdir(exist_ok=True)
-    for name, text in pages().items():
-        target = folder / f"{name}.md"
-        if not target.is_file() or target.read_text(encoding="utf-8") != text:  # an unchanged page is not built again
-            target.write_text(text, encoding="utf-8")
+    write(app, "reference", pages())
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -7,14 +7,17 @@ and then the shapes are checked on every call.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "ArrayLike", "Float", "Rng"]
+__all__ = ["Array", "ArrayLike", "Float", "JaxArray", "Real", "Rng", "Tree"]
 
 Rng = int | np.random.Generator
+
+JaxArray: TypeAlias = Any  # of JAX, traced or not: the border to it
+Tree: TypeAlias = Any  # such arrays in tuples, lists, dictionaries and modules
 
 if TYPE_CHECKING:
     from typing import Annotated as Float
@@ -29,3 +32,5 @@ else:
         from jaxtyping import Float
     else:
         from typing import Annotated as Float
+
+Real = Array | float  # a number, or many

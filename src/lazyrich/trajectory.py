@@ -187,6 +187,8 @@ class Trajectory:
             by_gram = not self.computed("weights") and (small or self.computed("gram"))
         if by_gram:
             return State(self, gram=np.asarray(self.gram))
+        if not self.knows("weights"):
+            raise InvalidInput("traj must hold the weights, and they were not recorded: try record=('weights',).")
         return State(self, weights=tuple(np.asarray(W) for W in self.weights))
 
     @property

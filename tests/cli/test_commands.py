@@ -226,7 +226,7 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     arguments = ("predict", "--network", "gaussian.npz", "--data", "data.npz", "--rates", "1,2", "--times", "21")
     told = document(answer(capsys, *arguments, "--json")[1])
     assert told["fate"] is None and not told["prediction"]["exact"] and told["prediction"]["method"] == "flow"
-    assert "riccati: it needs whitened inputs" in told["prediction"]["reason"]
+    assert told["prediction"]["refusals"]["riccati"][0].startswith("it needs whitened inputs")
     W = np.load("gaussian.npz")
     times = np.array(told["prediction"]["times"])
     expected = losses([W["arr_0"], W["arr_1"]], *correlations(), times, rates=[1, 2])

@@ -18,8 +18,7 @@ from . import DOCS
 
 README = DOCS.parent / "README.md"
 ELSEWHERE = {
-    "laziness.md",  # tests/experiments/test_laziness.py and test_laziness_torch.py, where there is PyTorch
-    "ledger.md",  # made by the site, and has none
+    "laziness.md",  # tests/laziness, where there is PyTorch
 }
 PAGES = [
     path for folder in (DOCS, DOCS / "theory") for path in sorted(folder.glob("*.md")) if path.name not in ELSEWHERE

@@ -326,7 +326,7 @@ def linear_problem(sizes=(3, 2, 4)):
         (lambda p: sharpness(p), "traj must be a lazyrich Trajectory, and it is a Problem"),
         (
             lambda p: sharpness(lr.Trajectory(p, np.zeros(1), "flow", {"loss": np.ones(1)})),
-            "traj must hold the weights for the sharpness, and they were not recorded: try record=('weights',).",
+            "traj must hold the weights, and they were not recorded: try record=('weights',).",
         ),
     ],
 )

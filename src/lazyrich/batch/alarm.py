@@ -8,6 +8,7 @@ size of the weights. A record that stands above an earlier one by more says that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ __all__ = ["falling", "objective", "rising"]
 _ROUNDING = 1e-12
 
 
-def objective(problem: Problem, weights: Any, loss: Any) -> Any:
+def objective(problem: Problem, weights: Sequence[Array], loss: Any) -> Any:
     """Loss and decay term of weights (…, out, in) whose loss is known."""
     return loss + problem.weight_decay / 2 * sum((np.asarray(W) ** 2).sum(axis=(-2, -1)) for W in weights)
 

@@ -6,9 +6,8 @@ method (`run`). Both have to pass the same alarm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,9 @@ _FINEST, _COARSEST = 1e-14, 1e-2  # rounding fails every step below; above, the 
 _COARSEST_ATOL = 1e-2  # of the mean size of the largest layer
 
 
-def descend(problems: Any, rate: Any, steps: int, *, record: Any = ("weights",), at: Any = None) -> list[Trajectory]:
+def descend(
+    problems: object, rate: object, steps: int, *, record: object = ("weights",), at: object = None
+) -> list[Trajectory]:
     """Gradient descent of many networks, each as by `lr.descend`; `rate` is one number, or one per problem.
 
     A network that diverges takes nothing from the others: it keeps the steps before, and its `status` says so.
@@ -62,10 +63,10 @@ def descend(problems: Any, rate: Any, steps: int, *, record: Any = ("weights",),
 
 
 def flow(
-    problems: Any,
-    times: Any,
+    problems: object,
+    times: object,
     *,
-    record: Any = ("weights",),
+    record: object = ("weights",),
     rtol: float | None = None,
     atol: float | None = None,
     max_steps: int = 1_000_000,
@@ -85,7 +86,7 @@ def flow(
 
 
 def integrated(
-    problems: Sequence[Problem], times: Array, record: Any, rtol: Any, atol: Any, max_steps: Any
+    problems: Sequence[Problem], times: Array, record: object, rtol: object, atol: object, max_steps: object
 ) -> list[Trajectory]:
     """The gradient flow of each problem at its row of `times`; none of the other arguments has been checked."""
     names = _names(problems, record, "flow")
@@ -110,7 +111,7 @@ def _linear(
     rtol: float | None,
     atol: float | None,
     max_steps: int,
-    move_on: Any,
+    move_on: Callable[[float], object],
 ) -> dict[int, Trajectory]:
     rtol, found = _RTOL if rtol is None else rtol, {}
     for i, problem in enumerate(problems):
@@ -137,7 +138,7 @@ def _nonlinear(
     rtol: float | None,
     atol: float | None,
     max_steps: int,
-    move_on: Any,
+    move_on: Callable[[float], object],
 ) -> dict[int, Trajectory]:
     rtol = _RTOL_NONLINEAR if rtol is None else rtol
     apart = np.concatenate([[True], np.any(np.diff(times) > 0, axis=0)])  # not the time before once more, in all rows
@@ -168,7 +169,7 @@ def _only(traj: Trajectory, names: Sequence[str]) -> Trajectory:
     return Trajectory(traj.problem, traj.times, traj.method, parts, status=traj.status, notes=traj.notes)
 
 
-def in_precision(precision: Any, wanted_by: str = "a batch of networks") -> AbstractContextManager[Any]:
+def in_precision(precision: object, wanted_by: str = "a batch of networks") -> AbstractContextManager[object]:
     """JAX in float64 or float32 inside a `with` block; products of float32 in full, which a GPU would shorten."""
     jax = _engines.load("jax", wanted_by)
     both = ExitStack()
@@ -177,7 +178,7 @@ def in_precision(precision: Any, wanted_by: str = "a batch of networks") -> Abst
     return both
 
 
-def as_rtol(value: Any) -> float:
+def as_rtol(value: object) -> float:
     """A tolerance of steps."""
     rtol = _check.positive("rtol", value)
     if not _FINEST <= rtol <= _COARSEST:
@@ -185,7 +186,7 @@ def as_rtol(value: Any) -> float:
     return rtol
 
 
-def _as_atol(value: Any, problems: Sequence[Problem]) -> float:
+def _as_atol(value: object, problems: Sequence[Problem]) -> float:
     """What is granted to every weight besides: small against the weights, or it grants everything."""
     atol = _check.positive("atol", value)
     sizes = [max(float(np.mean(np.abs(W))) for W in problem.network.weights) for problem in problems]
@@ -197,7 +198,7 @@ def _as_atol(value: Any, problems: Sequence[Problem]) -> float:
     return atol
 
 
-def as_steps(at: Any) -> tuple[int, ...]:
+def as_steps(at: object) -> tuple[int, ...]:
     """Steps to record: whole, growing, not negative."""
     steps = np.atleast_1d(_check.as_array("at", at))
     whole = steps.ndim == 1 and not np.any(steps != np.round(steps)) and steps.min() >= 0
@@ -206,7 +207,7 @@ def as_steps(at: Any) -> tuple[int, ...]:
     return tuple(int(step) for step in steps)
 
 
-def as_stops(at: Any, steps: int) -> Array:
+def as_stops(at: object, steps: int) -> Array:
     """The steps to record of a descent of so many, sorted; at most 501 evenly spaced ones where none are named."""
     if at is None:
         return np.linspace(0, steps, min(steps, 500) + 1).round().astype(np.int64)
@@ -222,7 +223,7 @@ def as_stops(at: Any, steps: int) -> Array:
     return stops.astype(np.int64)
 
 
-def _problems(problems: Any) -> list[Problem]:
+def _problems(problems: object) -> list[Problem]:
     if isinstance(problems, Problem) or not isinstance(problems, Iterable):
         raise InvalidInput(f"problems must be a list of problems, and it is a {type(problems).__name__}.")
     checked = [as_problem(problem) for problem in problems]
@@ -231,7 +232,7 @@ def _problems(problems: Any) -> list[Problem]:
     return checked
 
 
-def _names(problems: Sequence[Problem], record: Any, wanted_by: str) -> tuple[str, ...]:
+def _names(problems: Sequence[Problem], record: object, wanted_by: str) -> tuple[str, ...]:
     """What to record, which every one of the problems must have."""
     names: tuple[str, ...] = ()
     for problem in problems:
@@ -241,7 +242,7 @@ def _names(problems: Sequence[Problem], record: Any, wanted_by: str) -> tuple[st
     return names
 
 
-def _per_problem(name: str, value: Any, count: int) -> Array:
+def _per_problem(name: str, value: object, count: int) -> Array:
     numbers = np.atleast_1d(_check.as_array(name, value))
     if numbers.shape not in ((1,), (count,)):
         raise InvalidInput(
@@ -252,8 +253,8 @@ def _per_problem(name: str, value: Any, count: int) -> Array:
     return np.broadcast_to(numbers, (count,))
 
 
-def _times(times: Any, count: int) -> Array:
+def _times(times: object, count: int) -> Array:
     rows = _check.as_array("times", times)
     if rows.ndim == 2 and len(rows) == count:
         return np.stack([_check.as_times(row) for row in rows])
-    return np.broadcast_to(_check.as_times(times), (count, np.size(times)))
+    return np.broadcast_to(row := _check.as_times(times), (count, len(row)))

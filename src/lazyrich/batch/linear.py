@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich import _engines
-from lazyrich._typing import Array
+from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch import alarm
 from lazyrich.problem import Problem
 
@@ -39,7 +40,7 @@ _OBJECTIVE = "objective"  # recorded beside what is asked for: what the flow des
 class Run(NamedTuple):
     """What was recorded, at so many of the times, and how it ended."""
 
-    parts: dict[str, Any]
+    parts: dict[str, Tree]
     reached: int
     status: str
 
@@ -51,7 +52,7 @@ def flow_linear(
     rtol: float,
     atol: float | None,
     max_steps: int,
-    tick: Callable[[float], Any] = lambda part: None,
+    tick: Callable[[float], object] = lambda part: None,
 ) -> Run:
     """The flow of one network at `times`; `tick` is told what part has been done."""
     recording = _engines.Recording(len(times))
@@ -73,12 +74,12 @@ def _absolute(problem: Problem, rtol: float) -> float:
 class _Equation(NamedTuple):
     """The flow in the singular basis of the task; Σxx is a number where it is a multiple of the identity."""
 
-    U: Any
-    V: Any
-    sigma_yx: Any
-    sigma_xx: Any
-    rates: Any
-    decay: Any
+    U: JaxArray
+    V: JaxArray
+    sigma_yx: JaxArray
+    sigma_xx: JaxArray
+    rates: JaxArray
+    decay: JaxArray
     fit: _engines.Fit  # in the given basis, as records are
 
 
@@ -92,14 +93,16 @@ def _equation(problem: Problem) -> _Equation:
     return _Equation(U, Vt.T, S, sigma_xx, np.array(problem.rates), problem.weight_decay, fit)
 
 
-def _turned(weights: Sequence[Any], U: Any, V: Any) -> tuple[Any, ...]:
+def _turned(weights: Sequence[JaxArray], U: JaxArray, V: JaxArray) -> tuple[JaxArray, ...]:
     """The layers W_1 V, …, Uᵀ W_L: the network in the basis V of the inputs and U of the outputs."""
     first, *rest = weights
     *lower, last = (first @ V, *rest)
     return (*lower, U.T @ last)
 
 
-def _observed(xp: Any, weights: Sequence[Any], names: tuple[str, ...], equation: _Equation) -> dict[str, list[Any]]:
+def _observed(
+    xp: ModuleType, weights: Sequence[JaxArray], names: tuple[str, ...], equation: _Equation
+) -> dict[str, list[JaxArray]]:
     """What is asked for, and what `alarm` looks at: loss + ½ γ Σ‖W_ℓ‖²."""
     seen = _engines.observe(xp, weights, (*names, "loss"), equation.fit)
     objective = seen["loss"][0] + equation.decay / 2 * sum((W**2).sum() for W in weights)
@@ -113,7 +116,7 @@ def _integrate(
     tolerances: tuple[float, float],
     max_steps: int,
     recording: _engines.Recording,
-    tick: Callable[[float], Any],
+    tick: Callable[[float], object],
 ) -> str:
     """Fills the recording, call by call, and says how it ended."""
     start, equation = problem.network.weights, _equation(problem)
@@ -130,7 +133,7 @@ def _integrate(
     steps_per_call, records_per_call = _engines.per_call(problem.network.sizes, narrow, _GRADIENTS, names)
     beyond = max_steps if max_steps < 512 else max_steps // 8  # the last call may go on for so many
     advance = _compiled(names, min(steps_per_call, beyond))  # once, whatever is left at the end
-    weights: Any = _turned(start, equation.U, equation.V)
+    weights: Tree = _turned(start, equation.U, equation.V)
     while recording.count < len(times):
         if taken >= max_steps:
             return (
@@ -157,25 +160,27 @@ def _stalled(now: float, end: float, taken: int) -> str:
 
 
 @cache
-def _compiled(names: tuple[str, ...], max_steps: int) -> Any:
+def _compiled(names: tuple[str, ...], max_steps: int) -> Tree:
     """One call: from a state through the times to record, or as far as `max_steps` go."""
     jax, diffrax = _engines.load("jax", "flow"), _engines.load("diffrax", "flow")
 
-    def velocity(_: Any, weights: Any, equation: _Equation) -> Any:
+    def velocity(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
         slopes, _, _ = _engines.linear_slopes(weights, equation.sigma_yx, equation.sigma_xx)
         return tuple(
             rate * (slope - equation.decay * W) for rate, slope, W in zip(equation.rates, slopes, weights, strict=True)
         )
 
-    def seen(_: Any, weights: Any, equation: _Equation) -> Any:
+    def seen(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
         return _observed(jax.numpy, _turned(weights, equation.U.T, equation.V.T), names, equation)
 
-    def error_norm(error: Any) -> Any:
+    def error_norm(error: JaxArray) -> Tree:
         """Infinite for a step that overflows: the controller then tries a smaller one, and after nan it could not."""
         squares = sum((part**2).sum() for part in error) / sum(part.size for part in error)
         return jax.numpy.where(jax.numpy.isnan(squares), jax.numpy.inf, jax.numpy.sqrt(squares))
 
-    def advance(weights: Any, now: Any, stops: Any, equation: _Equation, rtol: Any, atol: Any) -> Any:
+    def advance(
+        weights: Tree, now: JaxArray, stops: JaxArray, equation: _Equation, rtol: JaxArray, atol: JaxArray
+    ) -> Tree:
         records, end = diffrax.SubSaveAt(ts=stops, fn=seen), diffrax.SubSaveAt(t1=True)
         run = diffrax.diffeqsolve(
             diffrax.ODETerm(velocity),

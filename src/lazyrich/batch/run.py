@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich import _engines
-from lazyrich._typing import Array
+from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.stack import Stack, by_device
 from lazyrich.methods import _gradients, _rkc
 from lazyrich.networks import Activation
@@ -36,7 +37,7 @@ class Record(NamedTuple):
 
 
 def descend_stack(
-    stack: Stack, rates: Array, at: Sequence[int], tick: Callable[[float], Any] = lambda part: None
+    stack: Stack, rates: Array, at: Sequence[int], tick: Callable[[float], JaxArray] = lambda part: None
 ) -> Record:
     """Gradient descent with one rate per network, kept at the steps `at`; `tick` is told what part has been done."""
     jax = _engines.load("jax", "a batch of networks")
@@ -70,7 +71,7 @@ def flow_stack(
     stack: Stack,
     times: Array,
     rtol: float,
-    tick: Callable[[float], Any] = lambda part: None,
+    tick: Callable[[float], JaxArray] = lambda part: None,
     *,
     atol: float = 0.0,
     most_gradients: int = MOST_GRADIENTS,
@@ -123,12 +124,12 @@ def _steps_per_call(stack: Stack) -> int:
     return int(np.clip(steps // _UNROLLED * _UNROLLED, _UNROLLED, 1_000_000))
 
 
-def _velocity(jax: Any, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Any]:
+def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Tree]:
     """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
     one = _gradients.slopes_and_loss(jax, activation, sizes)
     all_slopes = jax.vmap(jax.vmap(lambda weights, data: one(weights, data)[0], in_axes=(0, None)))
 
-    def velocity(weights: Any, rates: Any, decay: Any, data: Any) -> Any:
+    def velocity(weights: Tree, rates: JaxArray, decay: JaxArray, data: Tree) -> Tree:
         slopes = all_slopes(weights, data)
         return [eta * (slope - decay * W) for eta, slope, W in zip(rates, slopes, weights, strict=True)]
 
@@ -136,23 +137,25 @@ def _velocity(jax: Any, activation: Activation, sizes: tuple[int, ...]) -> Calla
 
 
 @cache
-def _losses(activation: Activation) -> Any:
+def _losses(activation: Activation) -> Tree:
     """(weights, data) of a stack → the loss of each network."""
     jax = _engines.load("jax", "a batch of networks")
     return jax.jit(jax.vmap(jax.vmap(_gradients.loss(jax, activation), in_axes=(0, None))))
 
 
 @cache
-def _descent(activation: Activation, sizes: tuple[int, ...]) -> Any:
+def _descent(activation: Activation, sizes: tuple[int, ...]) -> Tree:
     """One call: so many stretches of steps, and so many single ones."""
     jax = _engines.load("jax", "a batch of networks")
     velocity = _velocity(jax, activation, sizes)
 
-    def run(weights: Any, stretches: Any, singles: Any, paces: Any, decay: Any, data: Any) -> Any:
-        def step(_: Any, weights: Any) -> Any:
+    def run(
+        weights: Tree, stretches: JaxArray, singles: JaxArray, paces: JaxArray, decay: JaxArray, data: Tree
+    ) -> Tree:
+        def step(_: JaxArray, weights: Tree) -> Tree:
             return [W + V for W, V in zip(weights, velocity(weights, paces, decay, data), strict=True)]
 
-        def stretch(_: Any, weights: Any) -> Any:
+        def stretch(_: JaxArray, weights: Tree) -> Tree:
             return jax.lax.fori_loop(0, _UNROLLED, step, weights)
 
         weights = jax.lax.fori_loop(0, stretches, stretch, weights)
@@ -162,15 +165,17 @@ def _descent(activation: Activation, sizes: tuple[int, ...]) -> Any:
 
 
 @cache
-def _flow(activation: Activation, sizes: tuple[int, ...]) -> tuple[Any, Any]:
+def _flow(activation: Activation, sizes: tuple[int, ...]) -> tuple[JaxArray, JaxArray]:
     """The state at the start, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")
     velocity, kinks = _velocity(jax, activation, sizes), activation.kinked
 
-    def begin(weights: Any, *fixed: Any) -> Any:
+    def begin(weights: Tree, *fixed: Tree) -> Tree:
         return _rkc.start(jax, lambda y: velocity(y, *fixed), weights, kinks)
 
-    def go_on(state: Any, records: Any, stops: Any, rtol: Any, atol: Any, passes: Any, *fixed: Any) -> Any:
+    def go_on(
+        state: Tree, records: Tree, stops: JaxArray, rtol: JaxArray, atol: JaxArray, passes: JaxArray, *fixed: Tree
+    ) -> Tree:
         go = lambda y: velocity(y, *fixed)  # noqa: E731
         return _rkc.advance(jax, go, state, records, stops, rtol, atol, passes, kinks)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich import _engines
-from lazyrich._typing import Array
+from lazyrich._typing import Array, Tree
 from lazyrich.methods import _gradients
 from lazyrich.networks import Activation
 from lazyrich.problem import Problem
@@ -32,9 +32,9 @@ class Stack(NamedTuple):
     sizes: tuple[int, ...]
     members: Array  # (sets, each): which of the problems
     weights: list[Array]  # per layer
-    data: Any  # per set, as `_gradients.data_of` gives it
-    rates: list[Any]  # per layer, (sets, each, 1, 1)
-    decay: Any  # (sets, each, 1, 1)
+    data: Tree  # per set, as `_gradients.data_of` gives it
+    rates: list[Array]  # per layer, (sets, each, 1, 1)
+    decay: Array  # (sets, each, 1, 1)
     operations: float  # of one gradient of all networks, about
 
     @property
@@ -42,9 +42,9 @@ class Stack(NamedTuple):
         return int(self.members.size)
 
 
-def stacks(problems: Sequence[Problem], dtype: Any, limit: int | None = None) -> Iterator[Stack]:
+def stacks(problems: Sequence[Problem], dtype: np.dtype[np.floating], limit: int | None = None) -> Iterator[Stack]:
     """All problems, in stacks of at most `limit` networks (by default what fits); each problem is in one of them."""
-    alike: dict[Any, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    alike: dict[tuple[object, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, problem in enumerate(problems):
         alike[_shape(problem)][id(problem.task)].append(index)
     for by_task in alike.values():
@@ -61,7 +61,7 @@ def stacks(problems: Sequence[Problem], dtype: Any, limit: int | None = None) ->
             yield from (stacked(problems, np.array(part), dtype) for part in parts)
 
 
-def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
+def stacked(problems: Sequence[Problem], members: Array, dtype: np.dtype[np.floating]) -> Stack:
     """One stack of the problems with these numbers, a row per data set."""
     import jax
 
@@ -111,7 +111,7 @@ def _columns(problem: Problem) -> int:
     return min(sizes[0], sizes[-1]) if problem.network.activation.linear or inputs is None else len(inputs)
 
 
-def _shape(problem: Problem) -> Any:
+def _shape(problem: Problem) -> tuple[object, ...]:
     """What problems of one stack have in common."""
     _gradients.needs_samples(problem, "a batch")
     network, task = problem.network, problem.task
@@ -120,7 +120,7 @@ def _shape(problem: Problem) -> Any:
     return network.activation, network.sizes, len(task.inputs), task.reduction
 
 
-def _fits(problem: Problem, dtype: Any) -> int:
+def _fits(problem: Problem, dtype: np.dtype[np.floating]) -> int:
     """How many networks a stack holds."""
     sizes = problem.network.sizes
     carried = sum(sizes[1:]) * _columns(problem) + _numbers(sizes)

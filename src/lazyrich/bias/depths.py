@@ -16,6 +16,7 @@ explains where it ends:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -122,8 +123,8 @@ class Comparison:
 def compare_depths(
     measurements: Measurements,
     *,
-    depths: Any = (1, 2, 3, 4),
-    epsilons: Any = (1e-2, 1e-4),
+    depths: Sequence[int] = (1, 2, 3, 4),
+    epsilons: Sequence[float] = (1e-2, 1e-4),
     rng: Rng | None = None,
     tolerance: float = 1e-8,
     max_steps: int = 200_000,

@@ -20,7 +20,7 @@ import numpy as np
 from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, Float, JaxArray, Rng, Tree
 from lazyrich.bias.measurements import Measurements, as_measurements, as_shape, residual
 from lazyrich.inits import zero_balanced
 from lazyrich.networks import Network
@@ -33,7 +33,7 @@ _NEVER = 1e300  # a time that no flow reaches
 _MOVED, _LATER = 1 / 300, 1 / 50  # what W, relative to its norm, and t must have moved by for another record
 
 
-def small_start(shape: Any, *, depth: int, epsilon: float, rng: Rng | None = None) -> Network:
+def small_start(shape: object, *, depth: int, epsilon: float, rng: Rng | None = None) -> Network:
     """Balanced layers whose product has largest singular value ε: W_ℓ = ε^{1/L} I, or zero-balanced from `rng`.
 
     Hidden layers are as wide as the narrower side of W: no rank is excluded, and to balanced layers more width adds
@@ -108,7 +108,7 @@ class Factorisation:
         return "\n".join([*rows, self.status])
 
 
-def schatten(singular_values: Any, p: float) -> Any:
+def schatten(singular_values: object, p: float) -> Any:
     """(Σσ^p)^{1/p} over the last axis, p > 0: the nuclear norm at p = 1, Frobenius' at p = 2.
 
     >>> import numpy as np
@@ -132,7 +132,7 @@ def cell(number: float) -> str:
 def factorise(
     measurements: Measurements,
     network: Network,
-    times: Any = None,
+    times: object = None,
     *,
     tolerance: float = 1e-10,
     rtol: float = 1e-9,
@@ -250,33 +250,42 @@ class _Flow:
         return list(zip(times[accepted].tolist(), W[accepted], strict=True))
 
 
-def _product(layers: Sequence[Any]) -> Any:
+def _product(layers: Sequence[JaxArray]) -> Tree:
     """W_L … W_1, in NumPy or JAX."""
     return reduce(lambda W, layer: layer @ W, layers)
 
 
 @cache
-def _compiled() -> Any:
+def _compiled() -> Tree:
     """One call: from a state through some steps, each with its time and W."""
     jax, diffrax = _engines.load("jax", "factorise"), _engines.load("diffrax", "factorise")
     rms = _engines.load("optimistix", "factorise").rms_norm
 
-    def loss(layers: Any, A: Any, y: Any) -> Any:
+    def loss(layers: JaxArray, A: JaxArray, y: Tree) -> Tree:
         return (residual(A, y, _product(layers)) ** 2).sum() / 2
 
-    def velocity(_: Any, layers: Any, args: Any) -> Any:
+    def velocity(_: JaxArray, layers: JaxArray, args: JaxArray) -> Tree:
         A, y, _ = args
         return jax.tree.map(lambda slope: -slope, jax.grad(loss)(layers, A, y))
 
-    def low_enough(_: Any, layers: Any, args: Any, **__: Any) -> Any:
+    def low_enough(_: JaxArray, layers: JaxArray, args: JaxArray, **__: JaxArray) -> Tree:
         A, y, enough = args
         return loss(layers, A, y) < enough
 
-    def error_norm(error: Any) -> Any:
+    def error_norm(error: JaxArray) -> Tree:
         """Infinite for a step that overflows: the controller then tries a smaller one, and after nan it could not."""
         return jax.numpy.nan_to_num(rms(error), nan=jax.numpy.inf, posinf=jax.numpy.inf)
 
-    def advance(layers: Any, now: Any, stop: Any, A: Any, y: Any, enough: Any, rtol: Any, atol: Any) -> Any:
+    def advance(
+        layers: JaxArray,
+        now: JaxArray,
+        stop: JaxArray,
+        A: JaxArray,
+        y: Tree,
+        enough: JaxArray,
+        rtol: JaxArray,
+        atol: JaxArray,
+    ) -> Tree:
         steps = diffrax.SubSaveAt(steps=True, fn=lambda t, layers, args: _product(layers))
         run = diffrax.diffeqsolve(
             diffrax.ODETerm(velocity),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Preconditioner(NamedTuple):
     outputs: Float[Array, "out out"]  # η_1 W2W2ᵀ
     inputs: Float[Array, "in in"]  # η_2 W1ᵀW1
 
-    def apply(self, gradient: Any) -> Float[Array, "out in"]:
+    def apply(self, gradient: object) -> Float[Array, "out in"]:
         """M vec(gradient), as a matrix of the shape of W."""
         return self.outputs @ gradient + gradient @ self.inputs
 
@@ -74,7 +74,7 @@ class Preconditioner(NamedTuple):
         return np.kron(self.outputs, np.eye(len(self.inputs))) + np.kron(np.eye(len(self.outputs)), self.inputs)
 
 
-def kappa(beta: Any, delta: float) -> float:
+def kappa(beta: object, delta: float) -> float:
     """κ = √(δ² + 4‖β‖²), which is η_w a² + η_a‖w‖².
 
     >>> kappa([0.0, 2.0], delta=3.0)
@@ -83,7 +83,7 @@ def kappa(beta: Any, delta: float) -> float:
     return float(np.hypot(delta, 2 * np.linalg.norm(_check.as_array("beta", beta, ndim=1))))
 
 
-def neuron_preconditioner(beta: Any, delta: float) -> Float[Array, "d d"]:
+def neuron_preconditioner(beta: object, delta: float) -> Float[Array, "d d"]:
     """M = (κ+δ)/2 I + (κ−δ)/2 β̂β̂ᵀ: in function space the flow is β̇ = −M∇L, for any inputs.
 
     M stands for η_w a²I + η_a wwᵀ. δ ≫ 0: δI, lazy. δ = 0: ‖β‖(I + β̂β̂ᵀ), rich. δ ≪ 0: |δ|β̂β̂ᵀ, lazy until β
@@ -108,7 +108,7 @@ def neuron_preconditioner(beta: Any, delta: float) -> Float[Array, "d d"]:
     return everywhere * np.eye(len(beta)) + along * np.outer(beta / size, beta / size)
 
 
-def wide_preconditioner(betas: Any, deltas: Any, rates: Any = None) -> Preconditioner:
+def wide_preconditioner(betas: object, deltas: object, rates: object = None) -> Preconditioner:
     """M = Σ_k M_k from the neurons' parts β_k of W, `betas` (h, d_out, d_in), and their δ_k (Theorem 2).
 
         A_out = Σ_k (κ_k + δ_k)/2 β_kβ_kᵀ/‖β_k‖²,   A_in = Σ_k (κ_k − δ_k)/2 β_kᵀβ_k/‖β_k‖²
@@ -144,7 +144,7 @@ def wide_preconditioner(betas: Any, deltas: Any, rates: Any = None) -> Precondit
     return Preconditioner(a.T @ a, w.T @ w)
 
 
-def isotropic_preconditioner(beta: Any, delta: float, rates: Any = None) -> Preconditioner:
+def isotropic_preconditioner(beta: object, delta: float, rates: object = None) -> Preconditioner:
     """M from W = `beta` (d_out, d_in) and Δ = δI (Theorem 3): h = d_in if δ < 0, h = d_out if δ > 0.
 
         M = √(η_1η_2 WWᵀ + δ²/4) ⊗ I + I ⊗ √(η_1η_2 WᵀW + δ²/4)
@@ -160,7 +160,9 @@ def isotropic_preconditioner(beta: Any, delta: float, rates: Any = None) -> Prec
     return Preconditioner(eta_1 * W2W2t, eta_2 * W1tW1)
 
 
-def layer_grams(beta: Any, delta: float, rates: Any = None) -> tuple[Float[Array, "in in"], Float[Array, "out out"]]:
+def layer_grams(
+    beta: object, delta: float, rates: object = None
+) -> tuple[Float[Array, "in in"], Float[Array, "out out"]]:
     """W1ᵀW1 and W2W2ᵀ of an isotropic start, Δ = δI, from W = `beta` (Lemmas 8 and 9).
 
         η_2 W1ᵀW1 = −δ/2 + √(η_1η_2 WᵀW + δ²/4)   if δ ≥ 0 or h = d_in
@@ -197,7 +199,7 @@ def output_strength(size: float, hidden_layers: int, delta: float = 0.0) -> floa
     return float(gap * np.exp(u))
 
 
-def deep_preconditioner(beta: Any, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
+def deep_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
     """M = g^L I + L x g^{L−1} β̂β̂ᵀ for one output, L hidden layers and an isotropic start (Lemma 14).
 
     x = `output_strength`, g = x − δ. δ = 0: M = ‖β‖^{2L/(L+1)}(I + Lβ̂β̂ᵀ). The start has aaᵀ − W_LW_Lᵀ = δI and
@@ -211,7 +213,7 @@ def deep_preconditioner(beta: Any, hidden_layers: int, delta: float = 0.0) -> Fl
     return across * np.eye(len(direction)) + (along - across) * np.outer(direction, direction)
 
 
-def deep_inverse_preconditioner(beta: Any, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
+def deep_inverse_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
     """M⁻¹ of `deep_preconditioner`; δ = 0: ‖β‖^{−2L/(L+1)}(I − L/(L+1) β̂β̂ᵀ), where the paper has a plus.
 
     >>> deep_inverse_preconditioner([0.0, 8.0], hidden_layers=2) * 48
@@ -225,7 +227,7 @@ def deep_inverse_preconditioner(beta: Any, hidden_layers: int, delta: float = 0.
 
 
 def function_space_flow(
-    task: Task, beta0: Any, delta: float, times: Any, *, model: str = "single neuron", hidden_layers: int = 1
+    task: Task, beta0: object, delta: float, times: object, *, model: str = "single neuron", hidden_layers: int = 1
 ) -> Float[Array, "T out in"]:
     """W(t) from W(0) = `beta0` by Ẇ = −M(W, δ)∇L alone, for any inputs and unit rates; no weights are followed.
 
@@ -302,7 +304,7 @@ def _velocity(task: Task, delta: float, model: str, hidden_layers: int) -> Calla
     return move
 
 
-def _deep_eigenvalues(beta: Any, hidden_layers: int, delta: float) -> tuple[float, float, Float[Array, " in"]]:
+def _deep_eigenvalues(beta: object, hidden_layers: int, delta: float) -> tuple[float, float, Float[Array, " in"]]:
     """Eigenvalues of M across β and along it, and the direction of β."""
     beta, L, delta = _check.as_array("beta", beta, ndim=1), _layers(hidden_layers), _not_positive(delta)
     size = float(np.linalg.norm(beta))
@@ -311,11 +313,11 @@ def _deep_eigenvalues(beta: Any, hidden_layers: int, delta: float) -> tuple[floa
     return g**L, g**L + L * x * g ** (L - 1), beta / size if size else beta
 
 
-def _layers(hidden_layers: Any) -> int:
+def _layers(hidden_layers: object) -> int:
     return _check.count("hidden_layers", hidden_layers)
 
 
-def _not_positive(delta: Any) -> float:
+def _not_positive(delta: object) -> float:
     delta = _check.number("delta", delta)
     if delta > 0:
         raise InvalidInput(
@@ -324,7 +326,7 @@ def _not_positive(delta: Any) -> float:
     return delta
 
 
-def _gain(rates: Any) -> float:
+def _gain(rates: object) -> float:
     """√(η_1η_2)."""
     eta_1, eta_2 = _check.as_rates(rates, 2)
     return float(np.sqrt(eta_1 * eta_2))

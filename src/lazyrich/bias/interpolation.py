@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class _Bias(NamedTuple):
         return Interpolation(beta, self.kkt_residual(beta), objective, method, iterations, self.passes_zero)
 
 
-def interpolating_solution(task: Task, beta0: Any, delta: float) -> Interpolation:
+def interpolating_solution(task: Task, beta0: object, delta: float) -> Interpolation:
     """Where one hidden neuron with a w = `beta0` and a² − ‖w‖² = `delta` ends: a convex problem, solved by scipy.
 
     It starts from the closed form, and a KKT residual above 1e-10 would be an error.
@@ -143,7 +143,7 @@ def interpolating_solution(task: Task, beta0: Any, delta: float) -> Interpolatio
     return _minimise(_single_neuron_bias(task, beta0, delta))
 
 
-def deep_interpolating_solution(task: Task, beta0: Any, hidden_layers: int, delta: float = 0.0) -> Interpolation:
+def deep_interpolating_solution(task: Task, beta0: object, hidden_layers: int, delta: float = 0.0) -> Interpolation:
     """Where so many hidden layers end that start isotropic with W(0) = `beta0` and δ ≤ 0 (0: zero-balanced).
 
     >>> import lazyrich as lr
@@ -154,7 +154,7 @@ def deep_interpolating_solution(task: Task, beta0: Any, hidden_layers: int, delt
     return _minimise(_deep_bias(task, beta0, hidden_layers, delta))
 
 
-def closed_form(task: Task, beta0: Any, delta: float) -> Interpolation:
+def closed_form(task: Task, beta0: object, delta: float) -> Interpolation:
     """The end of one hidden neuron in closed form: β* + |a|NNᵀw, with NNᵀw = ±NNᵀw0 and γ = δ + ‖Nᵀw0‖².
 
         a² = γ/2 + √(γ²/4 + ‖β*‖²)
@@ -171,7 +171,7 @@ def closed_form(task: Task, beta0: Any, delta: float) -> Interpolation:
     return bias.result(bias.end, "closed form")
 
 
-def upstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
+def upstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
     """δ → ∞: β* + NNᵀβ0, the solution nearest to the start, as of linear regression.
 
     >>> import lazyrich as lr
@@ -183,7 +183,7 @@ def upstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
     return target + N @ (N.T @ beta0)
 
 
-def downstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
+def downstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
     """δ → −∞: β* ± ‖β*‖ NNᵀβ0/‖β0 − NNᵀβ0‖, which keeps the direction of β0 as far as it can; − if β0ᵀΣxy < 0.
 
     One input direction: β0‖β*‖²/(β*ᵀβ0), on the line of β0. The first thing the flow does is to fit along that line,
@@ -202,7 +202,7 @@ def downstream_end(task: Task, beta0: Any) -> Float[Array, " in"]:
     return target + sign * np.linalg.norm(target) / within * free
 
 
-def passes_through_zero(task: Task, beta0: Any, delta: float) -> bool:
+def passes_through_zero(task: Task, beta0: object, delta: float) -> bool:
     """Whether β of one hidden neuron goes through zero, where its output weight a changes sign.
 
     Not for γ = δ + ‖Nᵀw0‖² ≥ 0, since a² = γ + ‖m‖²; nor once the loss is below that of β = 0. Otherwise a formula
@@ -263,7 +263,7 @@ def compare_with_flow(problem: Problem, *, rtol: float = 1e-11) -> Comparison:
     )
 
 
-def _bias_of(problem: Any) -> tuple[_Bias, float]:
+def _bias_of(problem: Problem) -> tuple[_Bias, float]:
     """The minimisation that a problem's end solves, and a factor: it is posed for β times that, with unit rates."""
     as_problem(problem)
     network, facts = problem.network, problem.facts
@@ -297,7 +297,7 @@ def _in_given_units(end: Interpolation, gain: float) -> Interpolation:
     return replace(end, beta=end.beta / gain)
 
 
-def _single_neuron_bias(task: Any, beta0: Any, delta: Any) -> _Bias:
+def _single_neuron_bias(task: object, beta0: object, delta: object) -> _Bias:
     task, delta = _one_output(task), _check.number("delta", delta)
     w, a = single_neuron(_start(task, beta0), delta=delta).weights
     return _neuron_bias(task, float(a[0, 0]), w[0], delta)
@@ -329,7 +329,7 @@ def _neuron_bias(task: Task, a0: float, w0: Float[Array, " in"], delta: float) -
     )  # fmt: skip
 
 
-def _deep_bias(task: Any, beta0: Any, hidden_layers: int, delta: float) -> _Bias:
+def _deep_bias(task: object, beta0: object, hidden_layers: int, delta: float) -> _Bias:
     task = _one_output(task)
     target, V, N = _solutions(task)
     beta0, potential = _start(task, beta0), deep_potential(hidden_layers, delta)
@@ -395,14 +395,14 @@ def _solutions(task: Task) -> tuple[Float[Array, " in"], Float[Array, "in r"], F
     return target, Vt[:rank].T, N
 
 
-def _one_output(task: Any) -> Task:
+def _one_output(task: object) -> Task:
     task = as_task(task)
     if task.d_out != 1:
         raise InvalidInput(f"task must have one output, and it has {task.d_out}: the end is known for one alone.")
     return task
 
 
-def _start(task: Task, beta0: Any) -> Float[Array, " in"]:
+def _start(task: Task, beta0: object) -> Float[Array, " in"]:
     beta0 = _check.as_array("beta0", beta0, ndim=1)
     if len(beta0) != task.d_in:
         raise InvalidInput(f"beta0 must have {task.d_in} entries, as the inputs have, and it has {len(beta0)}.")

@@ -105,7 +105,7 @@ def residual(A: Any, y: Any, W: Any) -> Any:
     return W.reshape(*lead, -1) @ A.reshape(len(A), -1).T - y
 
 
-def completion(matrix: Any, observed: Any = None) -> Measurements:
+def completion(matrix: object, observed: object = None) -> Measurements:
     """Some entries of a matrix. `observed` marks them by 1 or True; without it, every entry that is not nan counts.
 
     Where no entry is nan the matrix is the truth, and its hidden entries are for `test_error` alone.
@@ -129,7 +129,7 @@ def completion(matrix: Any, observed: Any = None) -> Measurements:
     return Measurements(mask, mask * filled, None if unknown.any() else filled)
 
 
-def sensing(matrices: Any, values: Any = None, *, truth: Any = None) -> Measurements:
+def sensing(matrices: object, values: object = None, *, truth: object = None) -> Measurements:
     """Any linear measurements: matrices (M, d_out, d_in), and M values, or the truth that they are taken of.
 
     >>> import numpy as np
@@ -169,7 +169,7 @@ def as_shape(value: Any) -> tuple[int, int]:
     return _check.count("shape", d_out), _check.count("shape", d_in)
 
 
-def as_measurements(value: Any) -> Measurements:
+def as_measurements(value: object) -> Measurements:
     """Measurements, or a sentence."""
     if not isinstance(value, Measurements):
         raise InvalidInput(
@@ -292,7 +292,7 @@ def razin_cohen() -> Measurements:
     return completion([[np.nan, 1.0], [1.0, 0.0]])
 
 
-def random_completion(rng: Rng, shape: Any, singular_values: Any, *, observed: int) -> Measurements:
+def random_completion(rng: Rng, shape: object, singular_values: object, *, observed: int) -> Measurements:
     """A matrix with random singular vectors and these singular values, of which `observed` random entries are seen.
 
     >>> from lazyrich.bias.measurements import random_completion

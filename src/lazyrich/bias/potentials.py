@@ -58,11 +58,11 @@ class RadialPotential:
 
     profile: Callable[[float], Profile]
 
-    def value(self, beta: Any) -> float:
+    def value(self, beta: object) -> float:
         """Ψ(β)."""
         return float(self.profile(_split(beta)[0]).value)
 
-    def gradient(self, beta: Any) -> Float[Array, " in"]:
+    def gradient(self, beta: object) -> Float[Array, " in"]:
         """∇Ψ = q′β̂."""
         size, direction = _split(beta)
         slope = self.profile(size).slope
@@ -70,7 +70,7 @@ class RadialPotential:
             raise InvalidInput("beta must not be zero: this potential has no gradient there.")
         return slope * direction
 
-    def hessian(self, beta: Any) -> Float[Array, "in in"]:
+    def hessian(self, beta: object) -> Float[Array, "in in"]:
         """∇²Ψ = q′/‖β‖ (I − β̂β̂ᵀ) + q″β̂β̂ᵀ."""
         size, direction = _split(beta)
         _, slope, along = self.profile(size)
@@ -130,7 +130,7 @@ def deep_potential(hidden_layers: int, delta: float = 0.0) -> RadialPotential:
     return RadialPotential(profile)
 
 
-def hyperbolic_entropy(x: Any, delta: float) -> Profile:
+def hyperbolic_entropy(x: object, delta: float) -> Profile:
     """q_δ(x) = ¼(2x asinh(2x/|δ|) − √(4x² + δ²) + |δ|), its slope ½ asinh(2x/|δ|) and curvature 1/√(4x² + δ²), δ ≠ 0.
 
     x²/(2|δ|) for |δ| ≫ x, like the ℓ2 norm; ½x ln(1/|δ|) for |δ| ≪ x, like the ℓ1 norm.
@@ -146,7 +146,7 @@ def hyperbolic_entropy(x: Any, delta: float) -> Profile:
     return Profile(value[()], (np.arcsinh(u) / 2)[()], (1 / np.hypot(size, 2 * x))[()])
 
 
-def spectral_potential(W: Any, delta: float) -> float:
+def spectral_potential(W: object, delta: float) -> float:
     """Φ_δ = Σ q_δ(σ_i) over the singular values of W: they follow σ̇ = −(∇²Φ_δ)⁻¹ ∂L/∂σ (Theorem 11).
 
     Two layers, Δ = δI with δ ≠ 0, and h ≥ min(d_in, d_out).
@@ -157,7 +157,7 @@ def spectral_potential(W: Any, delta: float) -> float:
     return float(np.sum(hyperbolic_entropy(np.linalg.svd(_check.as_matrix("W", W), compute_uv=False), delta).value))
 
 
-def spectral_gradient(W: Any, delta: float) -> Float[Array, "out in"]:
+def spectral_gradient(W: object, delta: float) -> Float[Array, "out in"]:
     """∇Φ_δ(W) = U diag(q_δ′(σ)) Vᵀ.
 
     >>> spectral_gradient([[3.0, 0.0], [0.0, 0.0]], -8.0).round(12)
@@ -168,7 +168,7 @@ def spectral_gradient(W: Any, delta: float) -> Float[Array, "out in"]:
     return (U * hyperbolic_entropy(s, delta).slope) @ Vt
 
 
-def _split(beta: Any) -> tuple[float, Float[Array, " in"]]:
+def _split(beta: object) -> tuple[float, Float[Array, " in"]]:
     """‖β‖ and β̂ (zero at zero)."""
     beta = _check.as_array("beta", beta, ndim=1)
     size = float(np.linalg.norm(beta))

@@ -31,7 +31,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,7 +128,7 @@ class _Frames(NamedTuple):
 
 
 def critical_points(
-    task: Task, hidden: Any, *, rank: int | None = None, largest: int | None = None
+    task: Task, hidden: object, *, rank: int | None = None, largest: int | None = None
 ) -> list[CriticalPoint]:
     """All critical points of a task and a width, lowest loss first.
 
@@ -222,7 +222,7 @@ def _modes(task: Task) -> tuple[Float[Array, "out k"], Float[Array, " k"]]:
     return U[:, :k], s[:k]
 
 
-def _subsets(groups: list[range], h: int, rank: Any, largest: Any) -> list[tuple[int, ...]]:
+def _subsets(groups: list[range], h: int, rank: object, largest: object) -> list[tuple[int, ...]]:
     """The choices of at most h modes, the first ones of each group of equals; as many as asked for, or a sentence."""
     if largest is not None:
         largest = _check.count("largest", largest)
@@ -328,7 +328,7 @@ def _tolerance(task: Task) -> float:
     return max(1e-12, 64 * min(task.eps, 2.0**-23))
 
 
-def _widths(hidden: Any) -> tuple[int, ...]:
+def _widths(hidden: object) -> tuple[int, ...]:
     if not isinstance(hidden, Iterable):
         return (_check.count("hidden", hidden),)
     widths = tuple(_check.count("each of hidden", width) for width in hidden)
@@ -337,7 +337,7 @@ def _widths(hidden: Any) -> tuple[int, ...]:
     return widths
 
 
-def _as_point(value: Any) -> CriticalPoint:
+def _as_point(value: object) -> CriticalPoint:
     if not isinstance(value, CriticalPoint):
         raise InvalidInput(
             f"point must be a CriticalPoint, and it is a {type(value).__name__}: critical_points(task, hidden) "

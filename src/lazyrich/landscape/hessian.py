@@ -46,7 +46,7 @@ class Eigenvalues(NamedTuple):
     directions: list[Float[Array, "count _ _"]]
 
 
-def hessian_vector_product(problem: Problem, weights: Sequence[Any], direction: Sequence[Any]) -> list[Any]:
+def hessian_vector_product(problem: Problem, weights: Sequence[object], direction: Sequence[object]) -> list[Array]:
     """H·V, layer by layer, at any weights of the problem's network; weight decay γ adds γV.
 
     >>> import lazyrich as lr
@@ -58,7 +58,7 @@ def hessian_vector_product(problem: Problem, weights: Sequence[Any], direction: 
     return curvature.times(_as_layers("direction", direction, problem))
 
 
-def hessian(problem: Problem, weights: Sequence[Any]) -> Float[Array, "n n"]:
+def hessian(problem: Problem, weights: Sequence[object]) -> Float[Array, "n n"]:
     """All second derivatives, for small networks; weights are numbered layer after layer, each row by row.
 
     >>> import lazyrich as lr
@@ -71,7 +71,7 @@ def hessian(problem: Problem, weights: Sequence[Any]) -> Float[Array, "n n"]:
 
 
 def extreme_eigenvalues(
-    problem: Problem, weights: Sequence[Any], count: int = 1, *, smallest: bool = False
+    problem: Problem, weights: Sequence[object], count: int = 1, *, smallest: bool = False
 ) -> Eigenvalues:
     """The `count` largest eigenvalues of the Hessian, largest first, or the smallest, smallest first.
 
@@ -231,7 +231,7 @@ def _lanczos(curvature: _Curvature, count: int, smallest: bool) -> tuple[Array, 
     return (values - shift) * scale, vectors
 
 
-def _as_layers(name: str, value: Any, problem: Problem) -> list[Any]:
+def _as_layers(name: str, value: object, problem: Problem) -> list[Array]:
     """One matrix per layer of the problem's network, or a sentence."""
     as_problem(problem)
     shapes = [(out, into) for into, out in itertools.pairwise(problem.network.sizes)]

@@ -83,7 +83,7 @@ class RegimePrediction:
         return {key: None if value != value else value for key, value in plain.items()}
 
 
-def limiting_regimes(sizes: Any) -> dict[str, str]:
+def limiting_regimes(sizes: object) -> dict[str, str]:
     """What Theorem 6 says of two layers of these sizes, from generic starts, in the three limits of δ.
 
     One layer dominates as δ → ±∞, and the network is lazy if that layer alone reaches every output (δ → ∞) or

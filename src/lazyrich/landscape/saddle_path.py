@@ -195,7 +195,7 @@ class _Saddles:
         distance = np.hypot(rest, np.linalg.norm((f - learned) * self.sigma, axis=1)) / np.linalg.norm(self.all)
         return _Looks(f, learned, np.maximum(off, rest / self.sigma[-1]), distance)
 
-    def _turn(self, A: Float[Array, "T out in"]) -> tuple[Any, Any]:
+    def _turn(self, A: Float[Array, "T out in"]) -> tuple[Array, Array]:
         """Turns A, in place, to the nearest saddle's own directions among equal modes; frames U and V to match.
 
         Of all projectors P, ‖A − σP‖ is least for that on the eigenvectors of A's symmetric part above σ/2.
@@ -212,7 +212,7 @@ class _Saddles:
             U[:, :, group], V[:, :, group] = U[:, :, group] @ R, V[:, :, group] @ R
         return U, V
 
-    def _rates(self, after: list[Any], before: list[Any], open_: Array) -> Any:
+    def _rates(self, after: list[Array], before: list[Array], open_: Array) -> Any:
         """K_α from Gram matrices of the modes; among equal modes the largest of those still open."""
         layers = zip(self.problem.rates, after, before, strict=True)
         return sum(rate * self._largest(a, open_) * self._largest(b, open_) for rate, a, b in layers)
@@ -225,7 +225,7 @@ class _Saddles:
         return np.maximum(values, 0.0)
 
 
-def _through(weights: Any, U: Any, V: Any) -> tuple[list[Any], list[Any]]:
+def _through(weights: Any, U: Array, V: Array) -> tuple[list[Array], list[Array]]:
     """Gram matrices, layer by layer, of the modes u as the layers after send them back, and v as those before send
     them on."""
     after, before = [U], [V]
@@ -236,7 +236,7 @@ def _through(weights: Any, U: Any, V: Any) -> tuple[list[Any], list[Any]]:
     return [np.swapaxes(u, -1, -2) @ u for u in after], [np.swapaxes(v, -1, -2) @ v for v in before]
 
 
-def _through_gram(gram: Float[Array, "T n n"], U: Any, V: Any) -> tuple[list[Any], list[Any]]:
+def _through_gram(gram: Float[Array, "T n n"], U: Array, V: Array) -> tuple[list[Array], list[Array]]:
     """The same of two layers, from QQᵀ."""
     d_in, Ut, Vt = V.shape[-2], np.swapaxes(U, -1, -2), np.swapaxes(V, -1, -2)
     return [Ut @ gram[:, d_in:, d_in:] @ U, Ut @ U], [Vt @ V, Vt @ gram[:, :d_in, :d_in] @ V]
@@ -323,7 +323,7 @@ def _visit(
     times: Float[Array, " T"],
     looks: _Looks,
     radius: float,
-    look: Callable[[Any], _Looks] | None,
+    look: Callable[[Array], _Looks] | None,
 ) -> Visit:
     """One stay, with its edges found between the looks."""
 

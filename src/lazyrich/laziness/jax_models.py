@@ -18,14 +18,13 @@ import numpy as np
 
 from lazyrich import _engines
 from lazyrich._check import InvalidInput, shown
-from lazyrich._typing import Array
+from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.laziness.checkpoints import Stage, hidden_stages, in_one_line, is_affine, normalises
-from lazyrich.laziness.tangent import Tree, jax_jacobian
+from lazyrich.laziness.tangent import jax_jacobian
 from lazyrich.networks import Activation, Network
 
 if TYPE_CHECKING:
     import equinox
-    from jax import Array as JaxArray
 
 _WANTED_BY = "a network in JAX"
 

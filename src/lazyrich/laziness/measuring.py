@@ -20,13 +20,13 @@ import numpy as np
 
 from lazyrich import _check, _engines, _progress
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, ArrayLike, Float
+from lazyrich._typing import Array, ArrayLike, Float, Tree
 from lazyrich.landscape.regime import regime
 from lazyrich.laziness.checkpoints import Jacobian, Run, is_torch_module, layer_of, neighbours
 from lazyrich.laziness.course import Course
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.laziness.scaling import SAME, Scaling, scaled, suggestion, unit_squares
-from lazyrich.laziness.tangent import KernelChanges, Tree, kernel_changes, kernel_distances
+from lazyrich.laziness.tangent import KernelChanges, kernel_changes, kernel_distances
 from lazyrich.laziness.words import as_table, in_one_sentence
 from lazyrich.networks import Network
 from lazyrich.observables.distances import unit_activity

@@ -16,17 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, Float, Tree
 from lazyrich.laziness.checkpoints import is_torch_module, layer_of
-
-if TYPE_CHECKING:
-    from lazyrich.laziness.tangent import Tree
 
 SAME = 1e-4  # relative change of the outputs that rounding explains
 _TILT = 3.0  # how far beyond balance a suggestion goes

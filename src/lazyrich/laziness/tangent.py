@@ -25,21 +25,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain, combinations_with_replacement
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
 
 from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, Float, JaxArray, Tree
 from lazyrich.laziness.checkpoints import Jacobian, described
 
-if TYPE_CHECKING:
-    from jax import Array as JaxArray
-
 Kernel = Any  # a block of K, in the array library of the Jacobians
-Tree = Any  # a pytree of JAX
 JacobianOf = Callable[[int, slice], Jacobian]  # of a state, at some samples
 
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
+from lazyrich._typing import JaxArray, Tree
 from lazyrich.networks import Activation
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def needs_samples(problem: Problem, wanted_by: str) -> None:
         )
 
 
-def data_of(problem: Problem) -> tuple[Any, ...]:
+def data_of(problem: Problem) -> tuple[JaxArray, ...]:
     """What a loop sees of the task: correlations and fit, or samples (as columns) and the weight of each."""
     task = problem.task
     if task.inputs is None or task.targets is None or problem.network.activation.linear:
@@ -43,7 +45,7 @@ def data_of(problem: Problem) -> tuple[Any, ...]:
     return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
 
 
-def slopes_and_loss(jax: Any, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Any]:
+def slopes_and_loss(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Tree]:
     """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: above its floor)."""
     if activation.linear:
         return _linear
@@ -51,19 +53,19 @@ def slopes_and_loss(jax: Any, activation: Activation, sizes: tuple[int, ...]) ->
         return _one_output(jax, activation.gamma)
     value = loss(jax, activation)
 
-    def backwards(weights: Any, data: Any) -> Any:
+    def backwards(weights: Tree, data: Tree) -> Tree:
         now, gradient = jax.value_and_grad(value)(weights, data)
         return [-dW for dW in gradient], now
 
     return backwards
 
 
-def loss(jax: Any, activation: Activation) -> Callable[..., Any]:
+def loss(jax: ModuleType, activation: Activation) -> Callable[..., Tree]:
     """(weights, data) → the loss."""
     if activation.linear:
         return lambda weights, data: data[1].loss(reduce(lambda below, W: W @ below, weights))
 
-    def value(weights: Any, data: Any) -> Any:
+    def value(weights: Tree, data: Tree) -> Tree:
         signal, targets, weight = data
         for W in weights[:-1]:
             signal = activation(W @ signal, jax.numpy)
@@ -72,16 +74,16 @@ def loss(jax: Any, activation: Activation) -> Callable[..., Any]:
     return value
 
 
-def _linear(weights: Any, data: Any) -> Any:
+def _linear(weights: Tree, data: Tree) -> Tree:
     sigma_yx, fit = data
     slopes, E, W = _engines.linear_slopes(weights, sigma_yx, fit.sigma_xx)
     return slopes, (E * (fit.target - W)).sum() / 2
 
 
-def _one_output(jax: Any, slope: Any) -> Callable[..., Any]:
+def _one_output(jax: ModuleType, slope: JaxArray) -> Callable[..., Tree]:
     xp = jax.numpy
 
-    def slopes(weights: Any, data: Any) -> Any:
+    def slopes(weights: Tree, data: Tree) -> Tree:
         (W, a), (X, y, weight) = weights, data
         z = W @ X
         error = y[0] - (a @ (xp.maximum(z, slope * z) if slope else xp.maximum(z, 0.0)))[0]

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
-from lazyrich._typing import Array
+from lazyrich._typing import Array, JaxArray, Tree
 
 __all__ = ["State", "advance", "start"]
 
@@ -36,24 +37,24 @@ _SAFETY = 1.2  # on the spectral radius, which the iteration approaches from bel
 class State(NamedTuple):
     """Where networks are. Arrays have the axes of the batch in front; y, f, … are lists over layers."""
 
-    t: Any
-    h: Any  # step to try next
-    y: Any
-    f: Any  # F(y)
-    before: Any  # Y_{j−2}
-    point: Any  # Y_{j−1}, or the displaced y of a power iteration: where F is taken next
-    direction: Any  # last difference of the power iteration
-    radius: Any
-    stage: Any  # 0: power iteration; j ≥ 2: F(Y_{j−1}) is due; stages + 1: F(y_next) is
-    stages: Any
-    step: Any  # h as taken, which may end at a time to record
-    left: Any  # power iterations to go, or steps until the next
-    due: Any  # number of the next time to record
-    gradients: Any
-    taken: Any
-    rejected: Any
-    stuck: Any
-    origin: Any  # y at t = 0
+    t: JaxArray
+    h: JaxArray  # step to try next
+    y: Tree
+    f: JaxArray  # F(y)
+    before: JaxArray  # Y_{j−2}
+    point: JaxArray  # Y_{j−1}, or the displaced y of a power iteration: where F is taken next
+    direction: JaxArray  # last difference of the power iteration
+    radius: JaxArray
+    stage: JaxArray  # 0: power iteration; j ≥ 2: F(Y_{j−1}) is due; stages + 1: F(y_next) is
+    stages: JaxArray
+    step: JaxArray  # h as taken, which may end at a time to record
+    left: JaxArray  # power iterations to go, or steps until the next
+    due: JaxArray  # number of the next time to record
+    gradients: Tree
+    taken: JaxArray
+    rejected: JaxArray
+    stuck: JaxArray
+    origin: JaxArray  # y at t = 0
 
 
 @cache
@@ -80,7 +81,7 @@ def _coefficients() -> tuple[Array, Array]:
     return table, reach
 
 
-def start(jax: Any, velocity: Callable[..., Any], weights: Any, kinks: bool) -> State:
+def start(jax: ModuleType, velocity: Callable[..., Tree], weights: Tree, kinks: bool) -> State:
     """At t = 0, about to look for the spectral radius."""
     xp = jax.numpy
     y = [xp.asarray(W) for W in weights]
@@ -96,16 +97,16 @@ def start(jax: Any, velocity: Callable[..., Any], weights: Any, kinks: bool) -> 
 
 
 def advance(
-    jax: Any,
-    velocity: Callable[..., Any],
+    jax: ModuleType,
+    velocity: Callable[..., Tree],
     state: State,
-    records: Any,
-    stops: Any,
-    rtol: Any,
-    atol: Any,
-    passes: Any,
+    records: Tree,
+    stops: JaxArray,
+    rtol: JaxArray,
+    atol: JaxArray,
+    passes: JaxArray,
     kinks: bool,
-) -> tuple[State, Any]:
+) -> tuple[State, JaxArray]:
     """Goes on for a number of passes, or until every network has reached its last stop or is stuck.
 
     `stops` has the times to record last, (*batch, K), growing and above 0; `records`, a list over layers of
@@ -114,7 +115,7 @@ def advance(
     """
     xp, K = jax.numpy, stops.shape[-1]
 
-    def one_pass(carry: Any) -> Any:
+    def one_pass(carry: JaxArray) -> Tree:
         before, records, count = carry
         after, arrived = _pass(xp, before, velocity(before.point), stops, rtol, atol, kinks)
         write = lambda kept: [  # noqa: E731
@@ -128,7 +129,9 @@ def advance(
     return state, records
 
 
-def _pass(xp: Any, state: State, g: Any, stops: Any, rtol: Any, atol: Any, kinks: bool) -> tuple[State, Any]:
+def _pass(
+    xp: ModuleType, state: State, g: JaxArray, stops: JaxArray, rtol: JaxArray, atol: JaxArray, kinks: bool
+) -> tuple[State, JaxArray]:
     """What becomes of F = g at the point where it was due; and who has arrived at a time to record."""
     K = stops.shape[-1]
     goal = xp.take_along_axis(stops, xp.minimum(state.due, K - 1)[..., None], axis=-1)[..., 0]
@@ -188,7 +191,7 @@ def _pass(xp: Any, state: State, g: Any, stops: Any, rtol: Any, atol: Any, kinks
     return after, arrived
 
 
-def _error(xp: Any, state: State, g: Any, rtol: Any, atol: Any) -> Any:
+def _error(xp: ModuleType, state: State, g: JaxArray, rtol: JaxArray, atol: JaxArray) -> Tree:
     """Estimated error of a step over what is granted, the worse of the layers; infinite where it is not a number.
 
     Granted is rtol times the length of a layer, or times the way that the network has come, where that is shorter:
@@ -209,7 +212,7 @@ def _error(xp: Any, state: State, g: Any, rtol: Any, atol: Any) -> Any:
     return xp.where(xp.isfinite(worst), xp.maximum(worst, 1e-10), xp.inf)
 
 
-def _displacement(xp: Any, y: Any, kinks: bool) -> Any:
+def _displacement(xp: ModuleType, y: Tree, kinks: bool) -> Tree:
     """How far the power iteration looks: half of the digits, or far enough to see many kinks, as one has no slope."""
     norms = xp.stack(_norms(y))
     least = xp.where(norms > 0, norms, xp.inf).min(0)
@@ -217,24 +220,24 @@ def _displacement(xp: Any, y: Any, kinks: bool) -> Any:
     return share * xp.where(xp.isfinite(least), least, 1.0)
 
 
-def _displaced(xp: Any, y: Any, direction: Any, kinks: bool) -> Any:
+def _displaced(xp: ModuleType, y: Tree, direction: JaxArray, kinks: bool) -> Tree:
     by = _wide(_displacement(xp, y, kinks) / _length(direction))
     return [a + by * b for a, b in zip(y, direction, strict=True)]
 
 
-def _norms(layers: Any) -> list[Any]:
+def _norms(layers: JaxArray) -> list[JaxArray]:
     """Length of each layer, for a batch."""
     return [(W**2).sum((-2, -1)) ** 0.5 for W in layers]
 
 
-def _length(layers: Any) -> Any:
+def _length(layers: JaxArray) -> Tree:
     return sum((W**2).sum((-2, -1)) for W in layers) ** 0.5
 
 
-def _wide(number: Any) -> Any:
+def _wide(number: JaxArray) -> Tree:
     """A number per network, to go with its matrices."""
     return number[..., None, None]
 
 
-def _column(numbers: Any, axes: int) -> Any:
+def _column(numbers: JaxArray, axes: int) -> Tree:
     return numbers.reshape(-1, *(1,) * axes)

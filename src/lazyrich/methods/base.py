@@ -73,15 +73,15 @@ class Solution(ABC):
     problem: Problem
 
     @abstractmethod
-    def function(self, times: Any) -> Any:
+    def function(self, times: Array) -> Array:
         """W_L…W_1 at each time."""
 
     @abstractmethod
-    def weights(self, times: Any) -> list[Any]:
+    def weights(self, times: Array) -> list[Array]:
         """Each layer at each time, in the given hidden basis."""
 
     @abstractmethod
-    def analytic(self, times: Any) -> dict[str, Any]:
+    def analytic(self, times: Array) -> dict[str, Any]:
         """Weights or Gram matrix at complex times, analytic in them."""
 
     @abstractmethod
@@ -92,7 +92,7 @@ class Solution(ABC):
         """The loss at each time."""
         return np.asarray(self.problem.task.loss(self.function(times)))
 
-    def gram(self, times: Any) -> Any:
+    def gram(self, times: Array) -> Array:
         """QQᵀ of two layers at each time."""
         W1, W2 = self.weights(times)
         Q = np.concatenate([np.swapaxes(W1, 1, 2), W2], axis=1)

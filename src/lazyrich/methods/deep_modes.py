@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich import _check
+from lazyrich._typing import Array, Real
 from lazyrich.alignment import follow
 from lazyrich.facts import Condition, Facts, Refusal
 from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers, unbalanced_mode
@@ -46,7 +47,7 @@ __all__ = [
 _RISING, _FALLING, _FADING = 0, 1, 2
 
 
-def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
+def deep_mode_strength(L: int, s: Real, a0: Real, times: Real) -> Array:
     """a(t) of ȧ = L |a|^{2−2/L} (s − a) for L ≥ 3; s, a0 and times broadcast, and times may be complex."""
     L = _check.count("L", L, least=3)
     s, a0 = np.asarray(s, dtype=float), np.asarray(a0, dtype=float)
@@ -69,7 +70,7 @@ def deep_mode_strength(L: int, s: Any, a0: Any, times: Any) -> Any:
     return a
 
 
-def half_time(L: int, s: Any, a0: Any) -> Any:
+def half_time(L: int, s: Array, a0: Array) -> Array:
     """Time from a0 to s/2, for 0 < a0 < s/2 and L ≥ 3."""
     x0, x1 = (np.asarray(a0) / s) ** (1 / L), 0.5 ** (1 / L)
     rising = np.full(np.shape(x0), _RISING)
@@ -113,14 +114,14 @@ class DeepModesSolution(Solution):
         sign = np.sign(np.sum(fit.U[:, : len(fit.s)] * self.frames[-1], axis=0))
         self.start = self.a0 = gain * sign * size
 
-    def strengths(self, times: Any) -> Any:
+    def strengths(self, times: Array) -> Array:
         return deep_mode_strength(self.L, self.s, self.a0, self.d * times[:, None])
 
-    def function(self, times: Any) -> Any:
+    def function(self, times: Array) -> Array:
         fit, m = self.problem.alignment, len(self.s)
         return (fit.U[:, :m] * (self.strengths(times) / self.problem.canonical.gain)[:, None, :]) @ fit.V[:, :m].T
 
-    def weights(self, times: Any) -> list[Any]:
+    def weights(self, times: Array) -> list[Array]:
         """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers stay."""
         used = self.start != 0
         ratio = self.strengths(times) / np.where(used, self.start, 1.0)
@@ -131,7 +132,7 @@ class DeepModesSolution(Solution):
             layers.append((image * growth[:, None, :]) @ frame.T + (W - image @ frame.T))
         return layers
 
-    def analytic(self, times: Any) -> dict[str, Any]:
+    def analytic(self, times: Array) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
     def separatrix(self) -> Separatrix:
@@ -146,7 +147,7 @@ class DeepModesSolution(Solution):
         return later
 
 
-def _time(L: int, x: Any, course: Any) -> Any:
+def _time(L: int, x: Array, course: Array) -> Array:
     """The times of the header; rising: increasing in x, otherwise decreasing."""
     u = x**L
     rising, sign = course == _RISING, np.where(course == _FADING, -1.0, 1.0)
@@ -155,7 +156,7 @@ def _time(L: int, x: Any, course: Any) -> Any:
     return np.where(rising, up, down)
 
 
-def _two_f_one(b: float, z: Any) -> Any:
+def _two_f_one(b: float, z: Array) -> Array:
     """₂F₁(1, b; 1 + b; z) for z < 1. SciPy's real routine loses all digits near z = 1 (for b = 4/3, 1.8,
     …); its complex one does not."""
     from scipy.special import hyp2f1  # here, to keep `import lazyrich` quick
@@ -165,7 +166,7 @@ def _two_f_one(b: float, z: Any) -> Any:
     return np.where(z > 0, hyp2f1(1, b, 1 + b, np.maximum(z, 0.0) + 0j).real, hyp2f1(1, b, 1 + b, np.minimum(z, 0.0)))
 
 
-def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
+def _advance(L: int, x0: Array, course: Array, t: Array) -> Array:
     """x(t) from x0, by Newton's method in v = logit x^L (rising), −log(x^L − 1) (falling) or −log x (fading).
 
     In these, time and its slope are smooth and increasing over the whole course. Steps are bounded, so that
@@ -202,7 +203,7 @@ def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
     return _position(L, v, course)[0]
 
 
-def _position(L: int, v: Any, course: Any) -> tuple[Any, Any]:
+def _position(L: int, v: Array, course: Array) -> tuple[Array, Array]:
     """x and dt/dv at v."""
     rising = (1 / (1 + np.exp(-np.where(course == _RISING, v, 0.0)))) ** (1 / L)
     falling = (1 + np.exp(-np.where(course == _FALLING, v, 0.0))) ** (1 / L)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
 from lazyrich import _check, _engines
 from lazyrich._progress import progress
-from lazyrich._typing import Array
+from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.api import as_stops
 from lazyrich.methods import _gradients
 from lazyrich.networks import Activation
@@ -26,7 +26,9 @@ from lazyrich.trajectory import Trajectory
 __all__ = ["descend"]
 
 
-def descend(problem: Problem, rate: float, steps: int, *, record: Any = ("weights",), at: Any = None) -> Trajectory:
+def descend(
+    problem: Problem, rate: float, steps: int, *, record: object = ("weights",), at: object = None
+) -> Trajectory:
     """Gradient descent from the network's weights, in double precision; the times are rate × step.
 
     Layer rates multiply `rate`. `record` names what to keep beside the loss, which always is: any of "weights",
@@ -89,20 +91,20 @@ def _run(
 
 
 @cache
-def _compiled(activation: Activation, sizes: tuple[int, ...], names: tuple[str, ...]) -> Any:
+def _compiled(activation: Activation, sizes: tuple[int, ...], names: tuple[str, ...]) -> Tree:
     """One call: stretches of steps, with a record after each."""
     jax = _engines.load("jax", "descend")
     slopes_and_loss, seen = _gradients.slopes_and_loss(jax, activation, sizes), _seen(jax, activation, names)
 
-    def run(weights: Any, gaps: Any, paces: Any, decay: Any, data: Any) -> Any:
-        def step(state: Any) -> Any:
+    def run(weights: Tree, gaps: JaxArray, paces: JaxArray, decay: JaxArray, data: Tree) -> Tree:
+        def step(state: Tree) -> Tree:
             done, weights, _ = state
             slopes, loss = slopes_and_loss(weights, data)
             finite = jax.numpy.isfinite(loss)
             layers = zip(weights, paces, slopes, strict=True)
             return done + finite, tuple(W + pace * (slope - decay * W) for W, pace, slope in layers), finite
 
-        def stretch(state: Any, gap: Any) -> Any:
+        def stretch(state: Tree, gap: JaxArray) -> Tree:
             weights, taken, finite = state
             goes_on = lambda state: (state[0] < gap) & state[2]  # noqa: E731
             done, weights, finite = jax.lax.while_loop(goes_on, step, (0 * gap, weights, finite))
@@ -115,13 +117,13 @@ def _compiled(activation: Activation, sizes: tuple[int, ...], names: tuple[str, 
     return jax.jit(run)
 
 
-def _seen(jax: Any, activation: Activation, names: tuple[str, ...]) -> Callable[..., Any]:
+def _seen(jax: ModuleType, activation: Activation, names: tuple[str, ...]) -> Callable[..., Tree]:
     """The record of a state."""
     if activation.linear:
         return lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
     loss = _gradients.loss(jax, activation)
 
-    def seen(weights: Any, data: Any) -> Any:
+    def seen(weights: Tree, data: Tree) -> Tree:
         kept = {"weights": list(weights)} if "weights" in names else {}
         return kept | {"loss": [loss(weights, data)]}
 

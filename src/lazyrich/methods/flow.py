@@ -7,8 +7,6 @@ What comes out has to descend (`batch.alarm`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from lazyrich import _check
 from lazyrich.batch.api import integrated
 from lazyrich.problem import Problem, as_problem
@@ -19,9 +17,9 @@ __all__ = ["flow"]
 
 def flow(
     problem: Problem,
-    times: Any,
+    times: object,
     *,
-    record: Any = ("weights",),
+    record: object = ("weights",),
     rtol: float | None = None,
     atol: float | None = None,
     max_steps: int = 1_000_000,

@@ -7,13 +7,11 @@ from u0 towards s, whitened inputs. Arrays broadcast.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array
+from lazyrich._typing import Array, Real
 
 __all__ = [
     "Phi",
@@ -26,7 +24,7 @@ __all__ = [
 ]
 
 
-def Phi(u: Any, s: Any, L: int) -> Any:
+def Phi(u: object, s: object, L: int) -> Real:
     """Φ(u) = u^{2/L−1}/(s(2/L − 1)) · ₂F₁(1, 2/L − 1; 2/L; u/s), for L ≠ 2.
 
     Φ'(u) = 1/(u^{2−2/L}(s − u)), the inverse of u̇/L. For u > s its real part is meant, which has the same
@@ -45,7 +43,7 @@ def Phi(u: Any, s: Any, L: int) -> Any:
     return u**b / (s * b) * hyp2f1(1, b, b + 1, u / s + 0j).real
 
 
-def time_to_learn(u0: Any, uf: Any, s: Any, L: int = 2) -> Any:
+def time_to_learn(u0: object, uf: object, s: object, L: int = 2) -> Real:
     """Time from u0 to uf: (1/L)[Φ(uf) − Φ(u0)], for two layers (1/2s) ln[uf(s − u0)/(u0(s − uf))].
 
     uf must lie between u0 and s, on either side of it. L = 1 is the shallow network. As a difference it keeps
@@ -60,7 +58,7 @@ def time_to_learn(u0: Any, uf: Any, s: Any, L: int = 2) -> Any:
     return (Phi(uf, s, L) - Phi(u0, s, L)) / L
 
 
-def half_time(u0: Any, s: Any, L: int = 2) -> Any:
+def half_time(u0: object, s: object, L: int = 2) -> Real:
     """Time from u0 < s/2 to s/2; for two layers (1/2s) ln(s/u0 − 1).
 
     >>> [round(float(half_time(1e-4, 1.0, L)), 3) for L in (2, 3, 4)]
@@ -69,7 +67,7 @@ def half_time(u0: Any, s: Any, L: int = 2) -> Any:
     return time_to_learn(u0, _check.above_zero("s", s) / 2, s, L)
 
 
-def logistic(u0: Any, s: Any, times: Any) -> Any:
+def logistic(u0: object, s: object, times: object) -> Real:
     """u(t) = s e^{2st}/(e^{2st} − 1 + s/u0): two equal layers, from u0 > 0.
 
     Divided by e^{2st} here, so that any time is safe. For u0 < 0, which never crosses zero, see `lr.solve`.
@@ -81,7 +79,7 @@ def logistic(u0: Any, s: Any, times: Any) -> Any:
     return s / (1 + (s / u0 - 1) * np.exp(-2 * s * t))
 
 
-def time_infinite_depth(u0: Any, uf: Any, s: Any) -> Any:
+def time_infinite_depth(u0: object, uf: object, s: object) -> Real:
     """L·t for L → ∞: s⁻² ln[uf(u0 − s)/(u0(uf − s))] + 1/(s u0) − 1/(s uf), with uf between u0 and s.
 
     The time falls as 1/L; so does the largest stable learning rate, and the number of steps stays finite.
@@ -95,7 +93,7 @@ def time_infinite_depth(u0: Any, uf: Any, s: Any) -> Any:
     return np.log(uf * (u0 - s) / (u0 * (uf - s))) / s**2 + 1 / (s * u0) - 1 / (s * uf)
 
 
-def width(s: Any, L: int) -> Any:
+def width(s: object, L: int) -> Real:
     """Time from 0.1s to 0.9s: c_L s^{−(2−2/L)}, c_L = (1/L)∫_{.1}^{.9} dx/(x^{2−2/L}(1−x)) = width(1, L).
 
     >>> width([1.0, 2.0], L=2).round(6), width([1.0, 2.0], L=3).round(6)
@@ -104,7 +102,7 @@ def width(s: Any, L: int) -> Any:
     return time_to_learn(0.1, 0.9, 1.0, L) * _check.above_zero("s", s) ** (2 / L - 2)
 
 
-def half_time_small_start(u0: Any, s: Any, L: int = 2) -> Any:
+def half_time_small_start(u0: object, s: object, L: int = 2) -> Real:
     """`half_time` to leading order in u0: (1/2s) ln(s/u0) for L = 2, u0^{−(1−2/L)}/((L−2)s) for L ≥ 3.
 
     Two layers see the logarithm of the start, more layers a power of it. The relative error is
@@ -117,7 +115,7 @@ def half_time_small_start(u0: Any, s: Any, L: int = 2) -> Any:
     return np.log(s / u0) / (2 * s) if L == 2 else u0 ** (2 / L - 1) / ((L - 2) * s)
 
 
-def _on_the_way(u0: Any, uf: Any, s: Any) -> tuple[Array, Array, Array]:
+def _on_the_way(u0: object, uf: object, s: object) -> tuple[Array, Array, Array]:
     u0, uf, s = _check.above_zero("u0", u0), _check.above_zero("uf", uf), _check.above_zero("s", s)
     if np.any((uf - u0) * (s - uf) < 0) or np.any(uf == s):
         raise InvalidInput("uf must lie between u0 and s, and not be s, which takes for ever.")

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lazyrich._typing import Array, Real
 from lazyrich.alignment import lengths
 from lazyrich.facts import Condition, Facts, Refusal
 from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers, unbalanced_mode
@@ -50,12 +51,12 @@ __all__ = [
 class ModeState(NamedTuple):
     """Strength a, and by which factor p + q and p − q have changed."""
 
-    a: Any
-    sum_factor: Any
-    difference_factor: Any
+    a: Array
+    sum_factor: Array
+    difference_factor: Array
 
 
-def mode_strength(s: Any, a0: Any, lam: Any, times: Any) -> Any:
+def mode_strength(s: Real, a0: Real, lam: Real, times: Real) -> Array:
     """a(t) of ȧ = √(λ² + 4a²)(s − a): Saxe's curve for λ = 0, Dominé's for λ ≠ 0. Shapes broadcast.
 
     >>> bool(abs(mode_strength(2.0, 0.5, 0.0, 0.3) - 2 / (1 + 3 * np.exp(-1.2))) < 1e-15)
@@ -115,7 +116,7 @@ class ModesSolution(Solution):
         self.p, self.q = np.where(nothing[:, None], 0.0, self.p), np.where(nothing[:, None], 0.0, self.q)
         self.a0, self.l = np.where(nothing, 0.0, a0), self.plus * self.minus
 
-    def state(self, times: Any) -> ModeState:
+    def state(self, times: Array) -> ModeState:
         """The modes at the times of the problem (T, m)."""
         t = times[:, None]
         if self.gamma:
@@ -127,13 +128,13 @@ class ModesSolution(Solution):
         apart = np.where(smaller < larger / 2, larger - smaller, by_a)  # the difference, wherever it would cancel
         return _evolve(target, larger, smaller, apart, self.plus < self.minus, self.d * t)
 
-    def weights(self, times: Any) -> list[Any]:
+    def weights(self, times: Array) -> list[Array]:
         """W1(t) and W2(t), in the given hidden basis."""
         fit = self.problem.alignment
         P, Q = self._rows(times)
         return [np.swapaxes(P, 1, 2) @ fit.V.T / self.k[0], fit.U @ Q / self.k[1]]
 
-    def _rows(self, times: Any) -> tuple[Any, Any]:
+    def _rows(self, times: Array) -> tuple[Array, Array]:
         """p and q of each mode and of the directions without a partner, at each time."""
         m, state = len(self.s), self.state(times)
         same = (state.sum_factor + state.difference_factor)[:, :, None] / 2
@@ -145,12 +146,12 @@ class ModesSolution(Solution):
         P[:, :m], Q[:, :m] = same * self.p + other * self.q, other * self.p + same * self.q
         return P, Q
 
-    def function(self, times: Any) -> Any:
+    def function(self, times: Array) -> Array:
         """W2W1(t) = Σ a(t) u vᵀ."""
         fit, m = self.problem.alignment, len(self.s)
         return (fit.U[:, :m] * (self.state(times).a / self.problem.canonical.gain)[:, None, :]) @ fit.V[:, :m].T
 
-    def analytic(self, times: Any) -> dict[str, Any]:
+    def analytic(self, times: Array) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
     def separatrix(self) -> Separatrix:
@@ -169,7 +170,7 @@ class ModesSolution(Solution):
         return later
 
 
-def _evolve(s: Any, n: Any, n_other: Any, apart: Any, mirrored: Any, t: Any) -> ModeState:
+def _evolve(s: Array, n: Array, n_other: Array, apart: Array, mirrored: Array, t: Array) -> ModeState:
     """The stable form of the header: n is the larger of ‖p ± q‖ and n_other the smaller, `apart` their difference.
     Mirrored modes (a < 0) see −s."""
     l = n * n_other
@@ -178,10 +179,10 @@ def _evolve(s: Any, n: Any, n_other: Any, apart: Any, mirrored: Any, t: Any) -> 
     faded = np.exp(-K * t)  # cosh and sinh below are divided by e^{Kt/2}
     sinh_over_K = np.where(K > 0, -np.expm1(-K * t) / (2 * safe_K), t / 2)
 
-    def rise(x: Any) -> Any:  # cosh + x/K sinh
+    def rise(x: Array) -> Array:  # cosh + x/K sinh
         return (1 + faded) / 2 + x * sinh_over_K
 
-    def fall(x: Any, rest: Any) -> Any:  # cosh − x/K sinh with K² = x² + rest², written without cancellation
+    def fall(x: Array, rest: Array) -> Array:  # cosh − x/K sinh with K² = x² + rest², written without cancellation
         return np.where(K > 0, (rest**2 / np.where(K > 0, K + x, 1.0) + (K + x) * faded) / (2 * safe_K), 1.0)
 
     present = n > 0
@@ -211,7 +212,7 @@ def _evolve(s: Any, n: Any, n_other: Any, apart: Any, mirrored: Any, t: Any) -> 
     )
 
 
-def _evolve_decaying(s: Any, a0: Any, d: Any, gamma: float, t: Any) -> ModeState:
+def _evolve_decaying(s: Array, a0: Array, d: Array, gamma: float, t: Array) -> ModeState:
     """l = 0 with weight decay: |a| follows a logistic curve of rate ±s − γ, written with falling
     exponentials only."""
     size, mirrored = np.abs(a0), a0 < 0

@@ -56,7 +56,7 @@ class ShallowSolution(Solution):
         self.T = S / np.where(d > 0, d, 1.0)
         self.T[:, d == 0] = 0.0
 
-    def function(self, times: Any) -> Any:
+    def function(self, times: Array) -> Array:
         """The input–output map W(t) at each time, also at complex times."""
         exponent = (
             -self.rate * times[:, None, None]
@@ -66,7 +66,7 @@ class ShallowSolution(Solution):
     def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
         return [self.function(times)]
 
-    def analytic(self, times: Any) -> dict[str, Any]:
+    def analytic(self, times: Array) -> dict[str, Any]:
         return {"weights": [self.function(times)]}
 
     def restarted(self, time: float) -> ShallowSolution:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._threads import SMALL, one_blas_thread
@@ -32,7 +30,7 @@ class NoExactSolution(ValueError):
 
 def solve(
     problem: Problem,
-    times: Any,
+    times: object,
     *,
     method: str | None = None,
     on_separatrix: str = "stay",

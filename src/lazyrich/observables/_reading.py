@@ -5,8 +5,6 @@ Layers are counted as in W_1 … W_L. Hidden layer ℓ is what W_ℓ feeds, ℓ 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lazyrich import _check
@@ -18,7 +16,7 @@ from lazyrich.trajectory import Trajectory, as_trajectory
 __all__ = ["as_hidden_layer", "as_layer", "linear", "samples", "two_layer_linear"]
 
 
-def linear(traj: Any, wanted_by: str) -> Trajectory:
+def linear(traj: object, wanted_by: str) -> Trajectory:
     """The trajectory of a linear network, or a sentence."""
     traj = as_trajectory(traj)
     if not traj.problem.network.activation.linear:
@@ -26,7 +24,7 @@ def linear(traj: Any, wanted_by: str) -> Trajectory:
     return traj
 
 
-def two_layer_linear(traj: Any, wanted_by: str) -> Trajectory:
+def two_layer_linear(traj: object, wanted_by: str) -> Trajectory:
     """The trajectory of a two-layer linear network, or a sentence."""
     traj = linear(traj, wanted_by)
     if traj.problem.network.depth != 2:
@@ -34,12 +32,12 @@ def two_layer_linear(traj: Any, wanted_by: str) -> Trajectory:
     return traj
 
 
-def as_layer(problem: Problem, layer: Any) -> int:
+def as_layer(problem: Problem, layer: object) -> int:
     """ℓ of a weight matrix W_ℓ."""
     return _at_most("layer", _check.count("layer", layer), problem.network.depth)
 
 
-def as_hidden_layer(problem: Problem, layer: Any, wanted_by: str) -> int:
+def as_hidden_layer(problem: Problem, layer: object, wanted_by: str) -> int:
     """ℓ of a hidden layer."""
     if problem.network.depth == 1:
         raise InvalidInput(f"{wanted_by} needs a hidden layer, and this network has none: try two layers.")

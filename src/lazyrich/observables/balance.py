@@ -226,7 +226,7 @@ def _outgoing_and_incoming(problem: Problem, weights: Sequence[Any], layer: int)
     return below * np.sum(a**2, axis=-2), above * np.sum(W**2, axis=-1)
 
 
-def _at_start(problem: Any, layer: Any, wanted_by: str) -> tuple[Array, Array]:
+def _at_start(problem: Problem, layer: object, wanted_by: str) -> tuple[Array, Array]:
     as_problem(problem)
     _conserving(problem, wanted_by)
     layer = as_hidden_layer(problem, layer, wanted_by)

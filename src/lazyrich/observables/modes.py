@@ -6,8 +6,6 @@ it ends at s_α/c for a mode that is learned.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lazyrich import _check
@@ -33,7 +31,7 @@ def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     return np.sum(U * (np.asarray(traj.function) @ V), axis=1)
 
 
-def half_times(times: Any, strengths: Any, limit: Any = None) -> Float[Array, " m"]:
+def half_times(times: object, strengths: object, limit: object = None) -> Float[Array, " m"]:
     """When each mode was first half way from its start to its end, interpolated; nan if it never was.
 
     The end is `limit` where that is known, one number per mode, and otherwise the last of the strengths.

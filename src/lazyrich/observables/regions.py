@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ __all__ = ["activation_patterns", "activation_regions", "patterns", "region_colo
 
 
 @observable("sample", "hidden_unit", long_name="whether a hidden unit is active", items=("input", "hidden_unit"))
-def activation_patterns(traj: Trajectory, inputs: Any = None) -> Float[Array, "T P units"]:
+def activation_patterns(traj: Trajectory, inputs: object = None) -> Float[Array, "T P units"]:
     """1 where a unit of any hidden layer is active on a sample (or on a row of `inputs`), 0 where it is not.
 
     >>> import lazyrich as lr
@@ -38,7 +37,7 @@ def activation_patterns(traj: Trajectory, inputs: Any = None) -> Float[Array, "T
 
 
 @observable(long_name="number of activation regions that samples lie in")
-def activation_regions(traj: Trajectory, inputs: Any = None) -> Float[Array, " T"]:
+def activation_regions(traj: Trajectory, inputs: object = None) -> Float[Array, " T"]:
     """How many different patterns the samples (or the rows of `inputs`) have.
 
     >>> import lazyrich as lr
@@ -52,7 +51,7 @@ def activation_regions(traj: Trajectory, inputs: Any = None) -> Float[Array, " T
 
 
 @observable("sample", long_name="parity of the number of active units", items=("input",))
-def region_colours(traj: Trajectory, inputs: Any = None) -> Float[Array, "T P"]:
+def region_colours(traj: Trajectory, inputs: object = None) -> Float[Array, "T P"]:
     """0 or 1: the parity of the number of active units, which differs between regions that share a wall.
 
     >>> import lazyrich as lr
@@ -64,7 +63,7 @@ def region_colours(traj: Trajectory, inputs: Any = None) -> Float[Array, "T P"]:
     return np.array([active.sum(axis=1) % 2 for active in patterns(traj, "region_colours", inputs)], float)
 
 
-def patterns(traj: Trajectory, wanted_by: str, inputs: Any = None) -> Iterator[Array]:
+def patterns(traj: Trajectory, wanted_by: str, inputs: object = None) -> Iterator[Array]:
     """At one time after the other, which units of all hidden layers are active: (P, units), true or false."""
     problem = as_trajectory(traj).problem
     network = problem.network

@@ -202,7 +202,7 @@ def _root(G: Float[Array, "d d"]) -> Float[Array, "d d"]:
     return vectors * np.sqrt(np.where(values > rounding, values, 0.0))
 
 
-def _singular_values(traj: Any, layer: int | None, wanted_by: str) -> Float[Array, "T m"]:
+def _singular_values(traj: Trajectory, layer: int | None, wanted_by: str) -> Float[Array, "T m"]:
     problem = as_trajectory(traj).problem
     if layer is not None:
         return np.linalg.svd(np.asarray(traj.weights[as_layer(problem, layer) - 1]), compute_uv=False)

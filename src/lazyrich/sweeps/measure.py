@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import lazyrich.observables  # noqa: F401  (its files enter themselves in OBSERVABLES)
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array
+from lazyrich._typing import Array, JaxArray
 from lazyrich.batch.run import Record
 from lazyrich.batch.stack import Stack, by_device
 from lazyrich.methods import _gradients
@@ -31,11 +30,8 @@ from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
 from lazyrich.trajectory import OBSERVABLES, Trajectory
 
-if TYPE_CHECKING:
-    from jax import Array as JaxArray
-
-    Layers = list[JaxArray]
-    Data = tuple[JaxArray, ...]
+Layers = list[JaxArray]
+Data = tuple[JaxArray, ...]
 
 #: Everything that a sweep can record.
 NAMES = ("loss", "test_loss", *OBSERVABLES)

@@ -260,7 +260,7 @@ def test_parts_of_the_published_grid():
 
     axes = published("kunin2024/1b").axes
     grid = xarray.Dataset(coords={"tau": list(axes["tau"]), "delta": list(axes["delta"])})
-    rich, downstream, lazy = (part.transpose("tau", "delta").values for part in _grid.grid.parts)
+    rich, downstream, lazy = (part.transpose("tau", "delta").values for part in _grid.parts_of(grid))
     assert rich.sum() == 4 * 9 and rich[:4, 8:].all()
     assert downstream.sum() == 4 * 5 and downstream[:4, :5].all()
     assert lazy.sum() == 4 * 17 and lazy[-4:].all()
