@@ -178,7 +178,7 @@ class TestMeasurements:
     @pytest.mark.parametrize("activation, d_out", [("linear", 1), ("tanh", 1), ("relu", 2)])
     def test_of_other_networks_go_one_by_one(self, activation, d_out):
         problem = lr.Problem(TASK if d_out == 2 else ONE_OUTPUT, start(0, activation, d_out=d_out))
-        assert measure.together(stacked([problem], np.zeros((1, 1), int), np.float64), TOGETHER) == ()
+        assert measure.together(stacked([problem], np.zeros((1, 1), int), np.dtype(np.float64)), TOGETHER) == ()
 
 
 # blocks -------------------------------------------------------------------------------------------------------------
