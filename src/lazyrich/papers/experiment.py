@@ -38,8 +38,6 @@ from lazyrich.sweeps.grid import STATUS, Block, Grid, Place, Result, Variable
 from lazyrich.sweeps.local import accelerated
 from lazyrich.sweeps.store import configuration_in
 
-__all__ = ["Experiment", "experiment", "stored"]
-
 LARGEST = 10_000  # networks
 _SHOWN = ("seed", "alpha", "tau", "points")  # axes that tables have rows and columns for, or say that they average
 _SAME_SUMS = ("--xla_gpu_deterministic_ops=true", "--xla_gpu_autotune_level=0")

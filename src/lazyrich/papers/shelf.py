@@ -20,24 +20,6 @@ from lazyrich.papers.base.kind import Kind
 from lazyrich.papers.base.paper import Paper
 from lazyrich.sweeps.sweep import Sweep
 
-__all__ = [
-    "KEYS",
-    "SIZES",
-    "chosen",
-    "experiments",
-    "figure",
-    "figures",
-    "kind",
-    "ledger",
-    "not_checked",
-    "paper",
-    "papers",
-    "preset_file",
-    "sweep",
-    "sweep_file",
-    "sweeps",
-]
-
 #: The rooms, oldest first; to add one, write its folder and enter its key.
 KEYS = ("saxe2014", "braun2022", "kunin2024", "domine2025", "notes", "post")
 

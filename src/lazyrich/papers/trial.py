@@ -24,8 +24,6 @@ from lazyrich.papers.base.claim import Check, Claim, Verdict
 from lazyrich.papers.base.oracles import relative_error
 from lazyrich.papers.shelf import chosen, ledger
 
-__all__ = ["Finding", "try_claims"]
-
 
 @dataclass(frozen=True)
 class Finding:

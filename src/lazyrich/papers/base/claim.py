@@ -36,17 +36,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "SEEDS",
-    "Check",
-    "Claim",
-    "NotChecked",
-    "Slip",
-    "Verdict",
-    "claim",
-    "slips",
-]
-
 SEEDS = 3  # random problems for a claim that does not ask for more
 
 Check = Callable[[np.random.Generator], float]

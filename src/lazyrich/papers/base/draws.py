@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["aligned", "balanced", "gaussian", "lambda_balanced", "orthogonal", "target", "white_data"]
-
 Rng = np.random.Generator
 
 

@@ -13,8 +13,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from lazyrich._typing import Array
 from lazyrich.sweeps.grid import Variable
 
-__all__ = ["Kind", "Outcome", "Report"]
-
 S = TypeVar("S")
 
 

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-__all__ = ["correlations", "flow_of", "gradient", "hessian", "integrate", "layers", "product", "relative_error"]
-
 RTOL, ATOL = 1e-12, 1e-15
 _STEP = 1e-30  # of a complex step: its square vanishes beside any loss
 

@@ -22,8 +22,6 @@ from lazyrich.papers.base.claim import Claim, NotChecked
 from lazyrich.papers.base.figure import Figure
 from lazyrich.papers.base.kind import Kind
 
-__all__ = ["Paper"]
-
 _ROOMS = Path(__file__).parents[1]
 
 
@@ -62,7 +60,7 @@ class Paper:
 
     def not_checked(self) -> list[NotChecked]:
         """What of it was judged not checkable, and why."""
-        return [entry for topic in self._topics() for entry in topic.NOT_CHECKED]
+        return [entry for topic in self._topics() for entry in vars(topic).get("NOT_CHECKED", ())]
 
     @property
     def figure_names(self) -> list[str]:

@@ -13,8 +13,6 @@ from scipy.optimize import least_squares
 
 from lazyrich.papers.base.oracles import gradient, hessian, product
 
-__all__ = ["critical_point", "fitted"]
-
 
 def critical_point(loss: Callable[[list[Any]], Any], parameters: Sequence[Any]) -> list[Any]:
     """A place where the gradient vanishes, of any kind, that Gauss and Newton find from this start or a smaller one.

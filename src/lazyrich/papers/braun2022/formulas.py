@@ -17,16 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import expm
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, Network, Problem, Task, _check
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Facts
-from lazyrich.networks import Network
 from lazyrich.observables.decoupling import gram_2x2
 from lazyrich.observables.decoupling import peak_time_of_pair as t_peak
 from lazyrich.observables.decoupling import peak_time_small_start as t_peak_as_printed
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
 
 __all__ = [
     "AlignmentMatrices",

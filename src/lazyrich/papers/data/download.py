@@ -18,14 +18,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check
 from lazyrich._files import write_atomically
 from lazyrich._progress import progress
 from lazyrich._version import __version__
 from lazyrich.papers.data.files import BLOCK, folder_of
-
-__all__ = ["SOURCES", "Source", "download"]
 
 _PATIENCE = 30.0  # seconds without a byte
 _MNIST = ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/")

@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput
 from lazyrich._typing import Array
-
-__all__ = ["BLOCK", "FOLDER_VARIABLE", "Missing", "bytes_of", "first_of", "folder_of", "opened", "refuse_more"]
 
 FOLDER_VARIABLE = "LAZYRICH_DATA"
 BLOCK = 2**20  # bytes read at once

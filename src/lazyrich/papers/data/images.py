@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _files
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _files
 from lazyrich._typing import Array, Float
 from lazyrich.papers.data.cifar import read_cifar10
 from lazyrich.papers.data.embedded import read_digits, read_photographs
 from lazyrich.papers.data.files import FOLDER_VARIABLE, Missing, folder_of
 from lazyrich.papers.data.idx import read_idx_images
-
-__all__ = ["Images", "enough_images", "images"]
 
 _EMBEDDED: dict[str, tuple[Callable[[], Any], int]] = {
     "digits": (read_digits, 16),

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check
 from lazyrich._typing import Array, Float
 from lazyrich.bias.function_space import kappa
 from lazyrich.bias.function_space import neuron_preconditioner as preconditioner

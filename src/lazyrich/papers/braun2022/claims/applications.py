@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, product, relative_error

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import integrate
 from lazyrich.tasks import colour_hierarchy, semantic_hierarchy
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 _STARTS = 100
 _LEARNED = 0.01

@@ -8,13 +8,11 @@ import numpy as np
 from scipy.linalg import cholesky
 from scipy.optimize import minimize_scalar
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
 from lazyrich.papers.braun2022.claims.decoupling import coupled, course, growth_of_coupling, moment, peak
 from lazyrich.papers.braun2022.claims.slips import DETERMINANT
 from lazyrich.papers.braun2022.formulas import decoupling_2x2, equation_15
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 @claim(

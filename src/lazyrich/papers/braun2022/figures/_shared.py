@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Problem, Trajectory, descend
 from lazyrich._typing import Array, Float
-from lazyrich.methods.descend import descend
+from lazyrich.papers.base.figure import Axes
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.tasks import Modes, Task
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["ITEMS", "KINDS", "draw_modes", "draw_over", "draw_tree", "modes_of", "shades", "similarities", "trained"]
 
 #: The eight things of the living kingdom, in the order of its rows, and the nodes above them from the root down.
 ITEMS = ("salmon", "sunfish", "robin", "canary", "rose", "daisy", "oak", "pine")

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, Problem, Task, descend, solve
 from lazyrich._typing import Array, Float
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
 from lazyrich.observables.decoupling import decoupling, peak_time
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-    from matplotlib.figure import SubFigure
-
-__all__ = ["FIGURE", "start_in_modes"]
 
 TITLE = "Decoupling: modes of the task are coupled, peak and part"
 ABOUT = (
@@ -57,10 +45,8 @@ def compute(
     seed: int = 5,
     records: int = 401,
     sweep: int = 9,
-) -> xarray.Dataset:
+) -> Dataset:
     """AᵀA by theory and by descent for each target and scale, and when b peaks, over a range of scales too."""
-    import xarray
-
     direction = np.random.default_rng(seed).normal(size=(2, 2))
     shape = (len(_TARGETS), len(scales))
     curves, peaks = np.empty((*shape, 2, records, 3)), np.full((*shape, 3), np.nan)
@@ -76,7 +62,7 @@ def compute(
     swept_peaks = np.array([(*peak_time(_problem("equal", x * direction)), np.nan) for x in swept])
     for k in np.linspace(0, len(swept) - 1, sweep).round().astype(int):
         swept_peaks[k] = _peaks(_problem("equal", swept[k] * direction), rate)
-    data = xarray.Dataset(
+    data = dataset(
         {
             "curves": (("target", "scale", "source", "record", "entry"), curves),
             "time": (("target", "scale", "record"), times),
@@ -128,7 +114,7 @@ def _peaks(problem: Problem, rate: float) -> tuple[float, float, float]:
     return exact, printed, float(run.times[k] + 5 * rate * (b[k - 1] - b[k + 1]) / (2 * bend))
 
 
-def _numbers(data: xarray.Dataset, s: float) -> dict[str, float]:
+def _numbers(data: Dataset, s: float) -> dict[str, float]:
     theory, run = data.curves.sel(source="theory"), data.curves.sel(source="descent")
     gap = np.abs(theory - run).max(["record", "entry"]) / np.abs(theory).max(["record", "entry"])
     peaks = [data.peak, data.swept_peak]
@@ -141,26 +127,25 @@ def _numbers(data: xarray.Dataset, s: float) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A and B above (one example, its matrix in time), G beside them; a row per target below, with its matrix (C)."""
-    with style.styled():
-        figure: Any = style.new_figure(12.0, 11.0)
-        top, below = figure.subfigures(2, 1, height_ratios=[1, 2.5])
-        left, middle, right = top.subfigures(1, 3, width_ratios=[1, 1.25, 1])
-        target, scale = _EXAMPLE
-        example = data.sel(target=target).isel(scale=scale)
-        panel = left.subplots()
-        _draw_curves(panel, example)
-        panel.set_title(f"A  Elements of AᵀA, {target} modes")
-        _draw_matrices(middle, example)
-        _draw_sweep(right.subplots(), data)
-        _draw_grid(below, data)
-        handles, labels = panel.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    figure: Any = style.new_figure(12.0, 11.0)
+    top, below = figure.subfigures(2, 1, height_ratios=[1, 2.5])
+    left, middle, right = top.subfigures(1, 3, width_ratios=[1, 1.25, 1])
+    target, scale = _EXAMPLE
+    example = data.sel(target=target).isel(scale=scale)
+    panel = left.subplots()
+    _draw_curves(panel, example)
+    panel.set_title(f"A  Elements of AᵀA, {target} modes")
+    _draw_matrices(middle, example)
+    _draw_sweep(right.subplots(), data)
+    _draw_grid(below, data)
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5)
     return figure
 
 
-def _draw_curves(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_curves(panel: Axes, part: Dataset) -> None:
     for entry, colour in _COLOURS.items():
         panel.plot(part.time, part.curves.sel(source="descent", entry=entry), color=colour, label=_LABELS[entry])
     panel.plot(part.time, part.curves.sel(source="theory"), **style.THEORY)
@@ -173,7 +158,7 @@ def _draw_curves(panel: Axes, part: xarray.Dataset) -> None:
     panel.margins(x=0.01)
 
 
-def _draw_matrices(figure: SubFigure, part: xarray.Dataset) -> None:
+def _draw_matrices(figure: SubFigure, part: Dataset) -> None:
     """AᵀA before, at and after the peak: coupled, most coupled, decoupled."""
     theory, peak = part.curves.sel(source="theory"), float(part.peak.sel(formula="exact"))
     panels = figure.subplots(1, 3)
@@ -195,7 +180,7 @@ def _draw_matrices(figure: SubFigure, part: xarray.Dataset) -> None:
     panels[0].set_title("B  AᵀA decouples")
 
 
-def _draw_sweep(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_sweep(panel: Axes, data: Dataset) -> None:
     peak = data.swept_peak
     panel.plot(data.start, peak.sel(formula="descent"), **style.MARK, label="descent")
     panel.plot(data.start, peak.sel(formula="exact"), **style.THEORY | {"color": style.COLOURS["green"]}, label="exact")
@@ -205,7 +190,7 @@ def _draw_sweep(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="lower left")
 
 
-def _draw_grid(figure: SubFigure, data: xarray.Dataset) -> None:
+def _draw_grid(figure: SubFigure, data: Dataset) -> None:
     grid = figure.add_gridspec(len(data.target), len(data.scale) + 1, width_ratios=[0.55] + [1] * len(data.scale))
     names = {"dense": "D  Dense target", "unequal": "E  Unequal diagonal", "equal": "F  Equal diagonal"}
     for i, target in enumerate(data.target.values):

@@ -15,25 +15,6 @@ import numpy as np
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.oracles import gradient, layers
 
-__all__ = [
-    "along",
-    "beta_of",
-    "beyond_chance",
-    "data",
-    "difference_quotient",
-    "even_limit",
-    "flow",
-    "isotropic",
-    "kernel",
-    "loss_of",
-    "rates",
-    "spread_and_mean",
-    "tangent",
-    "vec",
-    "velocity",
-    "with_deltas",
-]
-
 Rng = np.random.Generator
 Function = Callable[[list[Any]], Any]
 _STEP = 1e-30

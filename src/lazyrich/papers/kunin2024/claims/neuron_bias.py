@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from lazyrich import Task
 from lazyrich.bias.interpolation import downstream_end, upstream_end
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, relative_error
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, drawn, size, underdetermined, unit_vector, weights
 from lazyrich.papers.kunin2024.claims.neuron_downstream import zeros_met
 from lazyrich.papers.kunin2024.claims.neuron_mirror import fewest_by, q
 from lazyrich.papers.kunin2024.claims.slips import ONE_INPUT
-from lazyrich.tasks import Task
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 _END = 60.0  # in units of 1/a², long enough for any residual to vanish
 

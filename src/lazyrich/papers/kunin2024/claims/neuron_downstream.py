@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, size
 from lazyrich.papers.kunin2024.claims.slips import BETA_FOR_TARGET, UNIT_RATES
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def zeros_met(values: Any) -> int:

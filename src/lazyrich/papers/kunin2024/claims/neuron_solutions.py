@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, mu_and_phi, size
 from lazyrich.papers.kunin2024.claims.slips import UNIT_RATES, UNIT_TARGET
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 _TIMES = np.array([0.0, 0.1, 0.4, 1.0, 3.0])  # in units of 1/‖β*‖
 

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import along, rates, tangent, velocity
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 Rng = np.random.Generator
 Eta = tuple[float, float]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazyrich.bias.function_space import wide_preconditioner
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import (
@@ -24,8 +24,6 @@ from lazyrich.papers.kunin2024.claims.measures import (
     with_deltas,
 )
 from lazyrich.papers.kunin2024.claims.wide import conserved_with_rates, gaussian, kronecker_sum, sizes
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 Rng = np.random.Generator
 _FAR = 1e3  # |δ| of the first of two values from which a limit is extrapolated: what remains is of order 1e-12

@@ -36,8 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _engines
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _engines
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.data import Images, enough_images
 from lazyrich.papers.kunin2024.experiments import loop, resnet
@@ -46,7 +45,6 @@ from lazyrich.sweeps.grid import Variable
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["KIND", "Settings", "augmented", "rate_at", "smoothness"]
 
 ABOUT = "Smoothness of a ResNet's first filters on images, against their size at the start."
 UNIT = "epoch"

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _engines
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _engines
 from lazyrich._typing import Array
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.kunin2024.experiments import loop
@@ -38,7 +37,6 @@ from lazyrich.sweeps.grid import Variable
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["KIND", "Settings", "logits", "pairs", "start"]
 
 ABOUT = "How many steps a transformer takes to grok modular arithmetic, for embeddings ÷ α and logits × τ."
 UNIT = "step"

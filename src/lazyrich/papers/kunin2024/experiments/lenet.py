@@ -49,7 +49,6 @@ from lazyrich.sweeps.grid import Variable
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["KIND", "Layer", "Settings", "movement", "preactivations", "start"]
 
 ABOUT = "How far tangent kernel, activation patterns and parameters of LeNet-5 move, for first layer ÷ α and last × α."
 UNIT = "epoch"

@@ -19,8 +19,6 @@ from lazyrich import _engines
 from lazyrich._typing import Array
 from lazyrich.papers.base.kind import Outcome
 
-__all__ = ["Program", "next_batch", "train"]
-
 _CALL_SECONDS = 1.0  # of one call, about: progress shows that often
 _AT_ONCE = 50  # steps of a loop of known length on a GPU, which would wait for the host to look at any other
 

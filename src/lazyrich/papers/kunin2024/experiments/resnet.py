@@ -20,8 +20,6 @@ import math
 from functools import cache
 from typing import Any
 
-__all__ = ["LAYERS", "convolution", "forward", "start"]
-
 #: The normalised convolutions in order: name, channels in and channels out, as places in (colours, *channels).
 LAYERS = (
     ("prep", 0, 1),

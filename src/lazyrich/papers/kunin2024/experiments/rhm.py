@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _engines
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _engines
 from lazyrich._typing import Array
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.kunin2024.experiments import loop
@@ -39,7 +38,6 @@ from lazyrich.tasks.random_hierarchy import RandomHierarchy, random_hierarchy
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["KIND", "Settings"]
 
 ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream starts."
 UNIT = "epoch"

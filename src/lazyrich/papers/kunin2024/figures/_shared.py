@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Problem, Task
 from lazyrich._typing import Array, Float
 from lazyrich.inits import single_neuron
+from lazyrich.papers.base.figure import Axes
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = [
-    "DELTAS",
-    "LOW_RANK_START",
-    "SOURCES",
-    "START",
-    "TARGET",
-    "as_text",
-    "direction_gap",
-    "low_rank_task",
-    "mark_points",
-    "one_neuron",
-    "set_plane",
-]
 
 #: Figures 2, 3 and 4a: β*, β0 and the balances δ.
 TARGET, START = (0.0, 1.0), (-1.0, 0.0)

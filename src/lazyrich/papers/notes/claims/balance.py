@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import flow_of, gradient, layers, product, relative_error
 from lazyrich.papers.notes.claims.landscape import above, below, whitened_loss, widths
 from lazyrich.papers.notes.claims.slips import EXTRA_FACTOR, TRANSPOSE
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def defect(upper: Any, lower: Any) -> Any:

@@ -8,11 +8,9 @@ import numpy as np
 
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import product, relative_error
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, follow, half_times, passages, square
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def two_modes(rng: np.random.Generator) -> Any:

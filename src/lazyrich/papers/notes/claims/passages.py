@@ -16,8 +16,6 @@ from scipy.optimize import brentq
 
 from lazyrich.papers.base.oracles import RTOL, integrate
 
-__all__ = ["TINY", "diagonal", "extrapolated", "follow", "half_times", "passages", "square", "time_between"]
-
 TINY = 1e-200  # absolute tolerance: none
 _MOST_STEPS = 20_000
 

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from lazyrich import Task
 from lazyrich.landscape.critical_points import CriticalPoint, critical_points
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, product
 from lazyrich.papers.base.searches import critical_point, fitted
 from lazyrich.papers.notes.claims.landscape import whitened_loss
 from lazyrich.papers.notes.claims.slips import BOTTLENECK, EQUAL_VALUES, IDLE_UNITS, TWO_LAYERS
-from lazyrich.tasks import Task
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def index_as_printed(k: int, r: int) -> int:

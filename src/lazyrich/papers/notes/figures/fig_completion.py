@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.bias import (
@@ -19,16 +20,8 @@ from lazyrich.bias import (
     schatten,
     small_start,
 )
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.plot import style
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Matrix completion by depth: rank grows step by step, and no quasi-norm is least"
 ABOUT = (
@@ -63,10 +56,8 @@ _RECORDS = 300
 def compute(
     *, size: int = 10, depths: tuple[int, ...] = (1, 2, 3), shares: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9),
     epsilon: float = 1e-3, draws: int = 12, shown: float = 0.7, seed: int = 0,
-) -> xarray.Dataset:  # fmt: skip
+) -> Dataset:  # fmt: skip
     """Errors in hidden entries over shares and draws, singular values along one run, and ends with their norms."""
-    import xarray
-
     s = size * np.array(_STRENGTHS) / np.hypot(*_STRENGTHS)  # entries of size one
     errors = np.empty((len(shares), draws, 1 + len(depths)))
     with progress(len(shares) * draws, "completions") as move_on:
@@ -82,7 +73,7 @@ def compute(
     times = [np.linspace(0.0, 1.15 * _settled(run), _RECORDS) for run in runs]
     values = [np.array([np.interp(t, run.times, x) for x in run.singular_values.T]).T
               for t, run in zip(times, runs, strict=True)]  # fmt: skip
-    return _with_numbers(xarray.Dataset(
+    return _with_numbers(dataset(
         {
             "error": (("share", "draw", "by"), errors),
             "time": (("depth", "record"), np.array(times)),
@@ -119,7 +110,7 @@ def _quasi_norms() -> Float[Array, "deep epsilon"]:
     return np.array([[end.quasi_norms[0] / known for end in of_depth] for of_depth in ends])
 
 
-def _with_numbers(data: xarray.Dataset) -> xarray.Dataset:
+def _with_numbers(data: Dataset) -> Dataset:
     middle, last = data.error.median("draw"), data.depth.values[-1]
     deepest = data.value.sel(depth=last).values
     half = [np.interp(0.5, x / x[-1], data.time.sel(depth=last)) for x in deepest[:, :2].T]
@@ -132,25 +123,24 @@ def _with_numbers(data: xarray.Dataset) -> xarray.Dataset:
     )
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Singular values at each depth above; errors and quasi-norms below."""
-    with style.styled():
-        figure: Any = style.new_figure(11.5, 7.0)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1.0, 1.15))
-        panels = top.subplots(1, data.sizes["depth"], sharey=True)
-        for i, (panel, depth) in enumerate(zip(panels, data.depth.values, strict=True)):
-            _draw_values(panel, data.sel(depth=depth))
-            layers = "one layer" if depth == 1 else f"{depth} layers"
-            panel.set_title(f"{'A  Singular values, ' if i == 0 else ''}{layers}")
-        panels[0].set_ylabel("singular values of W")
-        panels[-1].legend(loc="center right")
-        errors, norms = bottom.subplots(1, 2)
-        _draw_errors(errors, data)
-        _draw_norms(norms, data)
+    figure: Any = style.new_figure(11.5, 7.0)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(1.0, 1.15))
+    panels = top.subplots(1, data.sizes["depth"], sharey=True)
+    for i, (panel, depth) in enumerate(zip(panels, data.depth.values, strict=True)):
+        _draw_values(panel, data.sel(depth=depth))
+        layers = "one layer" if depth == 1 else f"{depth} layers"
+        panel.set_title(f"{'A  Singular values, ' if i == 0 else ''}{layers}")
+    panels[0].set_ylabel("singular values of W")
+    panels[-1].legend(loc="center right")
+    errors, norms = bottom.subplots(1, 2)
+    _draw_errors(errors, data)
+    _draw_norms(norms, data)
     return figure
 
 
-def _draw_values(panel: Axes, run: xarray.Dataset) -> None:
+def _draw_values(panel: Axes, run: Dataset) -> None:
     colours = style.mode_colours(3)[:2]
     panel.plot(run.time, run.value[:, 2:], color=style.COLOURS["grey"], linewidth=1.0)
     panel.plot([], [], color=style.COLOURS["grey"], linewidth=1.0, label="the others")
@@ -163,7 +153,7 @@ def _draw_values(panel: Axes, run: xarray.Dataset) -> None:
     panel.margins(x=0.01)
 
 
-def _draw_errors(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_errors(panel: Axes, data: Dataset) -> None:
     depths = data.by.values[:-1]
     looks = [*zip(style.series_colours(len(depths)), "osD^v", strict=False)]
     for depth, (colour, marker) in zip(depths, looks, strict=True):
@@ -178,7 +168,7 @@ def _draw_errors(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="center right")
 
 
-def _draw_norms(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_norms(panel: Axes, data: Dataset) -> None:
     for deep, colour, marker in zip(data.deep.values, style.series_colours(data.sizes["deep"]), "osD", strict=True):
         words = f"{deep} layers, p = 2/{deep}"
         panel.plot(data.epsilon, data.quasi_norm.sel(deep=deep), color=colour, marker=marker, label=words)

@@ -9,12 +9,10 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, product, relative_error
 from lazyrich.papers.base.searches import critical_point, fitted
 from lazyrich.papers.post.claims.regression import data_with, squared_error
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def best_approximation(C31: Any, rank: int) -> Any:

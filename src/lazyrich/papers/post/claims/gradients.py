@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
 from lazyrich.papers.post.claims.regression import (
     data_with,
@@ -17,8 +17,6 @@ from lazyrich.papers.post.claims.regression import (
     squared_error,
     sums,
 )
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def equations_1_2(W21: Any, W32: Any, C31: Any) -> list[Any]:

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import flow_of, gradient, hessian, integrate, product, relative_error
 from lazyrich.papers.base.searches import critical_point
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def squared_error(X: Any, Y: Any) -> Callable[[Sequence[Any]], Any]:

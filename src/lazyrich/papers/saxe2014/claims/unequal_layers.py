@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import integrate, relative_error
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def time_from_theta(theta0: float, theta: Any, c0: float, s: float) -> Any:

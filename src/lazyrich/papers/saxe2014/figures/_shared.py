@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from lazyrich import Network, Problem, Trajectory
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits import gaussian
-from lazyrich.networks import Network
-from lazyrich.problem import Problem
 from lazyrich.tasks import Task, binary_tree
-from lazyrich.trajectory import Trajectory
-
-__all__ = ["response_strengths", "small_start", "tree"]
 
 
 def tree(rng: Rng, levels: int, features: int, flip: float) -> Task:
