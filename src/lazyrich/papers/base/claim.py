@@ -32,9 +32,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
+
+from lazyrich.papers.base.types import Pair
 
 SEEDS = 3  # random problems for a claim that does not ask for more
 
@@ -83,7 +84,7 @@ class Counterexample:
     """A problem, as small as possible, on which a statement is wrong: what it gives there, and the truth."""
 
     words: str
-    values: Callable[[], tuple[Any, Any]]
+    values: Callable[[], Pair]
 
 
 @dataclass(eq=False)
@@ -130,10 +131,10 @@ class Claim:
         """Enters the condition under which the printed statement does hold."""
         return self._amend(Verdict.STRONGER, conditions, self.formula, slips)
 
-    def counterexample(self, words: str) -> Callable[[Callable[[], tuple[Any, Any]]], Callable[[], tuple[Any, Any]]]:
+    def counterexample(self, words: str) -> Callable[[Callable[[], Pair]], Callable[[], Pair]]:
         """Enters the smallest problem that refutes the printed statement."""
 
-        def enter(values: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
+        def enter(values: Callable[[], Pair]) -> Callable[[], Pair]:
             assert self.refutation is None, f"{self.identifier} has a counterexample"
             self.refutation = Counterexample(words, values)
             return values

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from lazyrich import InvalidInput
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Values
 from lazyrich.papers.braun2022.claims.setting import data_loss, gram
 from lazyrich.papers.braun2022.claims.slips import SINGULAR_B
 from lazyrich.papers.braun2022.claims.solution import distance_from_separatrix, regular
@@ -64,7 +65,7 @@ def any_balanced_start_off_the_separatrix(rng: np.random.Generator) -> float:
     return _distance_from_optimum(regular(rng, (d_in, h, d_out), sigma_yx, rng.uniform(0.3, 1.5)), sigma_yx, s)
 
 
-def _distance_from_optimum(weights: Sequence[Any], sigma_yx: Any, s: Any) -> float:
+def _distance_from_optimum(weights: Sequence[Array], sigma_yx: Array, s: Array) -> float:
     """Not later than 28/s, when rounding would begin to carry the flow off a saddle."""
     return relative_error(product(layers(weights, sigma_yx, [28 / s[-1]]))[0], sigma_yx)
 
@@ -75,7 +76,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(W[0, 0, 0])
 
 
-def end_of_task(weights: Sequence[Any], sigma_yx: Any, span: float) -> list[Any]:
+def end_of_task(weights: Sequence[Array], sigma_yx: Array, span: float) -> list[Array]:
     """Weights by Theorem 3.1 after training for a while: a root of QQᵀ, as wide as its rank."""
     G, d_in = theorem_3_1(weights[0], weights[1], sigma_yx, [span])[0], np.shape(sigma_yx)[1]
     values, vectors = np.linalg.eigh(G)
@@ -120,7 +121,7 @@ def continual_solution_off_the_separatrix(rng: np.random.Generator) -> float:
     return _error_of_sequence(regular(rng, (d_in, h, d_out), first, 0.7), tasks)
 
 
-def _error_of_sequence(weights: Sequence[Any], tasks: Sequence[Any]) -> float:
+def _error_of_sequence(weights: Sequence[Array], tasks: Sequence[Array]) -> float:
     spans = [1.5 / float(np.linalg.norm(task, 2)) for task in tasks]
     predicted, found, errors = list(weights), list(weights), []
     for task, span in zip(tasks, spans, strict=True):
@@ -185,7 +186,7 @@ def forgetting_known_before(rng: np.random.Generator) -> float:
     return relative_error(losses[1] + forgotten, losses[2])  # the difference alone may be near zero
 
 
-def _tasks(rng: np.random.Generator, count: int) -> tuple[list[Any], list[Any], tuple[Any, list[Any]]]:
+def _tasks(rng: np.random.Generator, count: int) -> tuple[list[Array], list[Array], tuple[Array, list[Array]]]:
     """Correlations of tasks on the same white inputs, a start, and the samples. What is common to the targets keeps
     the tasks on one side of the separatrix."""
     d_in, h, d_out = ((2, 3, 2), *UNEQUAL)[rng.integers(1 + len(UNEQUAL))]
@@ -196,7 +197,7 @@ def _tasks(rng: np.random.Generator, count: int) -> tuple[list[Any], list[Any], 
     return tasks, regular(rng, (d_in, h, d_out), tasks[0], 0.7), (X, targets)
 
 
-def _trained(weights: Sequence[Any], sigma_yx: Any) -> list[Any]:
+def _trained(weights: Sequence[Array], sigma_yx: Array) -> list[Array]:
     s = np.linalg.svd(sigma_yx, compute_uv=False)
     return [layer[0] for layer in layers(weights, sigma_yx, [30 / s[-1]])]
 
@@ -218,8 +219,8 @@ def nonlinear_unbalanced(rng: np.random.Generator) -> float:
     X, Y, smooth = rng.normal(size=(8, 2)), rng.normal(size=(8, 2)), rng.random() < 0.5
     W1, W2 = weights = draws.balanced(rng, (2, 4, 2), 1.2)
 
-    def lost(activation: Callable[[Any], Any]) -> float:
-        def loss(weights: Sequence[Any]) -> Any:
+    def lost(activation: Callable[[Array], Array]) -> float:
+        def loss(weights: Sequence[Array]) -> Values:
             return np.sum((activation(X @ weights[0].T) @ weights[1].T - Y) ** 2) / (2 * len(X))
 
         dW1, dW2 = (-slope for slope in gradient(loss, weights))

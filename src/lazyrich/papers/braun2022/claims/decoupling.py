@@ -7,16 +7,17 @@ the flow turns with the bases. AᵀA = [[a1, b], [b, a2]].
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, polar
 from scipy.optimize import brentq
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Row
 from lazyrich.papers.braun2022.claims.setting import gram
 from lazyrich.papers.braun2022.claims.slips import DETERMINANT
 from lazyrich.papers.braun2022.formulas import TwoModes, t_peak, t_peak_as_printed, theorem_5_1
@@ -32,7 +33,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def coupled(rng: np.random.Generator, scale: float) -> tuple[Any, tuple[float, float, float]]:
+def coupled(rng: np.random.Generator, scale: float) -> tuple[Array, tuple[float, float, float]]:
     """A(0) with AᵀA = [[a1, b], [b, a2]] of the given size, b well off 0 and off its bound, and of either sign; and
     a1, a2, b."""
     a1, a2 = scale * rng.uniform(0.3, 1.0, size=2)
@@ -40,23 +41,23 @@ def coupled(rng: np.random.Generator, scale: float) -> tuple[Any, tuple[float, f
     return cholesky(np.array([[a1, b], [b, a2]])), (float(a1), float(a2), float(b))
 
 
-def course(A0: Any, s: Any, times: Any) -> TwoModes:
+def course(A0: Array, s: Row, times: Row) -> TwoModes:
     """a1, a2, b along the integrated flow, read off W2W1."""
     W = product(layers([A0, A0.T], np.diag(s), times))
     return TwoModes(W[:, 0, 0], W[:, 1, 1], W[:, 0, 1])
 
 
-def growth_of_coupling(A: Any, s: Any) -> float:
+def growth_of_coupling(A: Array, s: Row) -> float:
     """d ln|b|/dt where the weights are A and Aᵀ, from the derivatives of the loss itself."""
     target = np.diag(s)
     dW1, dW2 = (-slope for slope in gradient(lambda W: np.sum((W[1] @ W[0] - target) ** 2) / 2, [A, A.T]))
     return float((dW2 @ A + A.T @ dW1)[0, 1] / (A.T @ A)[0, 1])
 
 
-def moment(value: Callable[[list[Any]], float], weights: list[Any], sigma_yx: Any, step: float) -> float:
+def moment(value: Callable[[list[Array]], float], weights: list[Array], sigma_yx: Array, step: float) -> float:
     """The first time at which a function of the weights falls through zero: by steps, then to rounding."""
 
-    def after(t: float) -> list[Any]:
+    def after(t: float) -> list[Array]:
         return [layer[0] for layer in layers(weights, sigma_yx, [t])]
 
     now = 0.0
@@ -65,7 +66,7 @@ def moment(value: Callable[[list[Any]], float], weights: list[Any], sigma_yx: An
     return float(now + brentq(lambda t: value(after(t)), 0.0, step, xtol=1e-13 * step, rtol=1e-14))
 
 
-def peak(A0: Any, s: Any) -> float:
+def peak(A0: Array, s: Row) -> float:
     """When |b| is largest."""
     return moment(lambda W: growth_of_coupling(W[0], s), [A0, A0.T], np.diag(s), 1.0 / max(s))
 
@@ -120,7 +121,7 @@ def theorem_5_1_remark_transposed(rng: np.random.Generator) -> float:
     return relative_error(U_tilde @ V_tilde.T, polar(start)[0])
 
 
-def _start_in_the_basis(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+def _start_in_the_basis(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     n = int(rng.integers(2, 5))
     U, V = draws.orthogonal(rng, n), draws.orthogonal(rng, n)
     A0 = draws.orthogonal(rng, n) * rng.uniform(0.3, 2.0, size=n) @ draws.orthogonal(rng, n)
@@ -201,7 +202,7 @@ def t_peak_with_determinant(rng: np.random.Generator) -> float:
     return relative_error(t_peak(*values, s), peak(A0, (s, s)))
 
 
-def _before_a_peak(rng: np.random.Generator) -> tuple[float, Any, tuple[float, float, float]]:
+def _before_a_peak(rng: np.random.Generator) -> tuple[float, Array, tuple[float, float, float]]:
     s = rng.uniform(0.5, 3.0)
     return s, *coupled(rng, s * 10 ** rng.uniform(-3, np.log10(0.4)))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
@@ -22,7 +21,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def learned(rng: np.random.Generator) -> tuple[list[Any], Any, Any]:
+def learned(rng: np.random.Generator) -> tuple[list[Array], Array, Array]:
     """A network that has learned a task, the task, and its singular values."""
     d_in, h, d_out = ((1, 1, 1), (2, 3, 2), (3, 3, 3), (2, 3, 4), (4, 3, 2))[rng.integers(5)]
     s = rng.uniform(1.0, 1.3) * rng.uniform(1.0, 1.3, size=min(d_in, d_out))
@@ -120,7 +119,7 @@ def reversal_slows(rng: np.random.Generator) -> float:
     return relative_error(np.log(10) / s, times[1] - times[0])
 
 
-def half_time(weights: list[Any], u: Any, s: float, v: Any) -> float:
+def half_time(weights: list[Array], u: Array, s: float, v: Array) -> float:
     """When uᵀW2W1v has come from s to −s/2, with −s as the target."""
     return moment(lambda W: float((u.T @ product(W) @ v)[0, 0]) + s / 2, weights, -s * u @ v.T, 1.0 / s)
 
@@ -141,7 +140,7 @@ def shallow_reversal(rng: np.random.Generator) -> float:
     return relative_error(sigma_yx - 2 * sigma_yx * np.exp(-times)[:, None, None], W)
 
 
-def tree(strengths: Any) -> Any:
+def tree(strengths: Array) -> Array:
     """Σyx of eight items (white inputs) and the features of a binary tree: one for all, and one at each node, which
     tells its two branches apart. Nodes of a level are equally strong."""
     features = [np.ones(8)]
@@ -154,7 +153,7 @@ def tree(strengths: Any) -> Any:
     return np.array(features) / np.sqrt(8)
 
 
-def swap(rng: np.random.Generator) -> Any:
+def swap(rng: np.random.Generator) -> Array:
     """The permutation of the items that swaps two neighbouring nodes, of any level, with all that is below them."""
     size = int(rng.choice([8, 4, 2]))
     first, half = int(rng.integers(0, 8 // size)) * size, size // 2

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from lazyrich import InvalidInput
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, relative_error
+from lazyrich.papers.base.types import Loss
 from lazyrich.papers.braun2022.formulas import fukumizu
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
@@ -29,19 +30,19 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def gram(weights: Sequence[Any]) -> Any:
+def gram(weights: Sequence[Array]) -> Array:
     """QQᵀ of Q = [W1ᵀ; W2], also of stacks (T, …)."""
     W1, W2 = weights
     Q = np.concatenate([np.swapaxes(W1, -1, -2), W2], axis=-2)
     return Q @ np.swapaxes(Q, -1, -2)
 
 
-def data_loss(X: Any, Y: Any) -> Any:
+def data_loss(X: Array, Y: Array) -> Loss:
     """Eq. 2, ½⟨‖ŷ − y‖²⟩, as a function of [W1, W2]; the rows of X and Y are samples."""
     return lambda weights: np.sum((X @ weights[0].T @ weights[1].T - Y) ** 2) / (2 * len(X))
 
 
-def matrix_F(sigma_yx: Any) -> Any:
+def matrix_F(sigma_yx: Array) -> Array:
     """F of eq. 4."""
     d_out, d_in = np.shape(sigma_yx)
     return np.block([[np.zeros((d_in, d_in)), sigma_yx.T], [sigma_yx, np.zeros((d_out, d_out))]])
@@ -216,25 +217,25 @@ def equations_6_7(rng: np.random.Generator) -> float:
     )
 
 
-def rsm_input(gram_in: Any, X: Any) -> Any:
+def rsm_input(gram_in: Array, X: Array) -> Array:
     """RSM_I of eq. 8 from W1ᵀW1; here the columns of X are samples, as in the source."""
     return X.T @ gram_in @ X
 
 
-def rsm_output(gram_out: Any, Y: Any) -> Any:
+def rsm_output(gram_out: Array, Y: Array) -> Array:
     """RSM_O of eq. 8 from W2W2ᵀ."""
     return Y.T @ np.linalg.pinv(gram_out, rcond=1e-10, hermitian=True) @ Y
 
 
-def tangent_kernel(gram_in: Any, gram_out: Any, X: Any) -> Any:
+def tangent_kernel(gram_in: Array, gram_out: Array, X: Array) -> Array:
     """Eq. 9, output by output, and within each sample by sample."""
     return np.kron(np.eye(len(gram_out)), X.T @ gram_in @ X) + np.kron(gram_out, X.T @ X)
 
 
-def jacobian_kernel(weights: Sequence[Any], X: Any) -> Any:
+def jacobian_kernel(weights: Sequence[Array], X: Array) -> Array:
     """The tangent kernel by brute force: derivatives of every output for every sample, by every weight."""
 
-    def output(o: int, x: Any) -> Any:
+    def output(o: int, x: Array) -> list[Array]:
         return gradient(lambda layer: (layer[1] @ (layer[0] @ x))[o], weights)
 
     rows = [output(o, x) for o in range(len(weights[1])) for x in X.T]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.linalg import null_space, orthogonal_procrustes
 from scipy.spatial.transform import Rotation
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, relative_error
@@ -34,15 +34,14 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 SIZES = ((1, 1, 1), (2, 2, 2), (3, 3, 3), (3, 5, 3), (2, 2, 3), (3, 4, 2), (4, 3, 2), (2, 5, 4), (1, 3, 3))
 
 
-def distance_from_separatrix(weights: Sequence[Any], sigma_yx: Any) -> float:
+def distance_from_separatrix(weights: Sequence[Array], sigma_yx: Array) -> float:
     """The smallest singular value of B (at most 2)."""
-    B: Any = alignment_matrices(weights[0], weights[1], sigma_yx).B
-    return float(np.linalg.svd(B, compute_uv=False)[-1])
+    return float(np.linalg.svd(alignment_matrices(weights[0], weights[1], sigma_yx).B, compute_uv=False)[-1])
 
 
 def regular(
-    rng: np.random.Generator, sizes: Sequence[int], sigma_yx: Any, scale: float, least: float = 0.2
-) -> list[Any]:
+    rng: np.random.Generator, sizes: Sequence[int], sigma_yx: Array, scale: float, least: float = 0.2
+) -> list[Array]:
     """A zero-balanced start with B non-singular, and by so much that an integration can tell."""
     while True:
         weights = draws.balanced(rng, sizes, scale)
@@ -50,13 +49,13 @@ def regular(
             return weights
 
 
-def some_target(rng: np.random.Generator, d_out: int, d_in: int) -> tuple[Any, Any, Any, Any]:
+def some_target(rng: np.random.Generator, d_out: int, d_in: int) -> tuple[Array, Array, Array, Array]:
     """Of full rank; now and then with equal singular values."""
     s = np.full(min(d_out, d_in), rng.uniform(0.8, 2.0)) if rng.random() < 0.3 else None
     return draws.target(rng, d_out, d_in, s)
 
 
-def rich_end(U: Any, s: Any, V: Any) -> Any:
+def rich_end(U: Array, s: Array, V: Array) -> Array:
     """QQᵀ(∞) of Theorem 3.2: ṼS̃Ṽᵀ, ŨS̃Ṽᵀ and ŨS̃Ũᵀ in their places."""
     both = np.concatenate([V, U])
     return both @ np.diag(s) @ both.T
@@ -293,7 +292,7 @@ def learning_rate(rng: np.random.Generator) -> float:
     return relative_error(2.0, ratios[-1])
 
 
-def descended(weights: Sequence[Any], sigma_yx: Any, eta: float, times: Any) -> Any:
+def descended(weights: Sequence[Array], sigma_yx: Array, eta: float, times: Array) -> Array:
     """The loss (without its constant) along gradient descent, at times η × steps."""
     W1, W2 = weights
     steps, losses = np.rint(np.asarray(times) / eta).astype(int), []

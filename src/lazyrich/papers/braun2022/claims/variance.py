@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import cholesky
 from scipy.optimize import minimize_scalar
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
 from lazyrich.papers.braun2022.claims.decoupling import coupled, course, growth_of_coupling, moment, peak
@@ -42,7 +41,7 @@ def small_start_near_zero_unequal(rng: np.random.Generator) -> float:
     return relative_error(1 - ratio, np.log10(high / low))
 
 
-def _highest_coupling(A0: Any, s: tuple[float, float]) -> float:
+def _highest_coupling(A0: Array, s: tuple[float, float]) -> float:
     """max |b|, in units of the stronger mode."""
     return float(np.abs(course(A0, s, [peak(A0, s)]).b[0]) / max(s))
 
@@ -135,7 +134,7 @@ def equation_15_with_determinant(rng: np.random.Generator) -> float:
     return relative_error(decoupling_2x2(a1, a2, b, s, s, times).a1, course(A0, (s, s), times).a1)
 
 
-def _small_start(rng: np.random.Generator) -> tuple[float, Any, Any, Any]:
+def _small_start(rng: np.random.Generator) -> tuple[float, Array, tuple[float, float, float], Array]:
     """And times over the whole course of learning."""
     s, scale = rng.uniform(0.5, 3.0), 10 ** rng.uniform(-6, -3)
     times = (np.log(s / scale) + np.array([-6.0, -2.0, 0.0, 2.0, 6.0])) / (2 * s)
@@ -179,18 +178,18 @@ def _off_exponential(rng: np.random.Generator, start: float) -> float:
     return _miss(rate, start * s, s, times, course_of_a) - 0.05
 
 
-def _one_mode(start: float, s: float) -> tuple[Any, Any]:
+def _one_mode(start: float, s: float) -> tuple[Array, Array]:
     """Times over the whole course from start · s to s, and a at these."""
     times = np.geomspace(0.01 / (1 + start), 5.0, 40) / s
     return times, course(np.sqrt(start * s) * np.eye(2), (s, s), times).a1
 
 
-def _miss(rate: float, start: float, s: float, times: Any, a: Any) -> float:
+def _miss(rate: float, start: float, s: float, times: Array, a: Array) -> float:
     """The largest distance of the exponential from a, as a share of the range."""
     return float(np.abs(np.exp(-rate * times) - (a - s) / (start - s)).max())
 
 
-def best_rate(start: float, s: float, times: Any, a: Any) -> float:
+def best_rate(start: float, s: float, times: Array, a: Array) -> float:
     """That of the exponential from start to s which misses a the least."""
     bounds = np.log([s / 2, 3 * start + 5 * s])
     found = minimize_scalar(lambda x: _miss(np.exp(x), start, s, times, a), bounds=bounds, method="bounded")

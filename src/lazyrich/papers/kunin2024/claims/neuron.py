@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from itertools import product
-from typing import Any
 
 import numpy as np
 from scipy.ndimage import label
@@ -162,13 +163,14 @@ def neuron_conserved(rng: np.random.Generator) -> float:
     n = drawn(rng, white=False, rates="any")
     a, w = n.path([0.0, 0.5, 2.0])
     delta = [formulas.conserved(x, v, n.eta_a, n.eta_w) for x, v in zip(a, w, strict=True)]
-    return float(np.ptp(delta)) / (n.eta_w * n.a**2 + n.eta_a * n.w @ n.w)
+    return float(np.ptp(delta) / (n.eta_w * n.a**2 + n.eta_a * n.w @ n.w))
 
 
-def sheets(form: Any, alpha: float, cells: int = 14, reach: float = 2.8) -> int:
+def sheets(form: Sequence[float], alpha: float, cells: int = 14, reach: float = 2.8) -> int:
     """How many connected pieces {x : Σ form_i x_i² = α} has in a box: cells that it meets, those that touch joined."""
     ticks = np.linspace(-reach, reach, cells + 1)  # the origin is a corner of cells
-    values = sum(f * g**2 for f, g in zip(form, np.meshgrid(*[ticks] * len(form), indexing="ij"), strict=True)) - alpha
+    grids = np.meshgrid(*[ticks] * len(form), indexing="ij")
+    values = reduce(np.add, [f * g**2 for f, g in zip(form, grids, strict=True)]) - alpha
     corners = [values[tuple(slice(c, c + cells) for c in corner)] for corner in product((0, 1), repeat=len(form))]
     met = (np.min(corners, axis=0) <= 0) & (np.max(corners, axis=0) >= 0)
     return int(label(met, np.ones((3,) * len(form)))[1])

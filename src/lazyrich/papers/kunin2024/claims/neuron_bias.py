@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lazyrich import Task
+from lazyrich._typing import Array
 from lazyrich.bias.interpolation import downstream_end, upstream_end
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, relative_error
+from lazyrich.papers.base.types import Values
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, drawn, size, underdetermined, unit_vector, weights
 from lazyrich.papers.kunin2024.claims.neuron_downstream import zeros_met
 from lazyrich.papers.kunin2024.claims.neuron_mirror import fewest_by, q
@@ -18,20 +18,20 @@ from lazyrich.papers.kunin2024.claims.slips import ONE_INPUT
 _END = 60.0  # in units of 1/a², long enough for any residual to vanish
 
 
-def end_of_flow(n: Neuron) -> Any:
+def end_of_flow(n: Neuron) -> Array:
     """β after all learning; the output weight is at least what β* and δ ask for, and sets the pace."""
     slowest = (np.hypot(n.delta, 2 * size(n.beta_star)) + n.delta) / 2
     a, w = n.path([_END / slowest])
     return a[0] * w[0]
 
 
-def psi(beta: Any, delta: float) -> Any:
+def psi(beta: Array, delta: float) -> Values:
     """Ψ_δ(β)."""
     kappa = np.sqrt(delta**2 + 4 * beta @ beta)
     return (kappa - 2 * delta) * np.sqrt(kappa + delta) / 3
 
 
-def theorem_1_objective(beta: Any, beta0: Any, delta: float) -> Any:
+def theorem_1_objective(beta: Array, beta0: Array, delta: float) -> Values:
     """Ψ_δ(β) − ψ_δ β̂0ᵀβ."""
     strength = np.sqrt(np.sqrt(delta**2 + 4 * beta0 @ beta0) - delta)
     return psi(beta, delta) - strength * beta0 @ beta / size(beta0)
@@ -56,13 +56,13 @@ def theorem_1(rng: np.random.Generator) -> float:
     return relative_error(fewest_by(lambda b: theorem_1_objective(b, n.beta, n.delta), n.X, n.y), end_of_flow(n))
 
 
-def q_azulay(x: Any, delta: float) -> Any:
+def q_azulay(x: Values, delta: float) -> Values:
     """q_δ of Theorem 5."""
     s = np.sqrt(x**2 + delta**2 / 4)
     return (x**2 - delta / 2 * (delta / 2 + s)) * np.sqrt(s - delta / 2) / x
 
 
-def z_azulay(beta0: Any, delta: float) -> Any:
+def z_azulay(beta0: Array, delta: float) -> Array:
     """z of Theorem 5."""
     return -1.5 * np.sqrt(np.sqrt(beta0 @ beta0 + delta**2 / 4) - delta / 2) * beta0 / size(beta0)
 
@@ -154,7 +154,7 @@ def lemma_4_any_inputs(rng: np.random.Generator) -> float:
     return zeros_met(a) - 1
 
 
-def one_free_direction(n: Neuron) -> tuple[Any, float]:
+def one_free_direction(n: Neuron) -> tuple[Array, float]:
     """The unit vector v that no input has, and α of the closed form."""
     v = np.linalg.svd(n.X)[2][-1]
     k = -2 * z_azulay(n.beta, n.delta) @ v / 3

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
+from lazyrich.papers.base.types import Pair, Real, Values
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, size
 from lazyrich.papers.kunin2024.claims.slips import BETA_FOR_TARGET, UNIT_RATES
 
 
-def zeros_met(values: Any) -> int:
+def zeros_met(values: Array) -> int:
     """How often a course meets zero: places where it is zero, and changes of sign between places."""
     signs = np.sign(values)
     return int(np.sum(signs == 0) + np.sum(signs[:-1] * signs[1:] < 0))
@@ -37,13 +37,13 @@ def lemma_4(rng: np.random.Generator) -> float:
     return zeros_met(a * (w @ n.beta_star)) - 1
 
 
-def a_omega_velocity(n: Neuron) -> Any:
+def a_omega_velocity(n: Neuron) -> Array:
     """ȧ and ω̇ of the two-dimensional system, as printed."""
     omega, norm = n.w @ n.beta_star, size(n.beta_star)
     return np.array([omega - n.a * (n.a**2 - n.delta), n.a * norm**2 - n.a**2 * omega])
 
 
-def a_omega_truth(n: Neuron) -> Any:
+def a_omega_truth(n: Neuron) -> Array:
     beta_star = n.beta_star
     return n.rate(lambda a, w: np.array([a, w @ beta_star]))
 
@@ -72,7 +72,7 @@ def a_omega_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
 
 
 @a_omega_dynamics.counterexample("η_a = 2, η_w = ½, a = w = 1, β* = 2: ω = 2, δ = −3/2")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     n = Neuron(1.0, np.ones(1), np.eye(1), np.array([2.0]), 2.0, 0.5)
     return a_omega_velocity(n), a_omega_truth(n)
 
@@ -111,7 +111,7 @@ def _() -> tuple[float, float]:
     return float(1.0 + n.delta - 1.0), float(n.rate(lambda a, w: a / w[0]))
 
 
-def crossing(rng: np.random.Generator) -> tuple[Neuron, Any, Any, Any]:
+def crossing(rng: np.random.Generator) -> tuple[Neuron, Array, Array, Array]:
     """δ < 0, unit rates, and a start whose a changes sign on the way: the neuron, times, a and w."""
     while True:
         n = drawn(rng, sign=-1, rates="unit")
@@ -138,7 +138,7 @@ def upsilon_solution(rng: np.random.Generator) -> float:
     return relative_error(formulas.upsilon(times, upsilon[0], n.delta, float(size(n.beta_star))), upsilon)
 
 
-def omega_velocity(n: Neuron, squared: float, factor: float) -> float:
+def omega_velocity(n: Neuron, squared: Values, factor: float) -> float:
     """factor · ω(υ·squared − υ²ω²) with υ = a/ω."""
     omega = n.w @ n.beta_star
     upsilon = n.a / omega
@@ -179,7 +179,7 @@ def _() -> tuple[float, float]:
     return omega_velocity(n, 1.0, 1.0), omega_truth(n)
 
 
-def side(a: Any, w: Any, beta_star: Any, delta: Any) -> Any:
+def side(a: Real, w: Array, beta_star: Array, delta: float) -> Real:
     """wᵀβ* + ½a(δ + √(δ² + 4‖β*‖²)), whose sign is the basin, as printed."""
     return w @ beta_star + a / 2 * (delta + np.sqrt(delta**2 + 4 * beta_star @ beta_star))
 
@@ -198,7 +198,7 @@ def _surface_error(rng: np.random.Generator, rates: str) -> float:
     fastest = int(np.argmax(pace.real))
     nearby = np.array([0.0, *w]) + 1e-6 * directions[:, fastest].real
 
-    def backwards(x: Any) -> Any:
+    def backwards(x: Array) -> Array:
         slope_a, slope_w = gradient(n.loss, [x[0], x[1:]])
         return eta * np.array([float(slope_a), *slope_w])
 
@@ -255,7 +255,7 @@ def separating_surface_upstream(rng: np.random.Generator) -> float:
     angles, lengths = against + np.linspace(-np.pi, np.pi, 181), np.geomspace(0.05, 20.0, 25)
     w = lengths[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
-    def least(delta: float) -> Any:
+    def least(delta: float) -> Array:
         """For each length of w0, relative to what cancels."""
         a = np.sqrt(lengths**2 + delta)
         return np.min(side(a[:, None], w, n.beta_star, delta), axis=1) / (lengths * size(n.beta_star))

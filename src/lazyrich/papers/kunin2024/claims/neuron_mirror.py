@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.optimize import root
 
+from lazyrich._typing import Array
 from lazyrich.bias.potentials import single_neuron_potential
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, integrate, relative_error
+from lazyrich.papers.base.types import Values
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, drawn, size
 
 NOT_CHECKED = (
@@ -26,7 +27,7 @@ NOT_CHECKED = (
 _STEP = 1e-30
 
 
-def fewest_by(objective: Callable[[Any], Any], X: Any, y: Any) -> Any:
+def fewest_by(objective: Callable[[Array], Values], X: Array, y: Array) -> Array:
     """argmin of a convex, analytic function over Xβ = y: the zero of its slope along the directions X leaves free."""
     base = np.linalg.lstsq(X, y, rcond=None)[0]
     N = np.linalg.svd(X)[2][len(X) :].T
@@ -44,16 +45,16 @@ class Mirror:
         self.y, self.beta0 = rng.normal(size=2), rng.normal(size=3)
         self.warped = warped
 
-    def potential(self, beta: Any) -> Any:
+    def potential(self, beta: Array) -> Values:
         return beta @ self.A @ beta / 2 + self.c @ beta**4 / 4
 
-    def clock(self, beta: Any) -> float:
+    def clock(self, beta: Array) -> float:
         return float(1 + beta @ beta) if self.warped else 1.0
 
-    def run(self) -> tuple[Any, Any]:
+    def run(self) -> tuple[Array, Array]:
         """β and ∫gρ dt in the end, of β̇ = −g (∇²Φ)⁻¹Xᵀρ."""
 
-        def velocity(state: Any) -> Any:
+        def velocity(state: Array) -> Array:
             beta = state[:3]
             hessian = self.A + 3 * np.diag(self.c * beta**2)
             rho = self.clock(beta) * (self.X @ beta - self.y)
@@ -62,11 +63,11 @@ class Mirror:
         end = integrate(velocity, np.concatenate([self.beta0, np.zeros(2)]), [80.0])[0]
         return end[:3], end[3:]
 
-    def slope(self, beta: Any) -> Any:
+    def slope(self, beta: Array) -> Array:
         return gradient(lambda p: self.potential(p[0]), [beta])[0]
 
 
-def bregman(mirror: Mirror, beta: Any) -> Any:
+def bregman(mirror: Mirror, beta: Array) -> Values:
     """D(β, β0) = Φ(β) − Φ(β0) − ⟨∇Φ(β0), β − β0⟩."""
     away = beta - mirror.beta0
     return mirror.potential(beta) - mirror.potential(mirror.beta0) - mirror.slope(mirror.beta0) @ away
@@ -140,35 +141,35 @@ def _() -> tuple[float, float]:
     return float(integral), float(beta)
 
 
-def f(x: Any, delta: float) -> Any:
+def f(x: Values, delta: float) -> Values:
     """f_δ: M⁻¹ = f(‖β‖²)I − h(‖β‖²)ββᵀ."""
     return 2 / (np.sqrt(delta**2 + 4 * x) + delta)
 
 
-def h(x: Any, delta: float) -> Any:
+def h(x: Values, delta: float) -> Values:
     """h_δ."""
     kappa = np.sqrt(delta**2 + 4 * x)
     return (kappa - delta) / (x * kappa * (kappa + delta))
 
 
-def g(x: Any, delta: float) -> Any:
+def g(x: Values, delta: float) -> Values:
     """g_δ, the clock."""
     return np.sqrt(np.sqrt(delta**2 + 4 * x) + delta)
 
 
-def inverse_of_m(n: Neuron, beta: Any) -> Any:
+def inverse_of_m(n: Neuron, beta: Array) -> Array:
     """M⁻¹ at β, also complex: M from the weights that δ gives β, inverted."""
     x = beta @ beta
     a_squared = (n.delta + np.sqrt(n.delta**2 + 4 * x)) / 2  # of √η_w a, the root of a⁴ − δa² = ‖β‖²
     return np.linalg.inv(a_squared * np.eye(len(beta)) + np.outer(beta, beta) / a_squared)
 
 
-def derivatives(matrix: Callable[[Any], Any], beta: Any) -> Any:
+def derivatives(matrix: Callable[[Array], Array], beta: Array) -> Array:
     """D[i, j, k] = ∂matrix_ij/∂β_k, by complex steps."""
     return np.stack([np.imag(matrix(beta + _STEP * 1j * e)) / _STEP for e in np.eye(len(beta))], axis=-1)
 
 
-def asymmetry(D: Any) -> float:
+def asymmetry(D: Array) -> float:
     """How far a field of symmetric matrices is from being the Hessians of a function: ∂_kH_ij = ∂_jH_ik if it is."""
     return relative_error(D, D.transpose(0, 2, 1))
 
@@ -240,7 +241,7 @@ def time_warp_factor(rng: np.random.Generator) -> float:
     )
 
 
-def q(x: Any, delta: float) -> Any:
+def q(x: Values, delta: float) -> Values:
     """q of the ansatz Φ(β) = q(‖β‖) + c."""
     kappa = np.sqrt(delta**2 + 4 * x**2)
     return (kappa - 2 * delta) * np.sqrt(kappa + delta) / 3

@@ -5,14 +5,14 @@ Limits are taken at |δ| = 1e6, where what the paper neglects, of order 1/δ² b
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import integrate, relative_error
+from lazyrich.papers.base.types import Real, Row
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, mu_and_phi, size, weights
 
@@ -69,7 +69,7 @@ def neuron_squares(rng: np.random.Generator) -> float:
     kappa = formulas.kappa(np.sqrt(n.eta_a * n.eta_w) * n.beta, n.delta)
     a_squared = (kappa + n.delta) / (2 * n.eta_w)
     wwt = (kappa - n.delta) / (2 * n.eta_a) * np.outer(n.beta, n.beta) / (n.beta @ n.beta)
-    roots = np.roots([n.eta_w, -n.delta, -n.eta_a * n.beta @ n.beta])
+    roots = np.roots([n.eta_w, -n.delta, float(-n.eta_a * n.beta @ n.beta)])
     positive = roots[roots > 0]
     return max(
         relative_error([a_squared, *wwt.ravel()], [n.a**2, *np.outer(n.w, n.w).ravel()]),
@@ -110,10 +110,10 @@ def regime_balanced(rng: np.random.Generator) -> float:
     return relative_error(np.sqrt(n.eta_a * n.eta_w) * size(n.beta) * (np.eye(len(n.w)) + along), n.M)
 
 
-def far(rng: np.random.Generator, delta: float, *, white: bool, beta0: Any = None) -> Neuron:
+def far(rng: np.random.Generator, delta: float, *, white: bool, length: float | None = None) -> Neuron:
     """A start with a large |δ|, and β0 of order one unless given."""
     n = drawn(rng, white=white)
-    beta0 = n.beta if beta0 is None else beta0 * n.beta / size(n.beta)
+    beta0 = n.beta if length is None else length * n.beta / size(n.beta)
     return n.at(*weights(rng, beta0, delta, n.eta_a, n.eta_w))
 
 
@@ -145,9 +145,9 @@ def regime_upstream(rng: np.random.Generator) -> float:
     )
 
 
-def _fits_before_alignment(rng: np.random.Generator, beta0: float | None) -> Any:
+def _fits_before_alignment(rng: np.random.Generator, length: float | None) -> Array:
     """Differences of μ from an exponential approach to ±‖β*‖, and of φ from ±1, once time of order 1/δ has passed."""
-    n = far(rng, _LARGE, white=True, beta0=beta0)
+    n = far(rng, _LARGE, white=True, length=length)
     end = np.sign(n.a) * size(n.beta_star)
     mu, phi = mu_and_phi(*n.path(_SCALED / _LARGE), n.beta_star)
     printed = end + (n.a * size(n.w) - end) * np.exp(-_SCALED)
@@ -175,7 +175,7 @@ def upstream_separation(rng: np.random.Generator) -> float:
 def upstream_separation_from_small_starts(rng: np.random.Generator) -> float:
     """The difference falls with ‖β0‖; what remains when it vanishes is extrapolated from two lengths."""
     seed = rng.integers(2**32)
-    whole, half = (_fits_before_alignment(np.random.default_rng(seed), beta0) for beta0 in (1e-5, 0.5e-5))
+    whole, half = (_fits_before_alignment(np.random.default_rng(seed), length) for length in (1e-5, 0.5e-5))
     return float(np.abs(2 * half - whole).max())
 
 
@@ -208,7 +208,7 @@ def balanced_phases(rng: np.random.Generator) -> float:
     scale = 1e-18 / np.sqrt(abs(n.a) * size(n.w))
     start = np.array([n.a, *n.w]) * scale
 
-    def velocity(x: Any) -> Any:
+    def velocity(x: Array) -> Array:
         da, dw = n.at(x[0], x[1:]).velocity()
         return np.array([da, *dw])
 
@@ -320,7 +320,7 @@ def kernel_coefficients(rng: np.random.Generator) -> float:
     """
     length = rng.uniform(0.3, 2.0)
 
-    def coefficients(delta: float) -> Any:
+    def coefficients(delta: float) -> Array:
         smaller = [_smaller_square(b, abs(delta)) for b in (0.9 * length, length, 1.1 * length)]
         slope = (smaller[2] - smaller[0]) / (0.2 * length)  # of either square: their difference is fixed
         return np.array([slope, smaller[1] + max(-delta, 0.0)])
@@ -334,7 +334,7 @@ def _smaller_square(b: float, gap: float) -> float:
     return float(brentq(lambda v: v * (v + gap) - b**2, 0.0, b, xtol=1e-300, rtol=1e-15))
 
 
-def kernel_distance(a: Any, w: Any, a_in_norm: Any) -> Any:
+def kernel_distance(a: Array, w: Array, a_in_norm: Real) -> Array:
     """S(0, t) = 1 − ⟨K0, Kt⟩/‖K0‖‖Kt‖ for K = a²I + wwᵀ, with the a that stands in the middle of ‖Kt‖²."""
     A, W, d = a**2, np.sum(w**2, axis=1), w.shape[1]
     inner = d * A * A[0] + A * W[0] + A[0] * W + (w @ w[0]) ** 2
@@ -342,7 +342,7 @@ def kernel_distance(a: Any, w: Any, a_in_norm: Any) -> Any:
     return 1 - inner / (norm[0] * norm)
 
 
-def _kernel_distances(n: Neuron, times: Any) -> tuple[Any, Any, Any]:
+def _kernel_distances(n: Neuron, times: Row) -> tuple[Array, Array, Array]:
     """a, w, and the kernel distance from derivatives of the predictions."""
     a, w = n.path(times)
     kernels = [n.at(*state).tangents(lambda a, w: n.X @ (a * w)) for state in zip(a, w, strict=True)]

@@ -3,12 +3,12 @@ the weights."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Pair, Real
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, mu_and_phi, size
 from lazyrich.papers.kunin2024.claims.slips import UNIT_RATES, UNIT_TARGET
@@ -50,7 +50,7 @@ def balanced_sign(rng: np.random.Generator) -> float:
     return -float(np.min([np.sign(n.a) * a, np.sign(n.a) * a * size(w)]))
 
 
-def _balanced_path(rng: np.random.Generator) -> tuple[Neuron, float, Any, Any, Any]:
+def _balanced_path(rng: np.random.Generator) -> tuple[Neuron, float, Array, Array, Array]:
     """A balanced start with a0 > 0, ‖β*‖, times, and μ and φ along the flow."""
     n = drawn(rng, sign=0, positive=True)
     norm = float(size(n.beta_star))
@@ -72,7 +72,7 @@ def balanced_phi(rng: np.random.Generator) -> float:
     return relative_error(formulas.balanced(times, mu[0], np.arctanh(phi[0]), norm)[1], phi)
 
 
-def balanced_mu_as_printed(times: Any, mu0: float, c_phi: float, norm: float) -> Any:
+def balanced_mu_as_printed(times: Real, mu0: float, c_phi: float, norm: float) -> Real:
     """μ(t) without the factor ‖β*‖."""
     x = c_phi + norm * times
     c_mu = 2 / mu0 * np.cosh(c_phi) ** 2 - (2 * c_phi + np.sinh(2 * c_phi))
@@ -279,7 +279,7 @@ def _() -> tuple[float, float]:
     return float(printed[0]), float(n.path([1.0])[0][0])
 
 
-def strengths(mu: Any, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> Any:
+def strengths(mu: float, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> Array:
     """a and ‖w‖ from μ, as printed where the rates are 1."""
     kappa = np.sqrt(delta**2 + 4 * mu**2)
     return np.array([np.sign(mu) * np.sqrt((kappa + delta) / (2 * eta_w)), np.sqrt((kappa - delta) / (2 * eta_a))])
@@ -311,7 +311,7 @@ def recovered_strengths_with_rates(rng: np.random.Generator) -> float:
 
 
 @recovered_strengths.counterexample("η_w = 4, η_a = ¼, a = 1, w = 1: δ = 15/4 and μ = 1")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     n = Neuron(1.0, np.ones(1), np.eye(1), np.ones(1), 0.25, 4.0)
     return strengths(1.0, n.delta), np.array([n.a, n.w[0]])
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from itertools import product as every_choice
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import flow_of, gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Pair, Values
 from lazyrich.papers.notes.claims.landscape import above, below, whitened_loss, widths
 from lazyrich.papers.notes.claims.slips import EXTRA_FACTOR, TRANSPOSE
 
 
-def defect(upper: Any, lower: Any) -> Any:
+def defect(upper: Array, lower: Array) -> Array:
     """W_ℓᵀW_ℓ − W_{ℓ−1}W_{ℓ−1}ᵀ, also of stacks over time."""
     return np.swapaxes(upper, -1, -2) @ upper - lower @ np.swapaxes(lower, -1, -2)
 
 
-def drift(states: Any) -> float:
+def drift(states: Array) -> float:
     """How far an array over time moves from where it is at first."""
     return float(np.abs(states - states[0]).max())
 
@@ -58,17 +59,17 @@ def _() -> tuple[float, float]:
     return 0.0, float(-2 * weights[0][0, 0] * gradient(whitened_loss(2 * np.eye(1)), weights)[0][0, 0])
 
 
-def _learning(rng: np.random.Generator) -> list[Any]:
+def _learning(rng: np.random.Generator) -> list[Array]:
     """Two to four layers along the flow of the loss, which knows no law."""
     sizes = widths(rng, int(rng.integers(2, 5)))
     T = rng.normal(size=(sizes[-1], sizes[0]))
     return flow_of(whitened_loss(T), draws.gaussian(rng, sizes, 0.8), [0.0, 0.2, 0.5])
 
 
-Derivatives = Callable[[Sequence[Any], Any, int], tuple[Any, Any]]
+Derivatives = Callable[[Sequence[Array], Array, int], tuple[Array, Array]]
 
 
-def derivatives_as_printed(weights: Sequence[Any], rest: Any, place: int) -> tuple[Any, Any]:
+def derivatives_as_printed(weights: Sequence[Array], rest: Array, place: int) -> tuple[Array, Array]:
     """d/dt W_ℓᵀW_ℓ and d/dt W_{ℓ−1}W_{ℓ−1}ᵀ of the proof, with Δ = T − W and W_{≥ℓ} = W_{>ℓ}W_ℓ."""
     W, lower, over = weights[place], weights[place - 1], above(weights, place)
     one = below(weights, place).T @ rest.T @ over @ W
@@ -76,7 +77,7 @@ def derivatives_as_printed(weights: Sequence[Any], rest: Any, place: int) -> tup
     return one + one.T, two + two.T
 
 
-def derivatives_as_they_are(weights: Sequence[Any], rest: Any, place: int) -> tuple[Any, Any]:
+def derivatives_as_they_are(weights: Sequence[Array], rest: Array, place: int) -> tuple[Array, Array]:
     """W_{≥ℓ}ᵀ Δ W_{<ℓ}ᵀ and its transpose, for both."""
     half = (above(weights, place) @ weights[place]).T @ rest @ below(weights, place).T
     return half + half.T, half + half.T
@@ -180,11 +181,11 @@ def _() -> tuple[float, float]:
     return 0.0, float(-(a_slope[0] * a[1] + a[0] * a_slope[1]) + w_slope[0] * w[1] + w[0] * w_slope[1])
 
 
-def _defect_of_scaling(rng: np.random.Generator) -> Any:
+def _defect_of_scaling(rng: np.random.Generator) -> Array:
     """W_2ᵀW_2 − W_1W_1ᵀ over time for ½‖W_2(M∘W_1) − T‖², M a matrix of numbers that multiply entry by entry."""
     M, T = rng.uniform(0.5, 2.0, size=(2, 2)), rng.normal(size=(2, 2))
 
-    def loss(weights: Any) -> Any:
+    def loss(weights: Sequence[Array]) -> Values:
         return ((weights[1] @ (M * weights[0]) - T) ** 2).sum() / 2
 
     W1, W2 = flow_of(loss, draws.gaussian(rng, (2, 2, 2), 0.8), [0.0, 0.3, 1.0])
@@ -259,13 +260,13 @@ def balance_criterion_of_hidden_layer(rng: np.random.Generator) -> float:
 @balance_criterion.counterexample(
     "W_1 = diag(2, 1), W_2 = diag(2, 1)·(0 1; 1 0): W_1ᵀW_1 = W_2W_2ᵀ, and the defect W_2ᵀW_2 − W_1W_1ᵀ is not 0"
 )
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     W1 = np.diag([2.0, 1.0])
     W2 = W1 @ np.array([[0.0, 1.0], [1.0, 0.0]])
     return W1.T @ W1 - W2 @ W2.T, defect(W2, W1)
 
 
-def _learnt(weights: list[Any], T: Any) -> list[Any]:
+def _learnt(weights: list[Array], T: Array) -> list[Array]:
     return [W[0] for W in flow_of(whitened_loss(T), weights, [0.5])]
 
 
@@ -286,7 +287,7 @@ def orthogonal_start(rng: np.random.Generator) -> float:
     return max(*errors, float(np.abs(defect(W2, W1)).max()) / c**2)
 
 
-def mean_of(f: Callable[[Any], Any], variables: int) -> Any:
+def mean_of(f: Callable[[Array], Array], variables: int) -> Values:
     """The mean of a polynomial of independent standard normal variables, of degree up to 5 in each: exactly.
 
     By the three nodes of Gauss and Hermite in each variable; f takes all combinations, (combinations, variables).
@@ -316,7 +317,7 @@ def gaussian_balanced_in_mean(rng: np.random.Generator) -> float:
     """All entries of 2 × 2 layers, by quadrature."""
     c = rng.uniform(0.3, 2.0)
 
-    def both(x: Any) -> Any:
+    def both(x: Array) -> Array:
         W1, W2 = (c / np.sqrt(2) * part.reshape(-1, 2, 2) for part in (x[:, :4], x[:, 4:]))
         return np.stack([np.swapaxes(W1, 1, 2) @ W1, W2 @ np.swapaxes(W2, 1, 2), defect(W2, W1)], axis=1)
 

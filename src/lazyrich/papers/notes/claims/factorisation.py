@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import linprog, minimize_scalar
 
+from lazyrich._typing import Array
 from lazyrich.bias.measurements import commuting_measurements
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
+from lazyrich.papers.base.types import Pair
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, follow, half_times
 from lazyrich.papers.notes.claims.slips import GREEDY_NORM
 
@@ -34,7 +35,7 @@ NOT_CHECKED = (
 )
 
 
-def end_of_full_observation(T: Any, epsilon: float = 1e-3) -> Any:
+def end_of_full_observation(T: Array, epsilon: float = 1e-3) -> Array:
     """Where two layers εI end on ½‖T − W‖², after a time that is long for every mode of T."""
     n = len(T)
     horizon = 4 * np.log(1 / epsilon) / np.linalg.svd(T, compute_uv=False)[-1]
@@ -71,7 +72,7 @@ def _() -> tuple[float, float]:
     return -1.0, float(end_of_full_observation(np.array([[-1.0]]))[0, 0])
 
 
-def commuting_problem(rng: np.random.Generator) -> tuple[Any, Any]:
+def commuting_problem(rng: np.random.Generator) -> tuple[Array, Array]:
     """Two measurements A x = y of three positive numbers, the diagonal of W, by commuting (diagonal) matrices.
 
     Drawn again where the least sum is close to that of another solution, or one of its two numbers close to 0: the
@@ -85,7 +86,7 @@ def commuting_problem(rng: np.random.Generator) -> tuple[Any, Any]:
             return A, y
 
 
-def vertices(A: Any, y: Any) -> list[Any]:
+def vertices(A: Array, y: Array) -> list[Array]:
     """All x ≥ 0 with Ax = y that have no more nonzero entries than there are measurements."""
     found = []
     for pair in combinations(range(3), 2):
@@ -95,18 +96,18 @@ def vertices(A: Any, y: Any) -> list[Any]:
     return found
 
 
-def least_sum(A: Any, y: Any) -> Any:
+def least_sum(A: Array, y: Array) -> Array:
     """argmin Σx, x ≥ 0, Ax = y: the least nuclear norm of diagonal W, by linear programming."""
     return linprog(np.ones(3), A_eq=A, b_eq=y).x
 
 
-def settled(velocity: Callable[[Any], Any], start: Any, horizon: float) -> Any:
+def settled(velocity: Callable[[Array], Array], start: Array, horizon: float) -> Array:
     """Where a flow is at a late time; by an implicit method, since it stands still for most of that."""
     run = solve_ivp(lambda _, x: velocity(x), (0.0, horizon), start, "LSODA", rtol=1e-10, atol=1e-90)
     return run.y[:, -1]
 
 
-def end_from_nothing(A: Any, y: Any, L: int) -> Any:
+def end_from_nothing(A: Array, y: Array, L: int) -> Array:
     """x(∞) of L equal diagonal layers from a start that is next to nothing: 10⁻¹²; 10⁻¹⁰⁰ for two layers.
 
     These forget it as a small power of it, deeper ones in proportion.
@@ -141,13 +142,13 @@ def schatten_corrected(rng: np.random.Generator) -> float:
 
 
 @schatten.counterexample("Depth 3, x_1 + x_3/2.4 = 1 and x_2 + x_3/3 = 0.8: (0, 0, 2.4) has the least sum of powers")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     problem = commuting_measurements()
     A = np.diagonal(problem.A, axis1=1, axis2=2)
     return least_power_sum(A, problem.y, 2 / 3), end_from_nothing(A, problem.y, 3)
 
 
-def least_power_sum(A: Any, y: Any, p: float) -> Any:
+def least_power_sum(A: Array, y: Array, p: float) -> Array:
     """argmin Σ x^p for p < 1, which is at a vertex."""
     return min(vertices(A, y), key=lambda x: float((x**p).sum()))
 
@@ -169,7 +170,7 @@ def schatten_rank(rng: np.random.Generator) -> float:
     return relative_error(np.linalg.matrix_rank(W), extrapolated([(a ** (2 / L)).sum() for L in 2 ** np.arange(5, 11)]))
 
 
-def least_norm_at(loss: float, s: Any) -> float:
+def least_norm_at(loss: float, s: Array) -> float:
     """The least Σa with ½‖a − s‖² = loss, a ≥ 0, of two modes: by a search along that circle."""
     radius = np.sqrt(2 * loss)
 
@@ -183,13 +184,13 @@ def least_norm_at(loss: float, s: Any) -> float:
     )
 
 
-def soft_threshold_norm(loss: float, s: Any) -> float:
+def soft_threshold_norm(loss: float, s: Array) -> float:
     """Σ(s − c)₊ with c such that ½Σ min(s, c)² = loss."""
     c = np.sqrt(loss) if loss <= s[1] ** 2 else np.sqrt(2 * loss - s[1] ** 2)
     return float(np.maximum(s - c, 0.0).sum())
 
 
-def on_the_way(rng: np.random.Generator) -> tuple[float, float, Any]:
+def on_the_way(rng: np.random.Generator) -> tuple[float, float, Array]:
     """Loss and nuclear norm between the appearances of two modes, from ε = 10⁻¹² in both, and their strengths."""
     s = rng.uniform(1.0, 3.0) * np.array([1.0, rng.uniform(0.3, 0.7)])
     first, second = half_times(1e-12, s, 2)
@@ -232,7 +233,7 @@ def _() -> tuple[float, float]:
     return 2.0, least_norm_at(0.5, np.array([2.0, 1.0]))
 
 
-def excess_of_growing_together(loss: float, norm: float, s: Any) -> float:
+def excess_of_growing_together(loss: float, norm: float, s: Array) -> float:
     """By which share the nuclear norm is larger if one layer from zero has this loss with all modes at once."""
     time = np.log((s @ s) / (2 * loss)) / 2
     W = product(layers([np.zeros((2, 2))], np.diag(s), [time]))[0]

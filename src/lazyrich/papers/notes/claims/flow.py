@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import flow_of, gradient, integrate, layers, product, relative_error
+from lazyrich.papers.base.types import Pair
 from lazyrich.papers.notes.claims.landscape import (
     above,
     below,
@@ -30,14 +31,14 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def product_velocity(weights: Sequence[Any], T: Any) -> Any:
+def product_velocity(weights: Sequence[Array], T: Array) -> Array:
     """Σ_ℓ W_{L:ℓ+1}W_{L:ℓ+1}ᵀ Δ W_{ℓ−1:1}W_{ℓ−1:1}ᵀ of section 3.3."""
     delta = T - product(weights)
     pairs = [(above(weights, place), below(weights, place)) for place in range(len(weights))]
     return sum(over @ over.T @ delta @ under @ under.T for over, under in pairs)
 
 
-def drawn(rng: np.random.Generator, sizes: Sequence[int]) -> tuple[Any, list[Any]]:
+def drawn(rng: np.random.Generator, sizes: Sequence[int]) -> tuple[Array, list[Array]]:
     """Any target and any layers: neither balanced nor aligned."""
     return rng.normal(size=(sizes[-1], sizes[0])), draws.gaussian(rng, sizes, 0.7)
 
@@ -74,18 +75,18 @@ def layer_flow_with_both_transposes(rng: np.random.Generator) -> float:
 @layer_flow.counterexample(
     "Two layers of width 2, W1 = [[0, 1], [0, 0]], W2 = 0, T = I: the velocity of W2, which is that of T W1ᵀ"
 )
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     T, weights = np.eye(2), [np.array([[0.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))]
     return -gradient_as_printed(weights, T)[1], -gradient(whitened_loss(T), weights)[1]
 
 
-def _error_of_flow(slopes: Any, T: Any, weights: list[Any]) -> float:
+def _error_of_flow(gradients: Callable[[list[Array], Array], list[Array]], T: Array, weights: list[Array]) -> float:
     """At the end of a stretch of which the two flows start alike."""
     ends, shapes = np.cumsum([W.size for W in weights])[:-1], [W.shape for W in weights]
 
-    def velocity(x: Any) -> Any:
+    def velocity(x: Array) -> Array:
         parts = [part.reshape(shape) for part, shape in zip(np.split(x, ends), shapes, strict=True)]
-        return np.concatenate([-slope.ravel() for slope in slopes(parts, T)])
+        return np.concatenate([-slope.ravel() for slope in gradients(parts, T)])
 
     said = integrate(velocity, np.concatenate([W.ravel() for W in weights]), [0.5])[-1]
     true = flow_of(whitened_loss(T), weights, [0.5])
@@ -115,25 +116,25 @@ def product_flow_with_transposes_in_place(rng: np.random.Generator) -> float:
 
 
 @product_flow.counterexample("Two layers of width 2, W1 = [[0, 1], [0, 0]], W2 = 0, T = I: W1W1ᵀ is not W1ᵀW1")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     T, weights = np.eye(2), [np.array([[0.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))]
     return product_velocity(weights, T), _true_velocity(weights, T)
 
 
-def product_velocity_in_order(weights: Sequence[Any], T: Any) -> Any:
+def product_velocity_in_order(weights: Sequence[Array], T: Array) -> Array:
     """Σ_ℓ W_{L:ℓ+1}W_{L:ℓ+1}ᵀ Δ W_{ℓ−1:1}ᵀW_{ℓ−1:1}."""
     delta = T - product(weights)
     pairs = [(above(weights, place), below(weights, place)) for place in range(len(weights))]
     return sum(over @ over.T @ delta @ under.T @ under for over, under in pairs)
 
 
-def _error_of_product(rng: np.random.Generator, velocity: Any) -> float:
+def _error_of_product(rng: np.random.Generator, velocity: Callable[[list[Array], Array], Array]) -> float:
     n = int(rng.integers(2, 4))  # equal widths, so that the printed form has a value
     T, weights = drawn(rng, [n] * int(rng.integers(3, 5)))
     return relative_error(velocity(weights, T), _true_velocity(weights, T))
 
 
-def _true_velocity(weights: list[Any], T: Any) -> Any:
+def _true_velocity(weights: list[Array], T: Array) -> Array:
     """d/dt of the product where every layer moves down the slope of the loss: a complex step along the flow."""
     step = 1e-30
     slopes = gradient(whitened_loss(T), weights)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, product, relative_error
 from lazyrich.papers.base.searches import critical_point, fitted
+from lazyrich.papers.base.types import Loss, Pair
 from lazyrich.papers.notes.claims.setting import mean_squared_loss, unexplained
 from lazyrich.papers.notes.claims.slips import BOTTLENECK, CONSTANT, EQUAL_VALUES, NARROWEST, TRANSPOSE
 
@@ -31,28 +32,28 @@ NOT_CHECKED = (
 )
 
 
-def whitened_loss(T: Any) -> Callable[[Sequence[Any]], Any]:
+def whitened_loss(T: Array) -> Loss:
     """½‖W_L…W_1 − T‖² as a function of the layers."""
     return lambda weights: ((product(weights) - T) ** 2).sum() / 2
 
 
-def above(weights: Sequence[Any], place: int) -> Any:
+def above(weights: Sequence[Array], place: int) -> Array:
     """W_{L:ℓ+1} for the layer at `place` = ℓ − 1 of the list."""
     return product([*weights[place + 1 :], np.eye(len(weights[-1]))])
 
 
-def below(weights: Sequence[Any], place: int) -> Any:
+def below(weights: Sequence[Array], place: int) -> Array:
     """W_{ℓ−1:1} for the layer at `place` = ℓ − 1 of the list."""
     return product([np.eye(weights[0].shape[1]), *weights[:place]])
 
 
-def gradient_as_printed(weights: Sequence[Any], T: Any) -> list[Any]:
+def gradient_as_printed(weights: Sequence[Array], T: Array) -> list[Array]:
     """W_{L:ℓ+1}ᵀ (W − T) W_{ℓ−1:1} of every layer, whose shapes agree where all widths are equal."""
     rest = product(weights) - T
     return [above(weights, i).T @ rest @ below(weights, i) for i in range(len(weights))]
 
 
-def gradient_as_it_is(weights: Sequence[Any], T: Any) -> list[Any]:
+def gradient_as_it_is(weights: Sequence[Array], T: Array) -> list[Array]:
     """W_{L:ℓ+1}ᵀ (W − T) W_{ℓ−1:1}ᵀ of every layer."""
     rest = product(weights) - T
     return [above(weights, i).T @ rest @ below(weights, i).T for i in range(len(weights))]
@@ -153,12 +154,12 @@ def _() -> tuple[float, float]:
     return beyond(np.array([3.0, 2.0, 1.0]), 2), _least_loss(rng, X, Y, [3, 2, 1, 3])
 
 
-def beyond(s: Any, n: int) -> float:
+def beyond(s: Array, n: int) -> float:
     """½ Σ_{α > n} s_α²."""
     return float(np.sum(s[n:] ** 2)) / 2
 
 
-def _bottleneck(rng: np.random.Generator) -> tuple[Any, Any, list[int], Any]:
+def _bottleneck(rng: np.random.Generator) -> tuple[Array, Array, list[int], Array]:
     """Data whose modes stand well apart, so that turns converge fast, and widths with at least one bottleneck."""
     X, _ = draws.white_data(rng, 8, 3, 3)
     sigma_yx, _, s, _ = draws.target(rng, 3, 3, np.array([3.0, 1.8, 0.9]) * rng.uniform(0.9, 1.1, size=3))
@@ -167,7 +168,7 @@ def _bottleneck(rng: np.random.Generator) -> tuple[Any, Any, list[int], Any]:
     return X, X @ sigma_yx.T + noise - X @ (X.T @ noise) / 8, [3, *hidden, 3], s
 
 
-def _least_loss(rng: np.random.Generator, X: Any, Y: Any, sizes: list[int]) -> float:
+def _least_loss(rng: np.random.Generator, X: Array, Y: Array, sizes: list[int]) -> float:
     return mean_squared_loss(product(fitted(draws.gaussian(rng, sizes, 1.0), X, Y, sweeps=60)), X, Y)
 
 
@@ -197,12 +198,12 @@ def gradients_with_both_transposes(rng: np.random.Generator) -> float:
 
 
 @gradients.counterexample("W_1 = (0 1; 0 0), W_2 = 0, T = I: the gradient in W_2, with 1 in the wrong corner")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     weights = [np.array([[0.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))]
     return gradient_as_printed(weights, np.eye(2))[1], gradient(whitened_loss(np.eye(2)), weights)[1]
 
 
-def _error_of_gradient(printed: list[Any], weights: list[Any], T: Any) -> float:
+def _error_of_gradient(printed: list[Array], weights: list[Array], T: Array) -> float:
     return max(map(relative_error, printed, gradient(whitened_loss(T), weights)))
 
 
@@ -244,7 +245,7 @@ def _neither(rng: np.random.Generator, h: int) -> float:
     return _departure(critical_point(whitened_loss(T), draws.gaussian(rng, (2, h, 2), 1.0)), T)
 
 
-def _departure(weights: list[Any], T: Any) -> float:
+def _departure(weights: list[Array], T: Array) -> float:
     """The distance of the product from T, or the least singular value of a layer, whichever is smaller."""
     singular = min(float(np.linalg.svd(W, compute_uv=False)[-1]) for W in weights)
     return min(relative_error(product(weights), T), singular)
@@ -283,7 +284,7 @@ def _() -> tuple[float, float]:
     return 0.0, subset_distance(product(found), np.eye(2), np.ones(2), np.eye(2))
 
 
-def subset_distance(W: Any, U: Any, s: Any, V: Any) -> float:
+def subset_distance(W: Array, U: Array, s: Array, V: Array) -> float:
     """How far W is from having every mode whole or not at all."""
     overlaps = U.T @ W @ V
     strengths = np.diag(overlaps)
@@ -291,7 +292,7 @@ def subset_distance(W: Any, U: Any, s: Any, V: Any) -> float:
     return float(np.abs(rest).max())
 
 
-def _distance_from_subsets(rng: np.random.Generator, s: Any) -> float:
+def _distance_from_subsets(rng: np.random.Generator, s: Array) -> float:
     T, U, s, V = draws.target(rng, 2, 2, s)
     starts = [draws.gaussian(rng, (2, int(rng.integers(1, 4)), 2), 1.0) for _ in range(2)]
     return max(subset_distance(product(critical_point(whitened_loss(T), start)), U, s, V) for start in starts)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, integrate, layers, product, relative_error
+from lazyrich.papers.base.types import Loss, Pair, Real, Row, Values
 from lazyrich.papers.notes.claims.lambda_family import LARGE, two_layers
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, passages
 from lazyrich.papers.notes.claims.slips import FROZEN
@@ -25,7 +25,7 @@ NOT_CHECKED = (
 )
 
 
-def lazy_start(W0: Any, lam: float, O: Any) -> list[Any]:
+def lazy_start(W0: Array, lam: float, O: Array) -> list[Array]:
     """Square layers with W2W1 = W0 and W2ᵀW2 − W1W1ᵀ = λI, for any sign of λ: W2 ≈ √λ·O for large λ > 0."""
     U, a, Vt = np.linalg.svd(W0)
     sums = np.hypot(lam, 2 * a)
@@ -37,23 +37,23 @@ def lazy_start(W0: Any, lam: float, O: Any) -> list[Any]:
     return [R.T @ np.diag(first) @ Vt, U @ np.diag(second) @ R]
 
 
-def in_the_lazy_limit(measure: Callable[[list[Any]], Any], T: Any, W0: Any, O: Any, tau: Any) -> Any:
+def in_the_lazy_limit(measure: Loss, T: Array, W0: Array, O: Array, tau: Row) -> Values:
     """What a measure of the layers, stacks over times τ/λ, tends to as λ → ∞, all from the same W0."""
     return extrapolated([measure(layers(lazy_start(W0, lam, O), T, np.asarray(tau) / lam)) for lam in LARGE])
 
 
-def lazy_problem(rng: np.random.Generator, n: int = 2) -> tuple[Any, Any, Any]:
+def lazy_problem(rng: np.random.Generator, n: int = 2) -> tuple[Array, Array, Array]:
     """A target, another function to start from, and the frame of the large layer."""
     return draws.target(rng, n, n)[0], rng.normal(size=(n, n)), draws.orthogonal(rng, n)
 
 
-def right_frame_turned(weights: list[Any]) -> float:
+def right_frame_turned(weights: list[Array]) -> float:
     """The sine of the angle between the first right singular vectors of W1 at the first and at the last time."""
     first, last = (np.linalg.svd(W)[2][0] for W in (weights[0][0], weights[0][-1]))
     return float(np.sqrt(max(0.0, 1 - (first @ last) ** 2)))
 
 
-def change_of_large_layer(weights: list[Any]) -> float:
+def change_of_large_layer(weights: list[Array]) -> float:
     """‖W2(t) − W2(0)‖/‖W2(0)‖."""
     return float(np.linalg.norm(weights[1][-1] - weights[1][0]) / np.linalg.norm(weights[1][0]))
 
@@ -117,17 +117,17 @@ def direction_of_w_corrected(rng: np.random.Generator) -> float:
 
 
 @direction_of_w.counterexample("T = diag(1, 0), W(0) = diag(0, 1), λ = 10⁴, at the end: W over its norm")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     W0, T = np.diag([0.0, 1.0]), np.diag([1.0, 0.0])
     W = product(layers(lazy_start(W0, 1e4, np.eye(2)), T, [30e-4]))[0]
     return W0, W / np.linalg.norm(W)
 
 
-def _entry_of_product(entry: tuple[int, int], weights: list[Any]) -> Any:
+def _entry_of_product(entry: tuple[int, int], weights: list[Array]) -> Values:
     return product(weights)[entry]
 
 
-def tangent_kernel(W1: Any, W2: Any) -> Any:
+def tangent_kernel(W1: Array, W2: Array) -> Array:
     """Inner products of the gradients of all entries of W2W1, entry by entry."""
     entries = [(i, j) for i in range(len(W2)) for j in range(W1.shape[1])]
     slopes = [gradient(partial(_entry_of_product, entry), [W1, W2]) for entry in entries]
@@ -135,7 +135,7 @@ def tangent_kernel(W1: Any, W2: Any) -> Any:
     return J @ J.T
 
 
-def change_of_kernel(weights: list[Any]) -> float:
+def change_of_kernel(weights: list[Array]) -> float:
     """‖K(t) − K(0)‖/‖K(0)‖ at the last time."""
     first, last = (tangent_kernel(weights[0][i], weights[1][i]) for i in (0, -1))
     return float(np.linalg.norm(last - first) / np.linalg.norm(first))
@@ -190,7 +190,7 @@ def rotation(rng: np.random.Generator) -> float:
     return relative_error(np.diag(s), U.T @ end @ V) if abs(turned[0, 1]) + abs(turned[1, 0]) > 1e-3 else 1.0
 
 
-def lazy_curve(s: Any, times: Any, lam: float) -> Any:
+def lazy_curve(s: float, times: float | Row, lam: float) -> Real:
     """s (1 − e^{−λt}); with λ = 1 as printed."""
     return s * (1 - np.exp(-lam * np.asarray(times)))
 
@@ -278,7 +278,7 @@ def ratio_maximum(rng: np.random.Generator) -> float:
     s = np.array([5.0, 1.0]) if rng.random() < 0.5 else np.sort(rng.uniform(0.5, 5.0, size=2))[::-1]
     start, velocity = np.full((2, 2), np.sqrt(s[1] * 10.0 ** rng.uniform(-4, -1))), diagonal(s)
 
-    def falling(w: Any) -> Any:
+    def falling(w: Array) -> Array:
         """−d/dt log(a_1/a_2)."""
         growth = (velocity(w) / w).sum(axis=0)
         return growth[1:] - growth[:1]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import product, relative_error
+from lazyrich.papers.base.types import Row
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, follow, half_times, passages, square
 
 
-def two_modes(rng: np.random.Generator) -> Any:
+def two_modes(rng: np.random.Generator) -> Array:
     """s_1 > s_2, neither close to one another nor far apart."""
     return rng.uniform(0.5, 3.0) * np.array([1.0, rng.uniform(0.2, 0.6)])
 
 
-def example_half_times(rng: np.random.Generator) -> Any:
+def example_half_times(rng: np.random.Generator) -> Array:
     """T = diag(3, 1) from a = 0.01 in both modes: when they are at half, in a network with a random hidden basis."""
     T, e = np.diag([3.0, 1.0]), np.eye(2)
     start = np.stack(draws.aligned(rng, e, e, [0.01, 0.01], (2, 2, 2)))
@@ -191,7 +191,7 @@ def clean_separation(rng: np.random.Generator) -> float:
     return float(1 / s[0] - (half[1] - half[0])) if ends[0] < begins[1] else -1.0
 
 
-def second_mode(s: Any, epsilon: float) -> float:
+def second_mode(s: Row, epsilon: float) -> float:
     """a_2 at the time where a_1 = s_1/2, both from ε, integrated."""
     (t1,) = half_times(epsilon, s[0], 2)
     return float(follow(diagonal(s[1]), np.full((2, 1), np.sqrt(epsilon)), [t1])[0].prod())

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Real
 from lazyrich.papers.notes.claims.slips import EXPONENT, SECOND_TERM
 
 NOT_CHECKED = (
@@ -26,25 +27,25 @@ NOT_CHECKED = (
 _STEP = 1e-30
 
 
-def mode_rate(a: Any, s: Any, L: int) -> Any:
+def mode_rate(a: Real, s: Real, L: int) -> Real:
     """ȧ = L a^{2(L−1)/L} (s − a)."""
     return L * a ** (2 * (L - 1) / L) * (s - a)
 
 
-def mode_rates(weights: Sequence[Any], T: Any, U: Any, V: Any) -> Any:
+def mode_rates(weights: Sequence[Array], T: Array, U: Array, V: Array) -> Array:
     """d/dt uᵀWv of every mode, from values of the loss alone."""
     slopes = gradient(lambda Ws: ((product(Ws) - T) ** 2).sum() / 2, weights)
     moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, slopes, strict=True)])
     return np.diag(U.T @ np.imag(moved) @ V) / _STEP
 
 
-def off_the_modes(W: Any, U: Any, V: Any) -> float:
+def off_the_modes(W: Array, U: Array, V: Array) -> float:
     """The largest part of a stack of W outside Σ a_α u_α v_αᵀ, relative to the largest a."""
     strengths = np.einsum("oa,toi,ia->ta", U, W, V)
     return relative_error(np.einsum("oa,ta,ia->toi", U, strengths, V), W)
 
 
-def aligned_product(rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
+def aligned_product(rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
     """A target 3 × 4 with its U and V, and the product of an aligned start, of strengths of any sign."""
     T, U, s, V = draws.target(rng, 3, 4)
     return T, U, V, U @ np.diag(s * rng.uniform(-0.2, 0.8, size=3)) @ V.T

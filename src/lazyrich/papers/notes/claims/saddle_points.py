@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
 from lazyrich import Task
+from lazyrich._typing import Array
 from lazyrich.landscape.critical_points import CriticalPoint, critical_points
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, product
 from lazyrich.papers.base.searches import critical_point, fitted
+from lazyrich.papers.base.types import Loss
 from lazyrich.papers.notes.claims.landscape import whitened_loss
 from lazyrich.papers.notes.claims.slips import BOTTLENECK, EQUAL_VALUES, IDLE_UNITS, TWO_LAYERS
 
@@ -23,25 +24,27 @@ def index_as_printed(k: int, r: int) -> int:
     return k - r
 
 
-def predicted(T: Any, hidden: list[int], S: tuple[int, ...]) -> CriticalPoint:
+def predicted(T: Array, hidden: list[int], S: tuple[int, ...]) -> CriticalPoint:
     """What the library says of the critical point with the modes S."""
     points = critical_points(Task.from_correlations(T), hidden, rank=len(S))
     return next(point for point in points if point.modes == S)
 
 
-def at(rng: np.random.Generator, modes: tuple[Any, Any, Any], S: tuple[int, ...], sizes: list[int]) -> list[Any]:
+def at(
+    rng: np.random.Generator, modes: tuple[Array, Array, Array], S: tuple[int, ...], sizes: list[int]
+) -> list[Array]:
     """Layers of rank |S| whose product has the modes S of T = U diag(s) Vᵀ and no others."""
     U, s, V = modes
     chosen = list(S)
     return draws.aligned(rng, U[:, chosen], V[:, chosen], s[chosen], sizes)
 
 
-def curvatures(T: Any, weights: list[Any]) -> Any:
+def curvatures(T: Array, weights: list[Array]) -> Array:
     """Eigenvalues of the Hessian, smallest first."""
     return np.linalg.eigvalsh(hessian(whitened_loss(T), weights))
 
 
-def index(T: Any, weights: list[Any]) -> int:
+def index(T: Array, weights: list[Array]) -> int:
     """How many of them are negative; those of saddles with distinct modes are far from zero, or zero."""
     return int(np.sum(curvatures(T, weights) < -1e-4))
 
@@ -50,11 +53,11 @@ def subsets(k: int, most: int) -> list[tuple[int, ...]]:
     return [S for r in range(most + 1) for S in combinations(range(k), r)]
 
 
-def extremes_nearby(rng: np.random.Generator, loss: Any, weights: list[Any], radius: float) -> tuple[float, float]:
+def extremes_nearby(rng: np.random.Generator, loss: Loss, weights: list[Array], radius: float) -> tuple[float, float]:
     """The lowest and the highest loss that are found within a ball around the weights."""
     ends = np.cumsum([W.size for W in weights])
 
-    def moved(x: Any) -> list[Any]:
+    def moved(x: Array) -> list[Array]:
         inside = radius * x / np.sqrt(1 + (x**2).sum())
         return [W + inside[end - W.size : end].reshape(W.shape) for W, end in zip(weights, ends, strict=True)]
 
@@ -110,7 +113,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(lowest < 0.5 - 1e-6)
 
 
-def _not_a_saddle(rng: np.random.Generator, s: Any, hidden: list[int]) -> float:
+def _not_a_saddle(rng: np.random.Generator, s: Array, hidden: list[int]) -> float:
     T, U, s, V = draws.target(rng, 2, 2, s)
     choices = [S for S in subsets(2, min(1, *hidden)) if np.all(s[list(S)] > 0)]
     weights = at(rng, (U, s, V), choices[int(rng.integers(len(choices)))], [2, *hidden, 2])
@@ -143,13 +146,13 @@ def baldi_hornik(rng: np.random.Generator) -> float:
     return float(max(ends) - min(least, *ends)) / float(np.sum(s**2))
 
 
-def _descended(loss: Any, weights: list[Any]) -> float:
+def _descended(loss: Loss, weights: list[Array]) -> float:
     ends = np.cumsum([W.size for W in weights])
 
-    def rebuilt(x: Any) -> list[Any]:
+    def rebuilt(x: Array) -> list[Array]:
         return [x[end - W.size : end].reshape(W.shape) for W, end in zip(weights, ends, strict=True)]
 
-    def slope(x: Any) -> Any:
+    def slope(x: Array) -> Array:
         return np.concatenate([g.ravel() for g in gradient(loss, rebuilt(x))])
 
     start = np.concatenate([W.ravel() for W in weights])
@@ -189,7 +192,7 @@ def _() -> tuple[float, float]:
     return 3.0, float(len(_different(found, np.eye(2))))
 
 
-def _miscount(rng: np.random.Generator, s: Any) -> float:
+def _miscount(rng: np.random.Generator, s: Array) -> float:
     """Products of the points made of modes, if they are critical, and of those that a search finds, against 2^k − 1."""
     T, U, s, V = draws.target(rng, 2, 2, s)
     loss, sizes = whitened_loss(T), [2, 2, 2]
@@ -199,7 +202,7 @@ def _miscount(rng: np.random.Generator, s: Any) -> float:
     return abs(len(_different([product(point) for point in made + found], T)) - (2.0**2 - 1))
 
 
-def _different(products: list[Any], T: Any) -> list[Any]:
+def _different(products: list[Array], T: Array) -> list[Array]:
     """Each product once, without T."""
     different = [T]
     for W in products:
@@ -280,7 +283,7 @@ def _() -> tuple[float, float]:
     return float(index_as_printed(2, 1)), float(index(T, [layer, layer]))
 
 
-def _saddle(rng: np.random.Generator) -> tuple[Any, list[Any], int, tuple[int, ...], list[int]]:
+def _saddle(rng: np.random.Generator) -> tuple[Array, list[Array], int, tuple[int, ...], list[int]]:
     """T, layers on one of its saddles, the number of modes, which of them are learnt, and the hidden widths."""
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(2, 4, size=2))
     T, U, s, V = draws.target(rng, d_out, d_in)
@@ -321,7 +324,7 @@ def _() -> tuple[float, float]:
     return float(index_as_printed(1, 0)), float(index(np.eye(1), [np.zeros((2, 1)), np.zeros((1, 2))]))
 
 
-def _origin(rng: np.random.Generator) -> tuple[Any, list[Any], int, list[int]]:
+def _origin(rng: np.random.Generator) -> tuple[Array, list[Array], int, list[int]]:
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(1, 4, size=2))
     T, _, s, _ = draws.target(rng, d_out, d_in)
     hidden = [len(s) + int(n) for n in rng.integers(0, 2, size=depth - 1)]

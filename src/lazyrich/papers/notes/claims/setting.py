@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, product, relative_error
@@ -22,26 +21,26 @@ NOT_CHECKED = (
 )
 
 
-def mean_squared_loss(W: Any, X: Any, Y: Any) -> float:
+def mean_squared_loss(W: Array, X: Array, Y: Array) -> float:
     """(1/2n) Σ‖y − Wx‖², sample by sample."""
     return sum(float((y - W @ x) @ (y - W @ x)) for x, y in zip(X, Y, strict=True)) / (2 * len(X))
 
 
-def distance_to_target(W: Any, X: Any, Y: Any) -> float:
+def distance_to_target(W: Array, X: Array, Y: Array) -> float:
     """½ tr (W − T) Σxx (W − T)ᵀ with T = Σyx Σxx⁻¹, as printed."""
     sigma_yx, sigma_xx = correlations(X, Y)
     rest = W - sigma_yx @ np.linalg.inv(sigma_xx)
     return float(np.trace(rest @ sigma_xx @ rest.T)) / 2
 
 
-def unexplained(X: Any, Y: Any) -> float:
+def unexplained(X: Array, Y: Array) -> float:
     """½ tr(Σyy − T Σxx Tᵀ): what no linear map of the inputs explains."""
     (sigma_yx, sigma_xx), (sigma_yy, _) = correlations(X, Y), correlations(Y, Y)
     T = sigma_yx @ np.linalg.inv(sigma_xx)
     return float(np.trace(sigma_yy - T @ sigma_xx @ T.T)) / 2
 
 
-def drawn(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+def drawn(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     return rng.normal(size=(2, 3)), rng.normal(size=(12, 3)) * [0.5, 1.0, 2.0], rng.normal(size=(12, 2))
 
 
@@ -127,12 +126,12 @@ def _() -> tuple[float, float]:
     return squared_distance(W, X, Y), mean_squared_loss(W, X, Y)
 
 
-def drawn_white(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+def drawn_white(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     X, Y = draws.white_data(rng, 9, 3, 2)
     return rng.normal(size=(2, 3)), X, Y
 
 
-def squared_distance(W: Any, X: Any, Y: Any) -> float:
+def squared_distance(W: Array, X: Array, Y: Array) -> float:
     """½‖W − Σyx‖², as printed for white inputs."""
     return float(np.sum((W - correlations(X, Y)[0]) ** 2)) / 2
 
@@ -172,7 +171,7 @@ def degree_of_loss(rng: np.random.Generator) -> float:
     T, start = rng.normal(size=(sizes[-1], sizes[0])), draws.gaussian(rng, sizes, 1.0)
     move = [rng.uniform(0.5, 1.0, size=W.shape) for W in start]  # one sign, so that no product is small by chance
 
-    def values(places: Any) -> Any:
+    def values(places: Array) -> Array:
         lines = ([A + c * B for A, B in zip(start, move, strict=True)] for c in places)
         return np.array([np.sum((product(weights) - T) ** 2) / 2 for weights in lines])
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import hessian, layers, product, relative_error
+from lazyrich.papers.base.types import Pair
 from lazyrich.papers.notes.claims.passages import follow, half_times, passages, square
 from lazyrich.papers.notes.claims.slips import GAP, TWO_LAYERS
 
@@ -28,25 +28,25 @@ NOT_CHECKED = (
 )
 
 
-def three_strengths(rng: np.random.Generator) -> Any:
+def three_strengths(rng: np.random.Generator) -> Array:
     """s_1, s_2, s_3, each less than half of the one before."""
     return rng.uniform(1.0, 3.0) * np.cumprod([1.0, *rng.uniform(0.35, 0.45, size=2)])
 
 
-def appearances(s: Any, start: Any) -> Any:
+def appearances(s: Array, start: Array) -> Array:
     """When the first two singular values of the product get to s_r/2, on the target diag(s).
 
     Gaussian layers know no basis, so that a diagonal target is as good as any; a mode that is still small then keeps
     its digits beside one that is large.
     """
 
-    def readings(Ws: Any) -> Any:
+    def readings(Ws: Array) -> Array:
         return (np.linalg.svd(product(Ws), compute_uv=False) - s / 2)[:2]
 
     return passages(square(np.diag(s)), start, readings, rtol=1e-10)
 
 
-def slopes_in_log(s: Any, G: Any) -> Any:
+def slopes_in_log(s: Array, G: Array) -> Array:
     """By how much the times of two modes rise per unit of log(1/ε), from two layers εG_ℓ with ε of 1e-11 and 1e-14."""
     late, early = (appearances(s, epsilon * G) for epsilon in (1e-14, 1e-11))
     return (late - early) / np.log(1e3)
@@ -67,12 +67,12 @@ def stage_0_size(rng: np.random.Generator) -> float:
     return relative_error(np.full(3, float(L)), np.log10(large / small))
 
 
-def first_escape(T: Any, start: Any, level: float) -> float:
+def first_escape(T: Array, start: Array, level: float) -> float:
     """When the product of the layers is no longer small: its largest singular value gets to a level."""
     return float(passages(square(T), start, lambda Ws: np.linalg.norm(product(Ws), 2) - level, rtol=1e-10)[0])
 
 
-def further_delays(rng: np.random.Generator) -> tuple[int, float, Any]:
+def further_delays(rng: np.random.Generator) -> tuple[int, float, Array]:
     """The depth L, s_1, and what halving ε adds to the time near zero, once and once again, from W_ℓ = εG_ℓ."""
     L = int(rng.integers(2, 4))
     T, _, s, _ = draws.target(rng, 2, 2, rng.uniform(1.0, 3.0) * np.array([1.0, 0.4]))
@@ -80,7 +80,7 @@ def further_delays(rng: np.random.Generator) -> tuple[int, float, Any]:
     return L, s[0], np.diff([first_escape(T, epsilon / 2**i * G, s[1] / 2) for i in range(3)])
 
 
-def time_near_zero_as_printed(epsilon: Any, s1: float) -> Any:
+def time_near_zero_as_printed(epsilon: Array, s1: float) -> Array:
     """t ∼ (1/s_1) log(s_1/ε)."""
     return np.log(s1 / epsilon) / s1
 
@@ -121,7 +121,7 @@ def _() -> tuple[float, float]:
     return printed[0] / printed[1], measured[0] / measured[1]
 
 
-def off_the_leading_mode(T: Any, start: Any) -> float:
+def off_the_leading_mode(T: Array, start: Array) -> float:
     """The share of W outside s_1 u_1 v_1ᵀ when W is first no longer small."""
     U, s, Vt = np.linalg.svd(T)
     escape = first_escape(T, start, s[1] / 2)
@@ -129,7 +129,7 @@ def off_the_leading_mode(T: Any, start: Any) -> float:
     return float(np.linalg.norm(W - U[:, :1] @ (U[:, :1].T @ W @ Vt[:1].T) @ Vt[:1]) / np.linalg.norm(W))
 
 
-def small_start(rng: np.random.Generator, L: int) -> tuple[Any, Any]:
+def small_start(rng: np.random.Generator, L: int) -> tuple[Array, Array]:
     """A target 2 × 2 and small layers: Gaussian, and for L = 3 such that come near diag(1, 2), with two close modes."""
     s1 = rng.uniform(1.0, 3.0)
     if L == 2:
@@ -202,7 +202,7 @@ def stage_r_corrected(rng: np.random.Generator) -> float:
 
 
 @stage_r.counterexample("T = diag(2, 1), two layers 1e-20·(1 1; 1 2): W on the plateau after the first transition")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     T, G, plateau = np.diag([2.0, 1.0]), np.array([[1.0, 1.0], [1.0, 2.0]]), np.log(1e20) * 0.75
     W = product(follow(square(T), 1e-20 * np.stack([G, G]), [plateau])[0])
     return np.where(np.arange(2) == mode_as_printed(1) - 1, T, 0.0), W
@@ -227,7 +227,7 @@ def wide_alignment(rng: np.random.Generator) -> float:
     return float(np.sqrt(h) * np.linalg.norm(off) / np.linalg.norm(W)) - 5.0
 
 
-def gap_times_as_printed(s: Any) -> Any:
+def gap_times_as_printed(s: Array) -> Array:
     """τ_r/log(1/ε) ∼ 1/(s_r − s_{r+1})."""
     return 1 / (s[:-1] - s[1:])
 
@@ -297,7 +297,7 @@ def _() -> tuple[float, float]:
     return 1.0, second / first
 
 
-def delay_of_second(s: Any, G: Any, epsilon: float = 1e-10) -> float:
+def delay_of_second(s: Array, G: Array, epsilon: float = 1e-10) -> float:
     """What a start 10³ times smaller adds to the time of mode 2; the closer it is to mode 1, the smaller ε must be."""
     late, early = (appearances(s, scale * G)[1] for scale in (1e-3 * epsilon, epsilon))
     return float(late - early)
@@ -335,12 +335,12 @@ def _() -> tuple[float, float]:
     return float(np.log(1e3) * gap_times_as_printed(s)[0]), delay_of_second(s, G, 1e-45)
 
 
-def two_close_modes(rng: np.random.Generator) -> tuple[Any, Any]:
+def two_close_modes(rng: np.random.Generator) -> tuple[Array, Array]:
     s = rng.uniform(1.0, 10.0) * np.array([1.0, rng.uniform(0.6, 0.7)])
     return s, rng.normal(size=(2, 2, 2))
 
 
-def example_times() -> Any:
+def example_times() -> Array:
     """s = 10, 9, 1, all from 10⁻³."""
     return half_times(1e-3, np.array([10.0, 9.0, 1.0]), 2)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Real, Row, Values
 from lazyrich.papers.notes.claims.passages import diagonal, follow, half_times, passages, time_between
 from lazyrich.papers.notes.claims.slips import TWO_LAYERS
 
@@ -23,12 +25,12 @@ NOT_CHECKED = (
 )
 
 
-def strengths(rng: np.random.Generator, k: int = 3) -> Any:
+def strengths(rng: np.random.Generator, k: int = 3) -> Array:
     """s_1 > … > s_k, each at most 0.4 of the one before."""
     return rng.uniform(1.0, 3.0) * np.cumprod([1.0, *rng.uniform(0.25, 0.4, size=k - 1)])
 
 
-def strength(epsilon: float, s: float, L: int, times: Any) -> Any:
+def strength(epsilon: float, s: float, L: int, times: Row) -> Array:
     """a(t) of one mode of L equal layers from ε: one unit per layer, integrated."""
     return follow(diagonal(s), np.full((L, 1), epsilon ** (1 / L)), times).prod(axis=(1, 2))
 
@@ -50,7 +52,7 @@ def greedy_order(rng: np.random.Generator) -> float:
     return max(float(strength(epsilon, s[r + 1], L, [learned[r]])[0] / s[r + 1]) for r in (0, 1)) - 0.01
 
 
-def truncated(s: Any, r: int) -> Any:
+def truncated(s: Array, r: int) -> Array:
     """The strengths of the best approximation of rank r."""
     return np.where(np.arange(len(s)) < r, s, 0.0)
 
@@ -103,10 +105,10 @@ def truncation_is_saddle(rng: np.random.Generator) -> float:
     T, U, s, V = draws.target(rng, 3, 4)
     L, r, step = int(rng.integers(2, 5)), int(rng.integers(1, 3)), 1e-2
 
-    def loss(Ws: Any) -> Any:
+    def loss(Ws: Sequence[Array]) -> Values:
         return ((product(Ws) - T) ** 2).sum() / 2
 
-    def network(a: Any) -> list[Any]:
+    def network(a: Array) -> list[Array]:
         return draws.aligned(np.random.default_rng(0), U, V, a, (4, *[3] * (L - 1), 3))
 
     a, following, first = truncated(s, r), np.arange(3) == r, np.arange(3) == 0
@@ -140,7 +142,7 @@ def depth_1_linear(rng: np.random.Generator) -> float:
     return error if bend(2) > 1e-3 else 1.0
 
 
-def decay_time(rng: np.random.Generator, s: Any) -> Any:
+def decay_time(rng: np.random.Generator, s: Array) -> Array:
     """The time in which the error of each mode of one layer falls by e, from a random start."""
     T, U, s, V = draws.target(rng, len(s), len(s), s)
     span = 0.5
@@ -150,7 +152,7 @@ def decay_time(rng: np.random.Generator, s: Any) -> Any:
     return span / np.log(before / after)
 
 
-def shallow_times_as_printed(s: Any) -> Any:
+def shallow_times_as_printed(s: Array) -> Array:
     """τ ∼ 1/s."""
     return 1 / s
 
@@ -183,13 +185,13 @@ def _() -> tuple[float, float]:
     return printed[1] / printed[0], measured[1] / measured[0]
 
 
-def two_small_modes(rng: np.random.Generator) -> tuple[Any, int, Any]:
+def two_small_modes(rng: np.random.Generator) -> tuple[Array, int, Array]:
     """Strengths, a depth, and starts so small that what is left out is below 1e-8, and no time much above 1e9."""
     L = int(rng.integers(2, 6))
     return strengths(rng, 2), L, np.array([1e-9, 1e-8]) ** (3 if L == 2 else L / (L - 2))
 
 
-def deep_times_as_printed(epsilon: Any, s: Any) -> Any:
+def deep_times_as_printed(epsilon: Array, s: Real) -> Array:
     """t* ∼ (1/s) log(s/ε)."""
     return np.log(s / epsilon) / s
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Real
 from lazyrich.papers.notes.claims.modes import mode_rate, mode_rates
 from lazyrich.papers.notes.claims.passages import extrapolated, half_times, time_between
 from lazyrich.papers.notes.claims.slips import STRONG_MODES, TWO_LAYERS
@@ -23,7 +23,7 @@ NOT_CHECKED = (
 )
 
 
-def widths(s: Any, L: int) -> Any:
+def widths(s: Real, L: int) -> Array:
     """The time from 0.1 s to 0.9 s in L equal layers, for each s."""
     return np.array([time_between(0.1 * si, 0.9 * si, si, L) for si in np.atleast_1d(s)])
 
@@ -73,7 +73,7 @@ def deeper_longer_plateaus(rng: np.random.Generator) -> float:
     return 1.0 - min(plateau, plateau / (1.0 + _widens(s, L)))
 
 
-def widths_as_printed(s: Any) -> Any:
+def widths_as_printed(s: Array) -> Array:
     """δt ∼ 1/s."""
     return 1 / s
 
@@ -161,7 +161,7 @@ def _() -> tuple[list[float], list[float]]:
     return sorted(speeds), speeds
 
 
-def width_estimate(s: Any, L: int) -> Any:
+def width_estimate(s: Array, L: int) -> Array:
     """2^{2(L−1)/L} / (L s^{2(L−1)/L})."""
     power = 2 * (L - 1) / L
     return 2**power / (L * s**power)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, product, relative_error
 from lazyrich.papers.base.searches import critical_point, fitted
+from lazyrich.papers.base.types import Loss
 from lazyrich.papers.post.claims.regression import data_with, squared_error
 
 
-def best_approximation(C31: Any, rank: int) -> Any:
+def best_approximation(C31: Array, rank: int) -> Array:
     """Σ_{α ≤ N2} s_α u_α v_αᵀ."""
     U, s, Vt = np.linalg.svd(C31)
     return U[:, :rank] @ np.diag(s[:rank]) @ Vt[:rank]
 
 
-def decoupled(rng: np.random.Generator, s: Any, chosen: Any, h: int) -> tuple[Any, Any]:
+def decoupled(rng: np.random.Generator, s: Array, chosen: Sequence[int] | Array, h: int) -> tuple[Array, Array]:
     """a^α and b^α, one row for each mode, with b^β·a^α = s_α δ for the chosen modes, and zero for the others."""
     a, b = np.zeros((len(s), h)), np.zeros((len(s), h))
     chosen = list(chosen)
@@ -30,12 +32,12 @@ def decoupled(rng: np.random.Generator, s: Any, chosen: Any, h: int) -> tuple[An
     return a, b
 
 
-def weights_of(a: Any, b: Any, U: Any, V: Any) -> list[Any]:
+def weights_of(a: Array, b: Array, U: Array, V: Array) -> list[Array]:
     """W21 and W32 whose modes have these vectors."""
     return [a.T @ V.T, U @ b]
 
 
-def restlessness(loss: Any, weights: Any) -> float:
+def restlessness(loss: Loss, weights: Sequence[Array]) -> float:
     """The largest slope: zero at a fixed point."""
     return max(float(np.abs(slope).max()) for slope in gradient(loss, weights))
 
@@ -73,7 +75,7 @@ def _() -> tuple[float, float]:
     return 0.0, float(W32[1, 0] * W21[0, 0])
 
 
-def _error_of_condition(rng: np.random.Generator, s: Any) -> float:
+def _error_of_condition(rng: np.random.Generator, s: Array) -> float:
     """The slope where the condition holds, and the breach of the condition where a search finds no slope."""
     h = int(rng.integers(1, 3))
     C31, U, s, V = draws.target(rng, 2, 2, s)
@@ -135,16 +137,16 @@ def _() -> tuple[float, float]:
     return 2.0, float(np.sum(np.all(b @ a.T == np.zeros((3, 3)), axis=0)))
 
 
-def least_misfit(rng: np.random.Generator, s: Any, h: int) -> float:
+def least_misfit(rng: np.random.Generator, s: Array, h: int) -> float:
     """What a search cannot remove of b^β·a^α = s_α δ, for the h + 1 modes that fit best."""
     choices = (s[list(chosen)] for chosen in combinations(range(len(s)), h + 1))
     return min(_misfit(rng, values, h) for values in choices for _ in range(2))
 
 
-def _misfit(rng: np.random.Generator, s: Any, h: int) -> float:
+def _misfit(rng: np.random.Generator, s: Array, h: int) -> float:
     free = s == 0  # there the vectors are to have length 1, which the condition leaves open
 
-    def rest(x: Any) -> Any:
+    def rest(x: Array) -> Array:
         a, b = x.reshape(2, len(s), h)
         lengths = [np.sum(vectors[free] ** 2, axis=1) - 1 for vectors in (a, b)]
         return np.concatenate([(b @ a.T - np.diag(s)).ravel(), *lengths])
@@ -195,7 +197,7 @@ def global_minimum(rng: np.random.Generator) -> float:
     return 1e-6 - float(min(slacks))
 
 
-def _wide_target(rng: np.random.Generator) -> tuple[Any, Any, Any, Any, int, int]:
+def _wide_target(rng: np.random.Generator) -> tuple[Array, Array, Array, Array, int, int]:
     """C31 = U diag(s) Vᵀ, its rank R, and fewer hidden units; two of the values may be equal, the last zero."""
     _, U, s, V = draws.target(rng, 3, 3)
     R = int(rng.integers(2, 4))

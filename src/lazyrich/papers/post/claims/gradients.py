@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
+from lazyrich.papers.base.types import Values
 from lazyrich.papers.post.claims.regression import (
     data_with,
     departure_from_linear,
@@ -19,30 +21,30 @@ from lazyrich.papers.post.claims.regression import (
 )
 
 
-def equations_1_2(W21: Any, W32: Any, C31: Any) -> list[Any]:
+def equations_1_2(W21: Array, W32: Array, C31: Array) -> list[Array]:
     """τ dW21/dt and τ dW32/dt."""
     return [W32.T @ (C31 - W32 @ W21), (C31 - W32 @ W21) @ W21.T]
 
 
-def first_term(a: Any, b: Any, s: Any) -> Any:
+def first_term(a: Array, b: Array, s: Array) -> Array:
     """(s_α − b^α·a^α) b^α of eq. 5, one row for each α; with a and b exchanged, that of eq. 6."""
     return (s - np.sum(a * b, axis=1))[:, None] * b
 
 
-def second_term(a: Any, b: Any) -> Any:
+def second_term(a: Array, b: Array) -> Array:
     """−Σ_{γ≠α} (b^γ·a^α) b^γ of eq. 5, one row for each α; with a and b exchanged, that of eq. 6."""
     overlaps = a @ b.T
     return -(overlaps - np.diag(np.diag(overlaps))) @ b
 
 
-def loss_of_modes(a: Any, b: Any, s: Any) -> Any:
+def loss_of_modes(a: Array, b: Array, s: Array) -> Values:
     """½ Σ_α (s_α − b^α·a^α)² + ½ Σ_{α≠β} (b^β·a^α)², which eqs. 5 and 6 are said to descend."""
     overlaps = a @ b.T
     alone = np.diag(overlaps)
     return ((s - alone) ** 2).sum() / 2 + ((overlaps - np.diag(alone)) ** 2).sum() / 2
 
 
-def learning(X: Any, Y: Any, weights: Any) -> list[Any]:
+def learning(X: Array, Y: Array, weights: Sequence[Array]) -> list[Array]:
     """τ dW/dt of both layers by the loss itself, the 2 absorbed in τ."""
     return [-slope / 2 for slope in gradient(squared_error(X, Y), weights)]
 
@@ -83,7 +85,7 @@ def equations_1_and_2(rng: np.random.Generator) -> float:
     truth = descended(loss, weights, time)
     h = len(weights[0])
 
-    def velocity(stacked: Any) -> Any:
+    def velocity(stacked: Array) -> Array:
         one, two = equations_1_2(stacked[:h], stacked[h:].T, C31)
         return np.vstack([one, two.T])
 
@@ -167,7 +169,7 @@ def loss_of_all_modes(rng: np.random.Generator) -> float:
     return max(relative_error(-a_slope, a_dot), relative_error(-b_slope, b_dot))
 
 
-def _modes(rng: np.random.Generator) -> tuple[Any, Any, Any, Any, Any]:
+def _modes(rng: np.random.Generator) -> tuple[Array, Array, Array, Array, Array]:
     """a, b (one row for each mode), s, and τ ȧ, τ ḃ by the loss of data, for a random network with N1 = N3."""
     n, h = (int(n) for n in rng.integers(2, 5, size=2))
     s = np.sort(rng.uniform(0.0, 3.0, size=n))[::-1]
@@ -211,17 +213,17 @@ def _() -> tuple[float, float]:
     return 1.0, -float(np.sign(_cosine_lost(np.array([2.0, 0.0]), np.array([1.0, 1.0]), 1.0)))
 
 
-def _divergence(a: Any, b: Any, s: float) -> float:
+def _divergence(a: Array, b: Array, s: float) -> float:
     """What cosine is lost, or what distance of the product from s is won, in a short time of the first terms."""
     end = _by_first_terms(a, b, s)
     return max(_cosine_lost(a, b, s), abs(s - float(end[0] @ end[1])) - abs(s - float(a @ b)))
 
 
-def _by_first_terms(a: Any, b: Any, s: float) -> Any:
+def _by_first_terms(a: Array, b: Array, s: float) -> Array:
     return integrate(lambda x: (s - x[0] @ x[1]) * x[::-1], [a, b], [0.1])[0]
 
 
-def _cosine_lost(a: Any, b: Any, s: float) -> float:
+def _cosine_lost(a: Array, b: Array, s: float) -> float:
     before, after = (float(x @ y / np.sqrt((x @ x) * (y @ y))) for x, y in ((a, b), _by_first_terms(a, b, s)))
     return before - after
 
@@ -256,15 +258,15 @@ def _() -> tuple[float, float]:
     return float(others[0] @ a), float(others[0] @ _by_second_term(a, others, 0.5))
 
 
-def _growth(a: Any, others: Any) -> float:
+def _growth(a: Array, others: Array) -> float:
     return float(np.max(np.abs(others @ _by_second_term(a, others, 0.1)) - np.abs(others @ a)))
 
 
-def _by_second_term(a: Any, others: Any, time: float) -> Any:
+def _by_second_term(a: Array, others: Array, time: float) -> Array:
     """a^α after a time of its second term alone, the vectors of the other modes held."""
     none = np.zeros(len(a))  # b^α itself, which the second term leaves out
 
-    def velocity(x: Any) -> Any:
+    def velocity(x: Array) -> Array:
         return second_term(np.vstack([x, np.zeros_like(others)]), np.vstack([none, others]))[0]
 
     return integrate(velocity, a, [time])[0]

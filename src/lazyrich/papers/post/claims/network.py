@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
@@ -31,12 +30,12 @@ NOT_CHECKED = (
 )
 
 
-def equations_7_8(a: Any, b: Any, s: Any) -> Any:
+def equations_7_8(a: Array, b: Array, s: Array) -> Array:
     """τ da/dt and τ db/dt of the strengths of both layers, mode by mode."""
     return np.array([(s - a * b) * b, (s - a * b) * a])
 
 
-def start_along(r: Any, a: Any, b: Any, U: Any, V: Any) -> list[Any]:
+def start_along(r: Array, a: Array, b: Array, U: Array, V: Array) -> list[Array]:
     """W21 and W32 with a^α = a_α r^α and b^α = b_α r^α for as many modes as r has columns, zero for the others."""
     n = r.shape[1]
     return [r @ np.diag(a) @ V[:, :n].T, U[:, :n] @ np.diag(b) @ r.T]
@@ -171,6 +170,6 @@ def random_start(rng: np.random.Generator) -> float:
     return max(errors)
 
 
-def _strengths(weights: list[Any], C31: Any, U: Any, V: Any, times: Any) -> Any:
+def _strengths(weights: list[Array], C31: Array, U: Array, V: Array, times: Array) -> Array:
     """uᵀWv of every mode along the flow of the whole network, integrated layer by layer: (T, modes)."""
     return np.einsum("oa,toi,ia->ta", U, product(layers(weights, C31, times)), V)

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import flow_of, gradient, hessian, integrate, product, relative_error
 from lazyrich.papers.base.searches import critical_point
+from lazyrich.papers.base.types import Loss
 
 
-def squared_error(X: Any, Y: Any) -> Callable[[Sequence[Any]], Any]:
+def squared_error(X: Array, Y: Array) -> Loss:
     """Σ_μ ‖y − Wx‖² as a function of the layers whose product is W."""
     return lambda weights: ((Y - X @ product(weights).T) ** 2).sum()
 
 
-def data_with(rng: np.random.Generator, C31: Any, samples: int = 6) -> tuple[Any, Any]:
+def data_with(rng: np.random.Generator, C31: Array, samples: int = 6) -> tuple[Array, Array]:
     """Inputs with Σ xxᵀ = I and targets with Σ yxᵀ = C31, which they do not determine; rows are samples."""
     d_out, d_in = C31.shape
     X, noise = draws.orthogonal(rng, samples, d_in), rng.normal(size=(samples, d_out))
     return X, X @ C31.T + noise - X @ (X.T @ noise)
 
 
-def sums(X: Any, Y: Any) -> tuple[Any, Any]:
+def sums(X: Array, Y: Array) -> tuple[Array, Array]:
     """C31 = Σ yxᵀ and C11 = Σ xxᵀ, sample by sample."""
-    return sum(map(np.outer, Y, X)), sum(map(np.outer, X, X))
+    return reduce(np.add, map(np.outer, Y, X)), reduce(np.add, map(np.outer, X, X))
 
 
-def descended(loss: Callable[[list[Any]], Any], weights: Sequence[Any], time: float) -> list[Any]:
+def descended(loss: Loss, weights: Sequence[Array], time: float) -> list[Array]:
     """Gradient descent itself, λ·steps = time and the 2 absorbed in λ, in the limit λ → 0 (Richardson)."""
     ends = []
     for steps in 8 * 2 ** np.arange(7):
@@ -44,7 +46,7 @@ def descended(loss: Callable[[list[Any]], Any], weights: Sequence[Any], time: fl
     return ends[0]
 
 
-def solution(W0: Any, C31: Any, time_over_tau: Any) -> Any:
+def solution(W0: Array, C31: Array, time_over_tau: Array) -> Array:
     """W(0) e^{−t/τ} + C31 (1 − e^{−t/τ})."""
     decay = np.exp(-np.asarray(time_over_tau))[:, None, None]
     return W0 * decay + C31 * (1 - decay)
@@ -134,7 +136,7 @@ def regression_linear(rng: np.random.Generator) -> float:
     return departure_from_linear(loss, [W], [rng.normal(size=W.shape)], rng.normal())
 
 
-def departure_from_linear(loss: Any, one: Sequence[Any], other: Sequence[Any], p: float) -> float:
+def departure_from_linear(loss: Loss, one: Sequence[Array], other: Sequence[Array], p: float) -> float:
     """How far the gradient at p·one + (1 − p)·other is from the mixture of the gradients."""
     mixed = [p * A + (1 - p) * B for A, B in zip(one, other, strict=True)]
     slopes = [np.concatenate([g.ravel() for g in gradient(loss, weights)]) for weights in (mixed, one, other)]
@@ -154,7 +156,7 @@ def regression_independent(rng: np.random.Generator) -> float:
     return interaction(loss, [W])
 
 
-def interaction(loss: Any, weights: Sequence[Any]) -> float:
+def interaction(loss: Loss, weights: Sequence[Array]) -> float:
     """The largest second derivative in two different weights, relative to the largest in one."""
     H = hessian(loss, weights)
     return float(np.abs(H - np.diag(np.diag(H))).max() / np.abs(np.diag(H)).max())
@@ -193,7 +195,7 @@ def regression_timescale(rng: np.random.Generator) -> float:
     return relative_error(passed * tau / times[:, None, None], np.ones_like(passed))
 
 
-def _regression(rng: np.random.Generator) -> tuple[Any, Any, Any, float]:
+def _regression(rng: np.random.Generator) -> tuple[Loss, Array, Array, float]:
     """The loss of white data, its C31, weights, and a time constant."""
     C31 = rng.normal(size=(2, 3))
     loss = squared_error(*data_with(rng, C31))

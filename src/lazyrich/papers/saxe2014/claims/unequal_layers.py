@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import integrate, relative_error
+from lazyrich.papers.base.types import Real, Row, Values
 
 
-def time_from_theta(theta0: float, theta: Any, c0: float, s: float) -> Any:
+def time_from_theta(theta0: float, theta: Array, c0: float, s: float) -> Array:
     """The time from θ0 to θ in the form of eq. 26, for θ̇ = s − c0 sinh θ."""
     K = np.hypot(c0, s)
 
-    def primitive(x: Any) -> Any:
+    def primitive(x: Real) -> Values:
         X = np.tanh(x / 2)
         return np.log((K + c0 + s * X) / (K - c0 - s * X)) / K
 
     return primitive(theta) - primitive(theta0)
 
 
-def course(a: float, b: float, s: float, times: Any) -> Any:
+def course(a: float, b: float, s: float, times: Row) -> Array:
     """θ = 2 artanh(b/a) along ȧ = b(s − ab), ḃ = a(s − ab), integrated."""
     states = integrate(lambda x: x[::-1] * (s - x[0] * x[1]), [a, b], times)
     return 2 * np.arctanh(states[:, 1] / states[:, 0])

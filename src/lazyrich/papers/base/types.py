@@ -1,0 +1,17 @@
+"""Names of types that the rooms share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazyrich._typing import Array
+
+Real = float | Array  # a number or an array of numbers: formulas hold for both
+Row = Sequence[float] | Array  # numbers in a row
+Pair = tuple[Real | Sequence[float], Real | Sequence[float]]  # what is printed, and the truth
+Values = Any  # a number or an array, real or complex: what is analytic, and what limits are taken of
+Loss = Callable[[list[Array]], Values]  # a number; complex where its arguments are
+
+JaxArray = Any  # traced or not; JAX is loaded when something is trained
+Tree = Any  # what JAX maps over: tuples and dicts of arrays
