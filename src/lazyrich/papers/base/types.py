@@ -13,5 +13,10 @@ Pair = tuple[Real | Sequence[float], Real | Sequence[float]]  # what is printed,
 Values = Any  # a number or an array, real or complex: what is analytic, and what limits are taken of
 Loss = Callable[[list[Array]], Values]  # a number; complex where its arguments are
 
+Tick = Callable[[float], object]  # told how many cells' worth of work has been done
+Colour = str | Sequence[float] | Array  # as matplotlib has them
+Look = dict[str, Any]  # how a curve looks: arguments of matplotlib by name
+Rows = list[dict[str, Any]]  # a table, row by row, by the names of its columns
+
 JaxArray = Any  # traced or not; JAX is loaded when something is trained
 Tree = Any  # what JAX maps over: tuples and dicts of arrays

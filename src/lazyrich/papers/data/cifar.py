@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -101,7 +100,7 @@ def _of_pickle(content: Array, name: str) -> tuple[Array, Array]:
     return pixels, np.array(labels, np.uint8)
 
 
-def _is_label(value: Any) -> bool:
+def _is_label(value: object) -> bool:
     return type(value) is int and 0 <= value < CLASSES
 
 

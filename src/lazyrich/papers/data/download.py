@@ -142,7 +142,7 @@ class _Failed(Exception):
     """Why an address did not give the file."""
 
 
-def _fetch(source: Source, path: Path, move: Callable[[float], Any]) -> None:
+def _fetch(source: Source, path: Path, move: Callable[[float], object]) -> None:
     """Put the file in its place, from the first address that has it."""
     reasons = []
     for address in source.addresses:
@@ -157,7 +157,7 @@ def _fetch(source: Source, path: Path, move: Callable[[float], Any]) -> None:
     )
 
 
-def _copy(address: str, source: Source, move: Callable[[float], Any], target: BinaryIO) -> None:
+def _copy(address: str, source: Source, move: Callable[[float], object], target: BinaryIO) -> None:
     """Write what an address gives to `target`; fails unless it is every byte of the file, and nothing else."""
     received, digest = 0, hashlib.sha256()
     try:

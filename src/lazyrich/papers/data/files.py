@@ -10,8 +10,8 @@ import gzip
 import io
 import os
 from collections.abc import Iterable
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def opened(path: Path) -> io.BufferedIOBase:
     return gzip.open(path, "rb") if packed else open(path, "rb")
 
 
-def bytes_of(stream: Any, size: int, name: str) -> Array:
+def bytes_of(stream: BufferedIOBase, size: int, name: str) -> Array:
     """The next `size` bytes."""
     content = np.empty(size, np.uint8)  # the system gives memory to what is written only: a lie costs nothing
     view, there = content.data, 0
@@ -58,7 +58,7 @@ def bytes_of(stream: Any, size: int, name: str) -> Array:
     return content
 
 
-def refuse_more(stream: Any, name: str, size: int) -> None:
+def refuse_more(stream: BufferedIOBase, name: str, size: int) -> None:
     """A stream must end here; the end of a compressed one compares its checksum."""
     if stream.read(1):
         raise InvalidInput(f"{name} goes on after the {size:,} bytes that it announces.")

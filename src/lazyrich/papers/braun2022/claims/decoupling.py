@@ -173,7 +173,7 @@ def decoupled_limit(rng: np.random.Generator) -> float:
     times = np.array([0.2, 1.0, 3.0])
     found = course(draws.orthogonal(rng, 2) * np.sqrt(a), s, times)
     printed = [mode_times.logistic(a0, strength, times) for a0, strength in zip(a, s, strict=True)]
-    return relative_error([*printed, 0 * times], found)
+    return relative_error([*printed, 0 * times], [*found])
 
 
 @claim(

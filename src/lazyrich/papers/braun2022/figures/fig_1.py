@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from lazyrich import Problem, inits, solve
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour, Look
 from lazyrich.papers.braun2022.figures._shared import draw_over, trained
 from lazyrich.plot import style
 from lazyrich.tasks import Task, linear_teacher
@@ -106,7 +108,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_network(axes: Axes, sizes: list[int], colours: list[Any]) -> None:
+def _draw_network(axes: Axes, sizes: list[int], colours: Sequence[Colour]) -> None:
     """Units as circles, inputs at the bottom, joined layer by layer."""
     places = [np.arange(width) - (width - 1) / 2 for width in sizes]
     for layer, (lower, upper) in enumerate(pairwise(places)):
@@ -116,7 +118,7 @@ def _draw_network(axes: Axes, sizes: list[int], colours: list[Any]) -> None:
     for layer, (xs, name) in enumerate(zip(places, ("inputs x", "hidden units", "outputs ŷ"), strict=True)):
         shades = colours if layer == len(sizes) - 1 else [style.COLOURS["grey"]] * len(xs)
         axes.scatter(xs, np.full(len(xs), layer), s=55, color=shades, zorder=2)
-        place: Any = {"xytext": (0, 9 if layer else -18), "textcoords": "offset points", "ha": "center", "zorder": 3}
+        place: Look = {"xytext": (0, 9 if layer else -18), "textcoords": "offset points", "ha": "center", "zorder": 3}
         axes.annotate(name, (0, layer), bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}, **place)
     for layer, name in enumerate(("W1", "W2")):
         axes.text(0.98, (layer + 0.5) / 2.6 + 0.12, name, transform=axes.transAxes, ha="right")

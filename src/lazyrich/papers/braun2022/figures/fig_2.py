@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.observables import input_gram, kernels, output_gram
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.braun2022.figures._shared import draw_over, shades, trained
 from lazyrich.plot import style
 from lazyrich.tasks import linear_teacher, random_regression
@@ -184,7 +186,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_start(row: Any, curves: DataArray) -> None:
+def _draw_start(row: Array, curves: DataArray) -> None:
     loss = curves.sel(source="theory").isel(entry=0)
     falling = loss - float(loss[-1]) > 1e-3 * float(loss[0] - loss[-1])
     end = min(1.2 * float(curves.time[falling].max()), float(curves.time[-1]))
@@ -196,7 +198,7 @@ def _draw_start(row: Any, curves: DataArray) -> None:
     row[0].set_ylabel("loss")
 
 
-def _draw_deviations(axes: Axes, data: Dataset, colours: list[str]) -> None:
+def _draw_deviations(axes: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     deviations = data.deviations.transpose("rate", "net")
     axes.loglog(data.rate, deviations, color="#C4C4C4", linewidth=0.9)
     for net, (rate, colour) in enumerate(zip(data.example_rate.values, colours, strict=False)):
@@ -209,7 +211,7 @@ def _draw_deviations(axes: Axes, data: Dataset, colours: list[str]) -> None:
     axes.set(xlabel="learning rate η", ylabel="mean (loss − theory)²", title=f"C  {data.sizes['net']} random networks")
 
 
-def _draw_examples(axes: Axes, data: Dataset, colours: list[str]) -> None:
+def _draw_examples(axes: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     for example, (rate, colour) in enumerate(zip(data.example_rate.values, colours, strict=False)):
         time, descent, theory = data.examples.isel(example=example).values
         axes.semilogx(time[1:], descent[1:], color=colour, label=f"η = {rate:.2g}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from lazyrich import Network, Problem, Trajectory, flow, inits, solve
 from lazyrich._typing import Array, Float
-from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.braun2022.figures._shared import draw_modes, draw_tree, modes_of, similarities, trained
 from lazyrich.plot import style
 from lazyrich.tasks import Task, semantic_hierarchy
@@ -136,8 +136,10 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_task(figure: Any, data: Dataset) -> None:
-    panels = figure.subplot_mosaic([["sigma_yx", "U", "S", "V"], ["rsm_in", "rsm_in", "rsm_out", "rsm_out"]])
+def _draw_task(figure: SubFigure, data: Dataset) -> None:
+    panels: dict[str, Axes] = figure.subplot_mosaic(
+        [["sigma_yx", "U", "S", "V"], ["rsm_in", "rsm_in", "rsm_out", "rsm_out"]]
+    )
     draw_modes([panels[name] for name in "USV"], data.U, data.s, data.V)
     titles = {"sigma_yx": "B  Σyx  =", "rsm_in": "similarity of items, VSVᵀ", "rsm_out": "similarity of features, USUᵀ"}
     for name, title in titles.items():

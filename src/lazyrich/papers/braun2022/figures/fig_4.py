@@ -10,6 +10,7 @@ from lazyrich import Network, Problem, Task, descend, solve
 from lazyrich._typing import Array, Float
 from lazyrich.observables.decoupling import decoupling, peak_time
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.plot import style
 
 TITLE = "Decoupling: modes of the task are coupled, peak and part"
@@ -34,7 +35,7 @@ _HORIZONS = {"dense": 9.0, "unequal": 20.0, "equal": 5.0}  # until the slower mo
 _ENTRIES = {"a1": (0, 0), "a2": (1, 1), "b": (0, 1)}
 _COLOURS = {"a1": style.COLOURS["blue"], "a2": "#56B4E9", "b": style.COLOURS["orange"]}
 _LABELS = {"a1": "a₁, on the diagonal", "a2": "a₂, on the diagonal", "b": "b, off the diagonal"}
-_PEAK: dict[str, Any] = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
+_PEAK: Look = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
 _EXAMPLE = ("equal", 1)  # of panels A and B: target and number of the scale
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from lazyrich import Problem, Task, descend, solve
 from lazyrich._typing import Array
 from lazyrich.observables.decoupling import coupling, decoupling, peak_time
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.papers.braun2022.figures.fig_4 import start_in_modes
 from lazyrich.plot import style
 
@@ -33,7 +33,7 @@ QUICK = {"records": 101}
 _STRENGTHS = {"dense": (6.0, 5.5, 3.0, 2.7, 1.5), "unequal": (5.0, 4.0, 3.0, 2.0, 1.0), "equal": (5.0,) * 5}
 _PAIRS = list(combinations(range(5), 2))
 _DOTS = style.THEORY | {"linestyle": (0, (1, 3))}  # fewer of them, for many curves lie close together
-_GREEN: dict[str, Any] = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
+_GREEN: Look = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
 
 
 def compute(

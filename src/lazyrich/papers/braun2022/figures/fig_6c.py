@@ -11,7 +11,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.inits import zero_balanced
 from lazyrich.inits.random import random_frame
 from lazyrich.observables import mode_strengths
-from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.braun2022.figures._shared import (
     ITEMS,
     KINDS,
@@ -201,9 +201,9 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_task(figure: Any, part: Dataset) -> Axes:
+def _draw_task(figure: SubFigure, part: Dataset) -> Axes:
     """The modes of a task and what they make similar; returns the panel that carries the letter."""
-    panels = figure.subplot_mosaic([list("UUSSVV"), list("IIIOOO")], height_ratios=[1, 1.3])
+    panels: dict[str, Axes] = figure.subplot_mosaic([list("UUSSVV"), list("IIIOOO")], height_ratios=[1, 1.3])
     draw_modes([panels[name] for name in "USV"], part.U, part.s, part.V)
     for key, name, title in (("I", "rsm_in", "items, VSVᵀ"), ("O", "rsm_out", "features, USUᵀ")):
         style.draw_matrix(panels[key], part[name].values)

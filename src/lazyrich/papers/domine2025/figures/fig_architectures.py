@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lazyrich import Problem, descend, solve
 from lazyrich._progress import progress
+from lazyrich._typing import Array
 from lazyrich.inits import lambda_balanced
 from lazyrich.landscape import fate, predict_regime
 from lazyrich.observables import kernel_distance
@@ -110,7 +109,7 @@ def _problem(sizes: tuple[int, int, int], lam: float, scale: float, seed: int) -
     return Problem(task, lambda_balanced(seed, sizes=sizes, lam=lam, scale=scale))
 
 
-def _most_frequent(regimes: Any) -> Any:
+def _most_frequent(regimes: Array) -> Array:
     counts = np.stack([(regimes == k).sum(axis=-1) for k in range(len(_REGIMES))])
     return counts.argmax(axis=0)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich import Problem, descend, fate, solve
+from lazyrich import Problem, Task, descend, fate, solve
 from lazyrich._typing import Array, Float
 from lazyrich.inits import lambda_balanced
 from lazyrich.observables import kernel_distance, mode_strengths, rsm_in, rsm_out
-from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.domine2025.figures._shared import signed
 from lazyrich.plot import style
 from lazyrich.tasks import semantic_hierarchy
@@ -102,7 +102,7 @@ def compute(
     )
 
 
-def _ends(task: Any, lam: float, scale: float, seed: int) -> tuple[float, float, float, float]:
+def _ends(task: Task, lam: float, scale: float, seed: int) -> tuple[float, float, float, float]:
     """Movement and distance of the kernel, and cosines of W1ᵀW1 with TᵀT and of W2W2ᵀ with TTᵀ."""
     known = fate(Problem(task, lambda_balanced(seed, sizes=(8, 8, 8), lam=lam, scale=scale)))
     T, gram = task.target, known.gram_limit
@@ -144,7 +144,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_kernel(part: Any, data: Dataset) -> None:
+def _draw_kernel(part: SubFigure, data: Dataset) -> None:
     """Kernel distance over time, and the sweep."""
     over_time, kernel, layers = part.subplots(3, 1)
     for lam, colour in zip(data.lam.values, style.diverging_colours(data.lam.values), strict=True):

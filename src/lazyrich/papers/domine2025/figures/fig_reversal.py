@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from lazyrich import Problem
 from lazyrich._progress import progress
+from lazyrich._typing import Array
 from lazyrich.inits import aligned
 from lazyrich.landscape import fate, plateau_times
 from lazyrich.observables import half_times, mode_strengths
@@ -103,7 +104,9 @@ def compute(
     )
 
 
-def _pair(tasks: list[Task], lam: float, start: float, spans: Any, rate: float) -> tuple[Continual, Continual]:
+def _pair(
+    tasks: list[Task], lam: float, start: float, spans: Sequence[Array], rate: float
+) -> tuple[Continual, Continual]:
     """Both tasks in turn from a decoupled start, by theory and step by step.
 
     Decoupled, because steps conserve the balance of such a mode up to a factor near 1, whereas those of a random start
@@ -113,7 +116,7 @@ def _pair(tasks: list[Task], lam: float, start: float, spans: Any, rate: float) 
     return continual(tasks, network, spans), continual(tasks, network, spans, rate=rate)
 
 
-def _crossings(exact: Continual, run: Continual) -> list[Any]:
+def _crossings(exact: Continual, run: Continual) -> list[Array]:
     """When each mode of the reversed task is half way, at zero: predicted from the network before, and seen."""
     after = run.trajectories[1]
     seen = half_times(after.times, mode_strengths(after), after.problem.task.modes.s)

@@ -305,7 +305,7 @@ def neuron_mu_phi(rng: np.random.Generator) -> float:
     beta_star = n.beta_star
     mu, phi = mu_and_phi(n.a, n.w, beta_star)
     printed = mu_phi_velocity(mu, phi, n.delta, float(size(beta_star)), n.eta_a * n.eta_w)
-    return relative_error(printed, n.rate(lambda a, w: mu_and_phi(a, w, beta_star)))
+    return relative_error(list(printed), n.rate(lambda a, w: mu_and_phi(a, w, beta_star)))
 
 
 @claim(

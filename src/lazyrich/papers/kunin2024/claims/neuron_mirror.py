@@ -271,7 +271,7 @@ def potential(rng: np.random.Generator) -> float:
     kappa = np.sqrt(n.delta**2 + 4 * x**2)
     return max(
         relative_error([printed_slope(x), np.sqrt(kappa + n.delta) / kappa], [slope, curvature]),
-        relative_error(phi.profile(x)[1:], [slope, curvature]),
+        relative_error([*phi.profile(x)[1:]], [slope, curvature]),
         relative_error(phi.hessian(n.beta), g(x**2, n.delta) * np.linalg.inv(n.M)),
     )
 

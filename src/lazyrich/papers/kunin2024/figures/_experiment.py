@@ -21,6 +21,7 @@ import numpy as np
 from lazyrich import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.papers.base.figure import Axes, DataArray, Dataset, Picture
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.experiment import experiment as preset_of
 from lazyrich.papers.kunin2024.figures._kept import configuration_of, is_published, kept, load_kept
 from lazyrich.papers.kunin2024.figures._shared import as_text
@@ -124,7 +125,7 @@ def over_seeds(values: DataArray) -> tuple[DataArray, DataArray]:
 # how they are drawn -----------------------------------------------------------------------------------------
 
 
-def alpha_colours(alphas: Any) -> list[Any]:
+def alpha_colours(alphas: Array) -> list[Colour]:
     """One colour per α: blue below 1, grey at it, orange above, paler towards it."""
     return style.diverging_colours(np.log(alphas))
 
@@ -154,7 +155,7 @@ def records_along(panel: Axes, records: Array, unit: str) -> None:
     panel.set_xlabel(f"{unit} (0, then logarithmic)")
 
 
-def counted(axis: Any) -> None:
+def counted(axis: DataArray) -> None:
     """A logarithmic axis (`panel.xaxis`) with whole numbers, written out at 1, 2, 5, 10, …"""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 

@@ -48,9 +48,9 @@ _SMALL = {"laptop": _Size(points=7, seeds=3), "quick": _Size(points=3, seeds=1)}
 class Parts(NamedTuple):
     """Parts of the grid, as masks over (τ, δ); small τ: within a factor of two of the least, large: of the largest."""
 
-    rich: Any  # small τ, δ ≥ 0
-    downstream: Any  # small τ, δ in the lower half of its negative values
-    lazy: Any  # large τ, any δ
+    rich: DataArray  # small τ, δ ≥ 0
+    downstream: DataArray  # small τ, δ in the lower half of its negative values
+    lazy: DataArray  # large τ, any δ
 
 
 # where the numbers come from --------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def parts_of(data: Dataset) -> Parts:
     return Parts(small & (delta >= 0), small & (delta <= delta.min() / 2), large & (delta == delta))
 
 
-def ratio(above: Any, below: Any) -> float:
+def ratio(above: DataArray, below: DataArray) -> float:
     """A quotient; infinite or nan, which keeps no bound, where a kernel or a loss did not move at all."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.divide(above, below))

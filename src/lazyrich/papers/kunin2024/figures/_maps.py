@@ -141,5 +141,5 @@ def _name_regimes(line: Array, data: Dataset) -> None:
                 panel.text(x, y, word, ha=side, va="center", fontsize=9.5, fontweight="bold", path_effects=halo)
 
 
-def _parts(data: Dataset) -> list[tuple[str, Any]]:
+def _parts(data: Dataset) -> list[tuple[str, DataArray]]:
     return list(parts_of(data)._asdict().items())

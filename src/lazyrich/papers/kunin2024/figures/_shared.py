@@ -10,7 +10,8 @@ import numpy as np
 from lazyrich import Problem, Task
 from lazyrich._typing import Array, Float
 from lazyrich.inits import single_neuron
-from lazyrich.papers.base.figure import Axes
+from lazyrich.papers.base.figure import Axes, DataArray
+from lazyrich.papers.base.types import Row
 from lazyrich.plot import style
 
 #: Figures 2, 3 and 4a: β*, β0 and the balances δ.
@@ -47,7 +48,7 @@ def set_plane(panel: Axes, xlabel: str = "β₁", ylabel: str = "β₂") -> None
     panel.set(xlabel=xlabel, ylabel=ylabel)
 
 
-def mark_points(panel: Axes, points: Any, **look: Any) -> None:
+def mark_points(panel: Axes, points: DataArray | Row, **look: Any) -> None:
     """Markers over all curves."""
     x, y = np.atleast_2d(np.asarray(points)).T
     panel.plot(x, y, **(style.MARK | {"zorder": 6} | look))

@@ -9,6 +9,7 @@ import numpy as np
 from lazyrich import Trajectory, flow, solve
 from lazyrich._typing import Array
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024.figures._shared import DELTAS, SOURCES, START, TARGET, as_text, one_neuron
 from lazyrich.plot import style
 
@@ -118,7 +119,7 @@ def _draw_surface(space: Any, delta: float) -> Any:
     return image
 
 
-def _draw_in_space(space: Any, path: DataArray, colour: Any) -> None:
+def _draw_in_space(space: Any, path: DataArray, colour: Colour) -> None:
     for sign in (1.0, -1.0):
         a = sign * np.geomspace(1 / _REACH, _REACH, 60)
         for (b1, b2), name in ((TARGET, "minima"), (START, "starts")):
@@ -138,7 +139,7 @@ def _draw_in_space(space: Any, path: DataArray, colour: Any) -> None:
     space.set_box_aspect((1, 1, 1), zoom=1.12)
 
 
-def _draw_plane(panel: Axes, data: Dataset, colours: dict[float, Any]) -> None:
+def _draw_plane(panel: Axes, data: Dataset, colours: dict[float, Colour]) -> None:
     """‖w‖ and a: here a trajectory moves along the branch of a hyperbola, down and up again."""
     length = np.linspace(1e-3, 2.6, 200)
     panel.plot(length, 1 / length, color=_COLOUR["minima"])

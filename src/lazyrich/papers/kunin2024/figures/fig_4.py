@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from lazyrich import Problem, Task, bias, flow, solve
+from lazyrich._typing import Array
 from lazyrich.inits import single_neuron
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024.figures._shared import (
     DELTAS,
     LOW_RANK_START,
@@ -100,7 +102,7 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points
     )
 
 
-def _low_rank_flow(task: Task, delta: float, times: Any) -> Any:
+def _low_rank_flow(task: Task, delta: float, times: Array) -> Array:
     """β of the weights, integrated."""
     problem = Problem(task, single_neuron(list(LOW_RANK_START), delta=delta))
     return flow(problem, times, record="function", rtol=1e-10).function[:, 0]
@@ -124,7 +126,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_paths(panel: Axes, deltas: Any, paths: DataArray, colours: list[Any], named: bool = True) -> None:
+def _draw_paths(panel: Axes, deltas: Array, paths: DataArray, colours: Sequence[Colour], named: bool = True) -> None:
     for delta, colour in zip(deltas, colours, strict=True):
         one = paths.sel(delta=delta)
         label = f"δ = {as_text(delta)}" if named else None
@@ -133,14 +135,16 @@ def _draw_paths(panel: Axes, deltas: Any, paths: DataArray, colours: list[Any], 
     set_plane(panel)
 
 
-def _contours(panel: Axes, xlim: tuple[float, float], ylim: tuple[float, float], loss: Any) -> None:
+def _contours(
+    panel: Axes, xlim: tuple[float, float], ylim: tuple[float, float], loss: Callable[[Array, Array], Array]
+) -> None:
     x, y = np.meshgrid(np.linspace(*xlim, 120), np.linspace(*ylim, 120))
     panel.contourf(x, y, np.sqrt(loss(x, y)), levels=9, cmap="Greys", alpha=0.28, zorder=0)
     panel.grid(False)
     panel.set(xlim=xlim, ylim=ylim)
 
 
-def _draw_low_rank(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_low_rank(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     _draw_paths(panel, data.delta.values, data.low_rank, colours, named=False)
     _contours(panel, (-0.05, 1.95), (-0.37, 1.4), lambda x, y: (0.5 * x + y - 1.1) ** 2 / 2)
     x = np.array([-0.5, 2.5])
@@ -159,7 +163,7 @@ def _draw_low_rank(panel: Axes, data: Dataset, colours: list[Any]) -> None:
     panel.set_title("B  one sample: many solutions")
 
 
-def _draw_ends(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_ends(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """How far along the line of solutions, counted from the one of least norm."""
     from_least = lambda beta: np.linalg.norm(beta.values - data.least_norm.values, axis=-1)  # noqa: E731
     panel.plot(data.many, from_least(data.curve), **style.THEORY)

@@ -8,6 +8,7 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.papers.kunin2024.experiments.grokking import REACHED
 from lazyrich.papers.kunin2024.figures._experiment import (
     alpha_colours,
@@ -145,7 +146,7 @@ def _draw_map(panel: Axes, data: Dataset, part: str) -> None:
         text = f"> {last:,}" if np.isinf(value) else f"{value:,.0f}" if n else "none"
         text += f"\n{reached[row, column]} of {n}" if reached[row, column] < n else ""
         dark = np.isfinite(value) and norm(value) < 0.6
-        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if dark else "black"}
+        look: Look = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if dark else "black"}
         look |= {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}} if np.isinf(value) else {}
         panel.text(column + 0.5, row + 0.5, text, **look)
     for name, axis, label in (("alpha", panel.xaxis, "α (embeddings ÷ α)"), ("tau", panel.yaxis, "τ (logits × τ)")):
@@ -165,7 +166,7 @@ def _draw_points(panel: Axes, data: Dataset) -> None:
         half = here[f"steps_to_{part}"].values
         panel.plot(alphas, np.where(np.isinf(half), np.nan, half), color=grey, linestyle=dashes, linewidth=1.2)
         for alpha, colour, steps in zip(alphas, alpha_colours(alphas), here[f"each_{part}"].values, strict=True):
-            look = {"color": colour, "markerfacecolor": inside or colour, "markersize": 6.5, "zorder": 3}
+            look: Look = {"color": colour, "markerfacecolor": inside or colour, "markersize": 6.5, "zorder": 3}
             got, late = steps[np.isfinite(steps)], np.isinf(steps)
             panel.plot(np.full_like(got, alpha), got, "o", **look)
             panel.plot(np.full(late.sum(), alpha), np.full(late.sum(), height * last), "^", **look)
@@ -185,10 +186,10 @@ def _draw_accuracies(panel: Axes, data: Dataset) -> None:
     ends = _ends(data)
     for alpha, colour in zip(ends["alpha"].values, alpha_colours(ends["alpha"].values), strict=True):
         for part, dashes in (("train", (0, (2, 1.2))), ("validation", "-")):
-            look, words = {"color": colour, "linestyle": dashes}, f"α = {as_text(alpha)}, {part}"
+            words, dashed = f"α = {as_text(alpha)}, {part}", Look(color=colour, linestyle=dashes)
             each, half = (ends[f"{part}_accuracy{kind}"].sel(alpha=alpha) for kind in ("", "_median"))
-            panel.plot(data["step"], each.transpose("step", "seed"), **look, linewidth=0.8, alpha=0.4)
-            panel.plot(data["step"], half, **look, label=words)
+            panel.plot(data["step"], each.transpose("step", "seed"), **dashed, linewidth=0.8, alpha=0.4)
+            panel.plot(data["step"], half, **dashed, label=words)
     panel.axhline(REACHED, **style.LIMIT)
     records_along(panel, data["step"].values, "step")
     panel.set_ylim(0, 1.03)

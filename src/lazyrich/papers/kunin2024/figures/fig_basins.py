@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from lazyrich import Network, Problem, Task, flow, solve
 from lazyrich._typing import Array
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look, Real
 from lazyrich.papers.kunin2024.figures._shared import as_text
 from lazyrich.papers.kunin2024.formulas import basin
 from lazyrich.plot import style
@@ -75,7 +77,7 @@ def compute(
     )
 
 
-def _on_hyperboloid(rng: np.random.Generator, count: int, delta: float, target: Any) -> Array:
+def _on_hyperboloid(rng: np.random.Generator, count: int, delta: float, target: Sequence[float]) -> Array:
     """(a, w) with that δ: a uniform, the angle of w from β* uniform."""
     a, angle = rng.uniform(-_REACH, _REACH, size=count), rng.uniform(-np.pi, np.pi, size=count)
     direction = angle + np.arctan2(target[1], target[0])
@@ -83,19 +85,19 @@ def _on_hyperboloid(rng: np.random.Generator, count: int, delta: float, target: 
     return np.column_stack([a, length * np.cos(direction), length * np.sin(direction)])
 
 
-def _growth(delta: Any, norm: float) -> Any:
+def _growth(delta: Real, norm: float) -> Real:
     """½(δ + √(δ² + 4‖β*‖²)), for δ ≤ 0 without cancellation."""
     return 2 * norm**2 / (np.hypot(delta, 2 * norm) - delta)
 
 
-def _distance(points: Array, delta: float, target: Any) -> Array:
+def _distance(points: Array, delta: float, target: Sequence[float]) -> Array:
     """How far w·β* + ½a(δ + √(δ² + 4‖β*‖²)) is from zero, relative to what it could be."""
     a, w, norm = points[:, 0], points[:, 1:], float(np.linalg.norm(target))
     g = _growth(delta, norm)
     return np.abs(w @ np.array(target) + a * g) / (np.linalg.norm(w, axis=1) * norm + np.abs(a) * g)
 
 
-def _beside(task: Task, target: Any) -> Array:
+def _beside(task: Task, target: Sequence[float]) -> Array:
     """Two exact solutions that begin a hundredth to either side of the surface, with δ ≈ −2 and a > 0."""
     a, w = _surface(np.array([1.4]), np.array([-2.0]), np.array(target))
     aim = np.array(target) / np.linalg.norm(target)
@@ -178,7 +180,7 @@ def _draw_map(panel: Axes, one: Dataset) -> None:
     turned = (turned + 180) % 360 - 180
     for sign, name in ((1, "ended with a > 0"), (-1, "ended with a < 0")):
         there = one.end_sign.values == sign
-        look: dict[str, Any] = {"marker": "o" if sign > 0 else "s", "markersize": 4, "markeredgecolor": "white"}
+        look: Look = {"marker": "o" if sign > 0 else "s", "markersize": 4, "markeredgecolor": "white"}
         panel.plot(turned[there], a0[there], linestyle="none", color=_TINTS[sign], label=name, **look)
     panel.plot([], [], color="black", linewidth=1.2, label="separatrix, to the saddle")
     panel.plot([], [], **(style.THEORY | {"color": style.COLOURS["grey"]}), label="exact solutions beside it (A)")

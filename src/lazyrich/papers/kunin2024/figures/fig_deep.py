@@ -5,7 +5,7 @@ The paper states Q(β) without a figure; the task and the start here are those o
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from lazyrich._progress import progress
 from lazyrich._typing import Array
 from lazyrich.inits import prior_knowledge
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour, Real, Row
 from lazyrich.papers.kunin2024.figures._shared import LOW_RANK_START, SOURCES, low_rank_task, mark_points, set_plane
 from lazyrich.plot import style
 
@@ -105,7 +106,7 @@ def _line(task: Task, start: Array, along: Array) -> Array:
     return task.target[0] + along[:, None] * end / np.linalg.norm(end)
 
 
-def _from_least(beta: Array, least: Array) -> Any:
+def _from_least(beta: Array, least: Array) -> Real:
     return np.linalg.norm(beta - least, axis=-1)
 
 
@@ -113,7 +114,7 @@ def _predicted(task: Task, beta0: Array, hidden_layers: int) -> Array:
     return bias.deep_interpolating_solution(task, beta0, hidden_layers).beta
 
 
-def _reached(task: Task, beta0: Array, hidden_layers: int, times: Any) -> Array:
+def _reached(task: Task, beta0: Array, hidden_layers: int, times: Row) -> Array:
     """β of all layers, integrated: the start is the zero-balanced network with the function β0."""
     network = prior_knowledge(0, Task.from_correlations([beta0]), hidden=(2,) * hidden_layers)
     return flow(Problem(task, network), times, record="function", rtol=1e-10).function[:, 0]
@@ -136,7 +137,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_plane(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_plane(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     x, y = np.meshgrid(np.linspace(0.0, 1.9, 120), np.linspace(-0.27, 1.35, 120))
     panel.contourf(x, y, np.abs(0.5 * x + y - 1.1), levels=9, cmap="Greys", alpha=0.28, zorder=0)
     for L, colour in zip(data.layers.values, colours, strict=True):
@@ -158,7 +159,7 @@ def _draw_plane(panel: Axes, data: Dataset, colours: list[Any]) -> None:
     panel.set_title("A  the way of β")
 
 
-def _draw_bias(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_bias(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """Q less its least value, so that the curves of all depths stand on one line."""
     least = data.least_norm.values
     for L, colour in zip(data.layers.values, colours, strict=True):
@@ -171,7 +172,7 @@ def _draw_bias(panel: Axes, data: Dataset, colours: list[Any]) -> None:
     panel.set_title("B  Q along the solutions")
 
 
-def _draw_ends(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_ends(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     least = data.least_norm.values
     for L, colour in zip(data.layers.values, colours, strict=True):
         reached = _from_least(data.small_end.sel(layers=L, kind="reached").values, least)

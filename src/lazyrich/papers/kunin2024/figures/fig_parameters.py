@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from lazyrich import Problem, Trajectory, flow, solve
 from lazyrich._typing import Array
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024 import formulas as letter
 from lazyrich.papers.kunin2024.figures._shared import SOURCES, as_text, one_neuron
 from lazyrich.plot import style
@@ -73,14 +74,14 @@ def compute(
     return curves.assign_coords(angle=("start", list(_ANGLES))).to_dataset(name="curves").assign_attrs(numbers)
 
 
-def _theory(problem: Problem, target: Any, times: Array) -> tuple[Array, Array]:
+def _theory(problem: Problem, target: Sequence[float], times: Array) -> tuple[Array, Array]:
     """The paper's solution, and its β."""
     W1, W2 = problem.network.weights
     path = letter.single_neuron(float(W2[0, 0]), W1[0], list(target), times)
     return np.array([path.mu, path.phi, path.nu, path.a, *path.w.T]), path.beta
 
 
-def _measured(traj: Trajectory, target: Any) -> Array:
+def _measured(traj: Trajectory, target: Sequence[float]) -> Array:
     W1, W2 = traj.weights
     w, a = W1[:, 0], W2[:, 0, 0]
     length, along = np.linalg.norm(w, axis=1), w @ np.array(target)
@@ -105,7 +106,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_curves(panel: Axes, curves: DataArray, colours: list[Any]) -> None:
+def _draw_curves(panel: Axes, curves: DataArray, colours: Sequence[Colour]) -> None:
     bound = _BOUNDS.get(str(curves.quantity.values))
     for delta, colour in zip(curves.delta.values, colours, strict=True):
         for source in ("flow", "theory"):

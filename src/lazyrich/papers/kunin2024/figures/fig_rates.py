@@ -7,6 +7,7 @@ layer that learns η1 times as fast is one that starts √η1 times as small, wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lazyrich._typing import Array
 from lazyrich.inits import single_neuron
 from lazyrich.observables.ntk import kernel_distance
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024.figures._shared import START, TARGET, as_text
 from lazyrich.plot import style
 from lazyrich.tasks.teacher import unit_vectors
@@ -167,7 +169,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_curves(panel: Axes, values: DataArray, along: str, colours: list[Any]) -> None:
+def _draw_curves(panel: Axes, values: DataArray, along: str, colours: Sequence[Colour]) -> None:
     for eta, colour in zip(values.eta.values, colours, strict=True):
         by_rates, by_scales = values.sel(eta=eta).values
         panel.plot(values[along][1:], by_rates[1:], color=colour, linewidth=3.0)

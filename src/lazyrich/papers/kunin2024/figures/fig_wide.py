@@ -6,8 +6,6 @@ W2ᵀW2 − W1W1ᵀ = δI, and have the same function for all δ.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lazyrich import Problem, Task, Trajectory, _check, bias, flow, solve
@@ -249,7 +247,7 @@ def _named_below(panel: Axes) -> None:
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=9, handlelength=1.6)
 
 
-def _word(value: Any) -> str:
+def _word(value: Array) -> str:
     """Text, which comes back from a file as bytes."""
     word = value.item()
     return word.decode() if isinstance(word, bytes) else str(word)

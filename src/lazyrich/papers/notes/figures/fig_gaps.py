@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from lazyrich.inits import aligned, zero_balanced
 from lazyrich.landscape import compare_plateaus
 from lazyrich.observables import mode_strengths
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour, Look
 from lazyrich.plot import style
 
 TITLE = "Close modes from a random start: times go by strength, not by gaps"
@@ -35,7 +36,7 @@ CHECKS = {
 QUICK = {"seeds": 3}
 
 _SIZES = (3, 5, 4)
-_WORDS: dict[str, Any] = {"textcoords": "offset points", "color": style.COLOURS["grey"]}
+_WORDS: Look = {"textcoords": "offset points", "color": style.COLOURS["grey"]}
 
 
 def compute(
@@ -95,7 +96,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_curves(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_curves(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     for i, colour in enumerate(colours):
         s = float(data.limit[i])
         panel.plot(data.time[1:], data.strength.sel(source="random")[1:, i] / s, color=colour, label=f"s = {s:g}")
@@ -109,9 +110,9 @@ def _draw_curves(panel: Axes, data: Dataset, colours: list[Any]) -> None:
     panel.legend(loc="upper left")
 
 
-def _draw_halves(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_halves(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """In units of ln(1/ε)/s, where the law by strength is 1 and the law by gaps is off the axis."""
-    look: dict[str, Any] = {"markersize": 6, "linestyle": "none", "elinewidth": 1.2}
+    look: Look = {"markersize": 6, "linestyle": "none", "elinewidth": 1.2}
     for i, (colour, marker) in enumerate(zip(colours, cycle("osD"), strict=False)):
         s, beside = float(data.limit[i]), 1.35 ** (i - (len(colours) - 1) / 2)
         found, predicted = (data.half_time[..., i].sel(told=told) * s / np.log(1 / data.scale)

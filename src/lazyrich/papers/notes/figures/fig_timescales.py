@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lazyrich import Network, Problem, Task, descend, solve
@@ -10,6 +12,7 @@ from lazyrich.inits import aligned
 from lazyrich.methods.mode_times import half_time, width
 from lazyrich.observables import mode_strengths
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.plot import style
 
 TITLE = "Timescales of two modes: exponentials, sigmoids, and depth"
@@ -128,7 +131,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_depth(panel: Axes, data: Dataset, depth: int, colours: list[str]) -> None:
+def _draw_depth(panel: Axes, data: Dataset, depth: int, colours: Sequence[Colour]) -> None:
     part = data.sel(depth=depth)
     for i, colour in enumerate(colours):
         s = float(data.limit[i])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from lazyrich.inits import aligned
 from lazyrich.landscape import plateau_times
 from lazyrich.observables import half_times, mode_strengths
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.saxe2014.figures._shared import small_start, tree
 from lazyrich.plot import style
 
@@ -99,7 +100,7 @@ def draw(data: Dataset) -> Picture:
     return figure
 
 
-def _draw_means(panel: Axes, data: Dataset, colours: list[Any]) -> None:
+def _draw_means(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """A mark of its own and a name for every mode, on an axis where all of them are seen."""
     for mode, colour, marker in zip(data.mode.values, colours, cycle("osD^v"), strict=False):
         predicted, seen = data.delay.sel(mode=mode).mean("simulation")
@@ -115,7 +116,7 @@ def _draw_means(panel: Axes, data: Dataset, colours: list[Any]) -> None:
     panel.legend(loc="upper left")
 
 
-def _draw_starts(panel: Axes, data: Dataset, colour: Any) -> None:
+def _draw_starts(panel: Axes, data: Dataset, colour: Colour) -> None:
     """The last mode shown, start by start."""
     mode = int(data.mode[-1])
     predicted, seen = data.delay.sel(mode=mode)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from lazyrich import Network, Problem, Task, descend
 from lazyrich._progress import progress
+from lazyrich._typing import Array
 from lazyrich.inits import aligned, gaussian, orthogonal
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.papers.saxe2014.formulas import time_infinite_depth, time_to_learn
 from lazyrich.plot import style
 
@@ -105,7 +105,7 @@ def _network(start: str, task: Task, depth: int, u0: float, seed: int) -> Networ
     return gaussian(seed, sizes=sizes, scale=_WIDTHS["hidden"] ** -0.5)
 
 
-def _fastest(problem: Problem, rates: Any, most_steps: int) -> tuple[float, float]:
+def _fastest(problem: Problem, rates: Array, most_steps: int) -> tuple[float, float]:
     """The least number of steps at any of the rates, fastest first, and the rate; nan if none learns."""
     best, slower = (np.nan, np.nan), 0
     for rate in rates:
@@ -135,7 +135,7 @@ def draw(data: Dataset) -> Picture:
     figure = style.new_figure(11.5, 3.9)
     steps, rates, times = figure.subplots(1, 3)
     for start, (colour, marker, words) in _STARTS.items():
-        look: dict[str, Any] = {"color": style.COLOURS[colour], "marker": marker, "markersize": 5, "linewidth": 1.2}
+        look: Look = {"color": style.COLOURS[colour], "marker": marker, "markersize": 5, "linewidth": 1.2}
         for panel, name in ((steps, "steps"), (rates, "rate")):
             values = data[name].sel(start=start)
             middle = values.median("seed")
@@ -178,7 +178,7 @@ def _note_unlearned(panel: Axes, data: Dataset) -> None:
     )
 
 
-def _label(panel: Axes, depths: Any, what: str, title: str) -> None:
+def _label(panel: Axes, depths: Array, what: str, title: str) -> None:
     panel.set(xlabel="depth L (layers of weights)", ylabel=what, title=title, xscale="log", yscale="log")
     panel.set_xticks(depths, [f"{depth}" for depth in depths])
     panel.set_xticks([], minor=True)
