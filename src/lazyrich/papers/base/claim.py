@@ -91,6 +91,8 @@ class Counterexample:
 class Claim:
     """One statement of a source, in our own words, with the check of it.
 
+    Not frozen: what holds instead, and the counterexample, are entered by decorators below it while its module is read.
+
     >>> claim = lr.papers.ledger()["notes/loss-identity"]
     >>> print(claim.verdict, "|", claim.source, "|", claim.tolerance)
     wrong as printed | notes | 1e-12

@@ -1,7 +1,5 @@
 """Section 6, one task after another: continual learning and what it forgets. Reversal is in its own topic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

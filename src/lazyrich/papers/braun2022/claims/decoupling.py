@@ -4,8 +4,6 @@ Two modes are looked at in the task's own basis: W1 = A, W2 = Aᵀ and Σyx = di
 the flow turns with the bases. AᵀA = [[a1, b], [b, a2]].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

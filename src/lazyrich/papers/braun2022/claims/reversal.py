@@ -1,7 +1,5 @@
 """Section 6, reversal learning, and knowledge that is revised: swapped branches of a tree reverse modes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

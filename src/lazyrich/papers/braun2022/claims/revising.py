@@ -5,8 +5,6 @@ to a hundredth of that of W = 0; halves, tenths and thousandths say the same. A 
 differs from knowledge in its singular values too; the control keeps these, and draws the bases anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Section 4: where small, large and zero-balanced starts end, and how fast they get there."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich.papers.base import draws

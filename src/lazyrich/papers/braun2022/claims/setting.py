@@ -1,7 +1,5 @@
 """Section 2: the data, Fukumizu's solution and its conditions, and what can be read off QQᵀ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

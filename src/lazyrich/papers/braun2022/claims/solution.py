@@ -1,7 +1,5 @@
 """Section 3: Theorems 3.1 and 3.2, and what is said about using them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Section 5 on the size of the start: what small and large weights do to the coupling of modes, and to their curves."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import cholesky
 from scipy.optimize import minimize_scalar

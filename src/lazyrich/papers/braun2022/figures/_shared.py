@@ -1,7 +1,5 @@
 """What several figures of Braun et al. 2022 share: theory over simulation, the tree of a hierarchy, a task's modes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -53,8 +51,8 @@ def draw_tree(axes: Axes, items: Sequence[str] = ITEMS, kinds: Sequence[Sequence
     places = [(np.arange(len(level)) + 0.5) * width / len(level) - 0.5 for level in levels]
     for level, (upper, lower) in enumerate(pairwise(places)):
         for child, x in enumerate(lower):  # elbows: down from the parent, across, down to the child
-            parent, bend = upper[child // 2], depth - level - 0.5
-            axes.plot([parent, parent, x, x], [depth - level, bend, bend, depth - level - 1], color="#6E6E6E", lw=1.3)
+            parent, elbow = upper[child // 2], depth - level - 0.5
+            axes.plot([parent, parent, x, x], [depth - level, elbow, elbow, depth - level - 1], color="#6E6E6E", lw=1.3)
     box: Look = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#B0B0B0"}
     for level, (xs, names) in enumerate(zip(places, levels, strict=True)):
         for x, name in zip(xs, names, strict=True):

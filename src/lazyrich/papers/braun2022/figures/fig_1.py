@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 1: the outputs of one network on one task, from three starts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 2: theory against simulation for a small and a large start, and for fifty random networks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

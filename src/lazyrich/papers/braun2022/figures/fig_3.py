@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 3: a hierarchy learned from three starts, rich and lazy, slow and fast."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

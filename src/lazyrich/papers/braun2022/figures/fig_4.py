@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 4: how the modes of a 2-2-2 network decouple, for three targets and three start scales."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,7 +7,7 @@ import numpy as np
 from lazyrich import Network, Problem, Task, descend, solve
 from lazyrich._typing import Array, Float
 from lazyrich.observables.decoupling import decoupling, peak_time
-from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.base.types import Look
 from lazyrich.plot import style
 
@@ -111,20 +109,23 @@ def _peaks(problem: Problem, rate: float) -> tuple[float, float, float]:
     run = descend(problem, rate, int(near[-1]), at=near)
     b = np.abs(decoupling(run)[:, 0, 1])
     k = int(np.clip(np.argmax(b), 1, len(b) - 2))
-    bend = b[k - 1] - 2 * b[k] + b[k + 1]
-    return exact, printed, float(run.times[k] + 5 * rate * (b[k - 1] - b[k + 1]) / (2 * bend))
+    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
+    return exact, printed, float(run.times[k] + 5 * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))
 
 
 def _numbers(data: Dataset, s: float) -> dict[str, float]:
     theory, run = data.curves.sel(source="theory"), data.curves.sel(source="descent")
     gap = np.abs(theory - run).max(["record", "entry"]) / np.abs(theory).max(["record", "entry"])
     peaks = [data.peak, data.swept_peak]
-    gap_of = lambda peak, one, two: s * np.abs(peak.sel(formula=one) - peak.sel(formula=two))  # noqa: E731
+
+    def from_exact(peak: DataArray, formula: str) -> DataArray:
+        return s * np.abs(peak.sel(formula="exact") - peak.sel(formula=formula))
+
     return {
         "deviation": float(gap.max()),
-        "peak_error": float(max(gap_of(peak, "exact", "descent").max() for peak in peaks)),
-        "printed_small": float(gap_of(data.peak.sel(target="equal"), "exact", "printed").max()),
-        "printed_large": float(gap_of(data.swept_peak, "exact", "printed")[-1]),
+        "peak_error": float(max(from_exact(peak, "descent").max() for peak in peaks)),
+        "printed_small": float(from_exact(data.peak.sel(target="equal"), "printed").max()),
+        "printed_large": float(from_exact(data.swept_peak, "printed")[-1]),
     }
 
 

@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 5A–C: learning one task after another, and what is forgotten, predicted before training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

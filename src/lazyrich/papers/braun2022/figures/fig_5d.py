@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 5D,E: five tasks in turn; loss of each after each and its change, predicted and seen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

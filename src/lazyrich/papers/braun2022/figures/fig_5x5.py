@@ -1,7 +1,5 @@
 """Braun et al. 2022, appendix E: decoupling of five modes, for three targets and three start scales."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -90,8 +88,8 @@ def _peak(problem: Problem, curves: Array, rate: float) -> tuple[float, float]:
     run = descend(problem, rate, int(near[-1]), at=near)
     b = np.abs(decoupling(run)[:, i, j])
     k = int(np.clip(np.argmax(b), 1, len(b) - 2))
-    bend = b[k - 1] - 2 * b[k] + b[k + 1]
-    return exact, float(run.times[k] + 2 * rate * (b[k - 1] - b[k + 1]) / (2 * bend))
+    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
+    return exact, float(run.times[k] + 2 * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))
 
 
 def draw(data: Dataset) -> Picture:

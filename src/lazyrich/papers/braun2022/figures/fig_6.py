@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 6A,B: reversal learning in a deep and in a shallow network, and when the deep one escapes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Problem, Trajectory, continual, descend, solve
@@ -111,14 +109,15 @@ def escapes(run: Trajectory) -> Float[Array, "source mode"]:
 
 
 def _numbers(data: Dataset) -> dict[str, float]:
-    gap = lambda part: np.abs(part.sel(source="theory") - part.sel(source="descent"))  # noqa: E731
-    off = lambda part: float((gap(part) / part.sel(source="descent")).max())  # noqa: E731
+    def gap(part: DataArray) -> DataArray:
+        return np.abs(part.sel(source="theory") - part.sel(source="descent"))
+
     deep = data.deep
     return {
         "deviation": float(gap(deep.isel(time=data.training.values == 0)).max() / np.abs(deep).max()),
         "theory_left": float(np.abs(deep.sel(source="theory").isel(time=-1)).max()),
-        "escape_error": off(data.escape),
-        "pushed_error": off(data.pushed),
+        "escape_error": float((gap(data.escape) / data.escape.sel(source="descent")).max()),
+        "pushed_error": float((gap(data.pushed) / data.pushed.sel(source="descent")).max()),
         "rounding": float(np.abs(data.rounding * data.s / 36 - 1).max()),
         "shallow": float(gap(data.shallow).max() / np.abs(data.shallow).max()),
     }

@@ -1,7 +1,5 @@
 """Braun et al. 2022, Fig. 6C–H: a hierarchy is learned, then revised; loss, function and MDS of the items."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

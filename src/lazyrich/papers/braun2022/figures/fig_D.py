@@ -1,7 +1,5 @@
 """Braun et al. 2022, appendix D: how far the hidden layer ends from the task's structure, by the gain of the start."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Network, Problem, Trajectory, descend, inits, solve

@@ -1,7 +1,5 @@
 """What the figures on the balance λ share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Task

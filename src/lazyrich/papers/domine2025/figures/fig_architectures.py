@@ -1,7 +1,5 @@
 """Dominé et al. 2025: funnel, square and inverted funnel networks, and the delayed rich regime."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Problem, descend, solve

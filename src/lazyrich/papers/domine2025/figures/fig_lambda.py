@@ -1,7 +1,5 @@
 """Dominé et al. 2025: the λ-balanced family on the semantic hierarchy, from lazy to rich."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

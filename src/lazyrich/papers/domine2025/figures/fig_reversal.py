@@ -1,7 +1,5 @@
 """Dominé et al. 2025: reversal learning, which fails at λ = 0 and succeeds at any other balance."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 The paper's depth L + 1 means L hidden layers, f(x) = aᵀW_L…W_1x, β = W_1ᵀ…W_Lᵀa. Parameters are [W_1, …, W_L, a].
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Isotropic starts, Δ = δI: which sizes allow them, Lemmas 8 and 9, Theorem 3, and the limits of M."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -5,8 +5,6 @@ and the loss a sum, ½‖Xβ − Y‖². Parameters come as the list [A, W] with
 values of functions alone, by complex steps, or on the integration of `oracles`; no formula of the paper is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One hidden neuron: its flow and kernel, its critical points, what is conserved, and the equations of μ and φ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
@@ -10,6 +8,7 @@ import numpy as np
 from scipy.ndimage import label
 from scipy.optimize import least_squares
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, hessian, relative_error
 from lazyrich.papers.kunin2024 import formulas
@@ -99,8 +98,11 @@ def neuron_saddles(rng: np.random.Generator) -> float:
     """Critical points are sought from random starts; a saddle's Hessian has one negative and d − 1 zero eigenvalues."""
     n = drawn(rng, white=False)
     Xty, far = n.X.T @ n.y, 0.0
+
+    def slope(p: Array) -> Array:
+        return np.concatenate([np.ravel(g) for g in gradient(n.loss, [p[0], p[1:]])])
+
     for a in rng.normal(size=3) * [1.0, 0.1, 0.01]:
-        slope = lambda p: np.concatenate([np.ravel(g) for g in gradient(n.loss, [p[0], p[1:]])])  # noqa: E731
         found = least_squares(slope, [a, *rng.normal(size=len(n.w))], xtol=1e-15, ftol=1e-15, gtol=1e-15)
         a_found, w_found = found.x[0], found.x[1:]
         if np.linalg.norm(found.fun) < 1e-10:  # a zero of the slope, and not just a place where it is least

@@ -1,7 +1,5 @@
 """One hidden neuron, η_aη_w = 1: which of many solutions it ends in."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Task

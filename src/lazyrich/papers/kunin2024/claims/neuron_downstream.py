@@ -1,7 +1,5 @@
 """One hidden neuron, white inputs, δ < 0 (downstream): changes of sign, and the basins of attraction."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

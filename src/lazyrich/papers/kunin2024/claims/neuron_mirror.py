@@ -1,7 +1,5 @@
 """One hidden neuron, η_aη_w = 1: its flow in function space as a mirror flow in another time, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -266,7 +264,10 @@ def potential(rng: np.random.Generator) -> float:
     n = drawn(rng)
     x, phi = float(size(n.beta)), single_neuron_potential(n.delta)
     (slope,) = gradient(lambda p: q(p[0], n.delta), [x])
-    printed_slope = lambda t: 2 * t / np.sqrt(np.sqrt(n.delta**2 + 4 * t**2) + n.delta)  # noqa: E731
+
+    def printed_slope(t: Values) -> Values:
+        return 2 * t / np.sqrt(np.sqrt(n.delta**2 + 4 * t**2) + n.delta)
+
     (curvature,) = gradient(lambda p: printed_slope(p[0]), [x])
     kappa = np.sqrt(n.delta**2 + 4 * x**2)
     return max(

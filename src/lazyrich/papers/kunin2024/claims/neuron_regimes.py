@@ -3,8 +3,6 @@
 Limits are taken at |δ| = 1e6, where what the paper neglects, of order 1/δ² beside what it keeps, is below 1e-11.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import expm
 from scipy.optimize import brentq

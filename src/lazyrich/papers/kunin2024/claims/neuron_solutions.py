@@ -1,8 +1,6 @@
 """One hidden neuron, white inputs: the exact solutions for δ = 0 (balanced) and δ > 0 (upstream), and the way back to
 the weights."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

@@ -4,8 +4,6 @@ Parameters are [a, W] with the rates (η_a, η_w). Derivatives are complex steps
 on each side of zero.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

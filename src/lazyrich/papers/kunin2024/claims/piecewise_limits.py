@@ -1,7 +1,5 @@
 """Piecewise linear networks with δ_k ≪ 0, δ_k = 0 and δ_k ≫ 0: what moves, how fast, and what stands still."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

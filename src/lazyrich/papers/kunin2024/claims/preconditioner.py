@@ -1,7 +1,5 @@
 """Function space: M that preconditions the flow of β (Theorem 2), in which layer it lies for large |δ|, one neuron."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

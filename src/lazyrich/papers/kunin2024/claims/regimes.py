@@ -4,8 +4,6 @@ Limits |δ| → ∞ are taken at fixed parts β_k(0), in the time |δ|t in which
 tangent kernel, relative to its size, does not move; what remains at finite δ is of order δ⁻², and is extrapolated away.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

@@ -1,7 +1,5 @@
 """Activation regions of piecewise linear networks of any depth, their colours, and what such networks represent."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Experimental details: the student's start, rescaled layers, the kernel distance, filters, the random hierarchy, the
 transformer's parameters, and infinite width."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Singular values of β under isotropic starts: their flow (Lemma 10), and their mirror flow (Theorem 11)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

@@ -1,7 +1,5 @@
 """Many neurons: what two layers can represent, what they conserve, and how their weights move."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -6,8 +6,6 @@ means over seeds, with bands of one standard deviation, and colours go from blue
 over grey to orange (above 1, upstream: rich).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import textwrap

@@ -8,8 +8,6 @@ same steps show the same moments.
 Losses are half a mean square, as everywhere here; those of the paper's code are without the half.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

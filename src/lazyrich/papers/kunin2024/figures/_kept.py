@@ -7,8 +7,6 @@ computed with. So what is kept is judged as any other store is: `is_published` c
 the paper, entry by entry.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What several figures of Kunin et al. 2024 share: settings of the single neuron, and the plane."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 1a: the neurons of a wide ReLU student move to the teacher's, or they do not."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 1b: ReLU students over overall scale τ and balance δ, which are rich and which lazy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture

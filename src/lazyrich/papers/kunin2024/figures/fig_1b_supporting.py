@@ -1,7 +1,5 @@
 """Kunin et al. 2024, supporting figure of 1b: the same grid for ten times as long, with three more measurements."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture

@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 2: the balance δ confines one neuron (w, a) to a hyperboloid, and there it learns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

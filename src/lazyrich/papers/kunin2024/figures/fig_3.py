@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 3: magnitude μ, alignment φ and kernel distance of one neuron, for seven balances δ."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Trajectory, descend, solve

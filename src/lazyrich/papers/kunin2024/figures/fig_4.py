@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 4: the balance δ bends the way of β, and chooses among the solutions where there are many."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,7 +8,7 @@ from lazyrich import Problem, Task, bias, flow, solve
 from lazyrich._typing import Array
 from lazyrich.inits import single_neuron
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
-from lazyrich.papers.base.types import Colour
+from lazyrich.papers.base.types import Colour, Values
 from lazyrich.papers.kunin2024.figures._shared import (
     DELTAS,
     LOW_RANK_START,
@@ -73,11 +71,10 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points
     limits = np.array([bias.downstream_end(task, LOW_RANK_START), bias.upstream_end(task, LOW_RANK_START)])
     far = [bias.closed_form(task, LOW_RANK_START, delta).beta for delta in (-1e4, 1e4)]
     closed = [bias.closed_form(task, LOW_RANK_START, delta).beta for delta in deltas]
-    gap = lambda pairs: float(np.abs(np.diff(np.array(pairs), axis=1)).max())  # noqa: E731
     numbers = {
-        "deviation_white": gap(white),
-        "deviation_low_rank": gap(low_rank),
-        "end_error": gap(ends),
+        "deviation_white": _largest_gap(white),
+        "deviation_low_rank": _largest_gap(low_rank),
+        "end_error": _largest_gap(ends),
         "limit_error": float(np.abs(limits - np.array(far)).max()),
         "closed_form_error": float(np.abs(np.array(closed) - np.array(ends)[:, 0]).max()),
     }
@@ -100,6 +97,11 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points
         },
         attrs=numbers,
     )
+
+
+def _largest_gap(pairs: list[list[Array]]) -> float:
+    """Between the two of each pair."""
+    return float(np.abs(np.diff(np.array(pairs), axis=1)).max())
 
 
 def _low_rank_flow(task: Task, delta: float, times: Array) -> Array:
@@ -165,7 +167,10 @@ def _draw_low_rank(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> Non
 
 def _draw_ends(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """How far along the line of solutions, counted from the one of least norm."""
-    from_least = lambda beta: np.linalg.norm(beta.values - data.least_norm.values, axis=-1)  # noqa: E731
+
+    def from_least(beta: DataArray) -> Values:
+        return np.linalg.norm(beta.values - data.least_norm.values, axis=-1)
+
     panel.plot(data.many, from_least(data.curve), **style.THEORY)
     for delta, colour in zip(data.delta.values, colours, strict=True):
         reached = from_least(data.end.sel(delta=delta, kind="reached"))

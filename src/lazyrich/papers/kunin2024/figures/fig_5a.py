@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 5a: how far kernel, activation patterns and parameters of LeNet-5 move, by α."""
 
-from __future__ import annotations
-
 from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._experiment import caption, curves, over_seeds, records_along, results
 from lazyrich.papers.kunin2024.figures._grid import ratio

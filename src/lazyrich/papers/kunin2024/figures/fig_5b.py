@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 5b: the first filters of a small ResNet, which are smooth where they start small."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array, Float

@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 5c: how many samples of a random hierarchy an MLP needs, by where it starts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset

@@ -1,7 +1,5 @@
 """Kunin et al. 2024, Fig. 5d: steps until a transformer has fitted its pairs, and until it groks, over (τ, α)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kunin et al. 2024, appendix: the two basins of attraction of one neuron, and the surface between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The paper states Q(β) without a figure; the task and the start here are those of its Fig. 4b.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

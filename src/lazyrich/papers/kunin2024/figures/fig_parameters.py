@@ -1,7 +1,5 @@
 """Kunin et al. 2024, appendix: exact course of μ, φ, ν and of the parameters a, w of one neuron, from three starts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

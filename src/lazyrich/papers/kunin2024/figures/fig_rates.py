@@ -5,8 +5,6 @@ times as large (theory: section 0). Here η1η2 = 1, so that nothing is left but
 layer that learns η1 times as fast is one that starts √η1 times as small, with a second layer that much larger.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ bias, so that regions are polygons and not only wedges. The start is not symmetr
 flip together, and the parity of active neurons would tell nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ The paper states Theorems 2, 3, 6 and 11 without a figure; tasks and sizes here 
 W2ᵀW2 − W1W1ᵀ = δI, and have the same function for all δ.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Problem, Task, Trajectory, _check, bias, flow, solve

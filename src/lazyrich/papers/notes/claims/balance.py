@@ -1,7 +1,5 @@
 """Section 4: what the flow conserves, where that comes from, balanced starts, and how balanced random ones are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from itertools import product as every_choice
@@ -118,10 +116,10 @@ def _() -> tuple[float, float]:
 
 def _error_of_derivatives(rng: np.random.Generator, sizes: list[int], derivatives: Derivatives) -> float:
     weights, T = draws.gaussian(rng, sizes, 0.8), rng.normal(size=(sizes[-1], sizes[0]))
-    slopes, errors = gradient(whitened_loss(T), weights), []
+    gradients, errors = gradient(whitened_loss(T), weights), []
     for place in range(1, len(weights)):
-        one = -(slopes[place].T @ weights[place])
-        two = -(slopes[place - 1] @ weights[place - 1].T)
+        one = -(gradients[place].T @ weights[place])
+        two = -(gradients[place - 1] @ weights[place - 1].T)
         printed = derivatives(weights, T - product(weights), place)
         errors += [relative_error(printed[0], one + one.T), relative_error(printed[1], two + two.T)]
     return max(errors)
@@ -142,9 +140,9 @@ def scaling_symmetry(rng: np.random.Generator) -> float:
     weights, T = draws.gaussian(rng, sizes, 0.8), rng.normal(size=(sizes[-1], sizes[0]))
     loss, place, c = whitened_loss(T), int(rng.integers(len(weights) - 1)), np.exp(rng.normal())
     scaled = [*weights[:place], c * weights[place], weights[place + 1] / c, *weights[place + 2 :]]
-    slopes = gradient(loss, weights)
-    along = [float(np.sum(slopes[i] * weights[i])) for i in (place, place + 1)]
-    size = max(float(np.linalg.norm(slopes[i]) * np.linalg.norm(weights[i])) for i in (place, place + 1))
+    gradients = gradient(loss, weights)
+    along = [float(np.sum(gradients[i] * weights[i])) for i in (place, place + 1)]
+    size = max(float(np.linalg.norm(gradients[i]) * np.linalg.norm(weights[i])) for i in (place, place + 1))
     return max(relative_error(loss(scaled), loss(weights)), abs(along[0] - along[1]) / size)
 
 

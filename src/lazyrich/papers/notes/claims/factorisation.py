@@ -1,7 +1,5 @@
 """Section 8: what the flow of a factorisation prefers among solutions, and on its way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 

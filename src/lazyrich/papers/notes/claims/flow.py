@@ -1,7 +1,5 @@
 """Section 3: the flow of the layers, of their product, and of a single one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -137,8 +135,8 @@ def _error_of_product(rng: np.random.Generator, velocity: Callable[[list[Array],
 def _true_velocity(weights: list[Array], T: Array) -> Array:
     """d/dt of the product where every layer moves down the slope of the loss: a complex step along the flow."""
     step = 1e-30
-    slopes = gradient(whitened_loss(T), weights)
-    return np.imag(product([W - 1j * step * slope for W, slope in zip(weights, slopes, strict=True)])) / step
+    gradients = gradient(whitened_loss(T), weights)
+    return np.imag(product([W - 1j * step * slope for W, slope in zip(weights, gradients, strict=True)])) / step
 
 
 @claim(

@@ -1,7 +1,5 @@
 """Section 9, first part: the λ family, its two ends, and the speed of its modes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

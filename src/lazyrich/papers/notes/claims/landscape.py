@@ -1,7 +1,5 @@
 """Sections 2.1 to 2.3: minima, gradients, critical points, and that none of them is a minimum but the global ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Section 9, second part: the lazy end of the λ family, what is frozen there and what is learned together."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -130,8 +128,8 @@ def _entry_of_product(entry: tuple[int, int], weights: list[Array]) -> Values:
 def tangent_kernel(W1: Array, W2: Array) -> Array:
     """Inner products of the gradients of all entries of W2W1, entry by entry."""
     entries = [(i, j) for i in range(len(W2)) for j in range(W1.shape[1])]
-    slopes = [gradient(partial(_entry_of_product, entry), [W1, W2]) for entry in entries]
-    J = np.array([np.concatenate([slope.ravel() for slope in pair]) for pair in slopes])
+    gradients = [gradient(partial(_entry_of_product, entry), [W1, W2]) for entry in entries]
+    J = np.array([np.concatenate([slope.ravel() for slope in pair]) for pair in gradients])
     return J @ J.T
 
 

@@ -1,7 +1,5 @@
 """Section 5, second part: when a mode of two layers is learned, and how far apart in time two modes are."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

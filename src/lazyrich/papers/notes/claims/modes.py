@@ -1,7 +1,5 @@
 """Section 5, first part: aligned starts, modes on their own, the equation of a mode and its logistic curve."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,8 +32,8 @@ def mode_rate(a: Real, s: Real, L: int) -> Real:
 
 def mode_rates(weights: Sequence[Array], T: Array, U: Array, V: Array) -> Array:
     """d/dt uᵀWv of every mode, from values of the loss alone."""
-    slopes = gradient(lambda Ws: ((product(Ws) - T) ** 2).sum() / 2, weights)
-    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, slopes, strict=True)])
+    gradients = gradient(lambda Ws: ((product(Ws) - T) ** 2).sum() / 2, weights)
+    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, gradients, strict=True)])
     return np.diag(U.T @ np.imag(moved) @ V) / _STEP
 
 
@@ -91,8 +89,8 @@ def alignment_preserved_by_balanced_layers(rng: np.random.Generator) -> float:
 def _() -> tuple[float, float]:
     W1 = np.array([[1.0, 1.0], [0.0, 1.0]])
     W2 = np.array([[1.0, -1.0], [0.0, 1.0]])
-    slopes = gradient(lambda Ws: ((product(Ws) - np.diag([2.0, 1.0])) ** 2).sum() / 2, [W1, W2])
-    return 0.0, float(-(W2 @ slopes[0] + slopes[1] @ W1)[0, 1])
+    gradients = gradient(lambda Ws: ((product(Ws) - np.diag([2.0, 1.0])) ** 2).sum() / 2, [W1, W2])
+    return 0.0, float(-(W2 @ gradients[0] + gradients[1] @ W1)[0, 1])
 
 
 @claim(
@@ -150,8 +148,8 @@ def logistic(rng: np.random.Generator) -> float:
 def slope_of_power(a: float, s: float, L: int) -> float:
     """d/dt a^{2/L} of a network of one unit per layer, from values of its loss alone."""
     weights = [np.full((1, 1), a ** (1 / L))] * L
-    slopes = gradient(lambda Ws: ((product(Ws) - s) ** 2).sum() / 2, weights)
-    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, slopes, strict=True)])
+    gradients = gradient(lambda Ws: ((product(Ws) - s) ** 2).sum() / 2, weights)
+    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, gradients, strict=True)])
     return float(np.imag(moved ** (2 / L))[0, 0] / _STEP)
 
 

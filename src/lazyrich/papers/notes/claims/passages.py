@@ -4,8 +4,6 @@ Starts may be smaller than 1e-20 here, so that what holds for small starts holds
 out for layers of equal square shape, and the integrator is told to look at relative errors alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

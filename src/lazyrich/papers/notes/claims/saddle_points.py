@@ -1,7 +1,5 @@
 """Sections 2.2 and 2.3 and their problem: that all other critical points are saddles, how many, and how they curve."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Section 1: the loss, and what the data enter it through."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 

@@ -1,7 +1,5 @@
 """Section 7: small random starts, from saddle to saddle, and what sets the times of that."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

@@ -1,7 +1,5 @@
 """Section 6, first part: one mode after the other, and one layer against more."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -113,8 +111,8 @@ def truncation_is_saddle(rng: np.random.Generator) -> float:
 
     a, following, first = truncated(s, r), np.arange(3) == r, np.arange(3) == 0
     here, along, against = (loss(network(x)) for x in (a, a + step * following, a + step * first))
-    slopes = gradient(loss, network(a))
-    return max(float(np.abs(slope).max()) for slope in slopes) if along < here < against else np.inf
+    gradients = gradient(loss, network(a))
+    return max(float(np.abs(slope).max()) for slope in gradients) if along < here < against else np.inf
 
 
 @claim(
@@ -129,7 +127,7 @@ def truncation_is_saddle(rng: np.random.Generator) -> float:
 def depth_1_linear(rng: np.random.Generator) -> float:
     T, U, s, V = draws.target(rng, 3, 3)
 
-    def bend(L: int) -> float:
+    def curvature(L: int) -> float:
         """How far the velocity of all weights is from affine."""
         A, B = rng.normal(size=(2, L, 3, 3))
         sum_, a, b, zero = (
@@ -138,8 +136,8 @@ def depth_1_linear(rng: np.random.Generator) -> float:
         return relative_error(a + b - zero, sum_)
 
     shares = np.einsum("oa,toi,ia->ta", U, product(layers([np.zeros((3, 3))], T, [0.2, 1.0, 3.0])), V) / s
-    error = max(bend(1), relative_error(shares, np.repeat(shares[:, :1], 3, axis=1)))
-    return error if bend(2) > 1e-3 else 1.0
+    error = max(curvature(1), relative_error(shares, np.repeat(shares[:, :1], 3, axis=1)))
+    return error if curvature(2) > 1e-3 else 1.0
 
 
 def decay_time(rng: np.random.Generator, s: Array) -> Array:

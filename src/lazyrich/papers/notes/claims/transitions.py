@@ -1,7 +1,5 @@
 """Section 6, second part: how depth shapes the transition of a mode."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

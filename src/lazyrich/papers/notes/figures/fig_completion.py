@@ -1,7 +1,5 @@
 """Lecture notes, section 8: matrix completion by depth, and what the deep flow does not minimise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

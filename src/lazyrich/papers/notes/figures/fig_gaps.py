@@ -1,7 +1,5 @@
 """Lecture notes, section 7.2: what sets the time of a close mode from a small random start, its strength or the gap."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle
 

@@ -1,7 +1,5 @@
 """Lecture notes, section 2: every critical point of a small task, its loss and its Hessian index."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Problem, Task, flow
@@ -42,7 +40,7 @@ def compute(
     """Rank, loss and index of every point at two depths, and the rank and loss along a flow."""
     k = len(strengths)
     task = Task.from_correlations(np.eye(k, k + 1) * np.array(strengths)[:, None])
-    names, table, slopes = [], [], []
+    names, table, gradients = [], [], []
     for depth in _DEPTHS:
         points = sorted(critical_points(task, (hidden,) * (depth - 1)), key=lambda point: point.modes)
         names = ["{" + ", ".join(str(1 + mode) for mode in point.modes) + "}" for point in points]
@@ -53,7 +51,7 @@ def compute(
             values = np.linalg.eigvalsh(hessian(problem, network.weights))
             negative = int(np.sum(values < -1e-9 * np.abs(values).max()))
             rows.append([point.rank, point.loss, point.index, negative])
-            slopes.append(_slope(problem))
+            gradients.append(_slope(problem))
         table.append(rows)
     problem = Problem(task, gaussian(seed, sizes=(task.d_in, hidden, task.d_out), scale=scale))
     end = 3 * np.log(1 / scale) / min(strengths)
@@ -78,7 +76,7 @@ def compute(
         },
         {
             "index_errors": float(np.sum(values[..., 2] != values[..., 3])),
-            "gradient": float(max(slopes)),
+            "gradient": float(max(gradients)),
             "notes_right": float(np.sum(saddles[:, 3] == k - saddles[:, 0])),
             "visited": best / (k + 1),
         },

@@ -1,7 +1,5 @@
 """Lecture notes, section 9: the ratio of two modes while they are learned, from rich to lazy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Problem, Task, descend, solve

@@ -1,7 +1,5 @@
 """Lecture notes, sections 6 and 7: from saddle to saddle, at depths 2, 3 and 4."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Network, Problem, Task, descend, solve
@@ -122,11 +120,11 @@ def draw(data: Dataset) -> Picture:
     """A row per start, a column per depth."""
     figure = style.new_figure(12.0, 6.2)
     panels = figure.subplots(len(_STARTS), data.sizes["depth"], sharey=True, squeeze=False)
-    letters = iter("ABCDEFGHIJKL")
+    characters = iter("ABCDEFGHIJKL")
     for row, start in zip(panels, data.start.values, strict=True):
         for panel, depth in zip(row, data.depth.values, strict=True):
             _draw_staircase(panel, data.sel(start=start, depth=depth))
-            panel.set_title(f"{next(letters)}  {str(start).capitalize()} start, depth {depth}")
+            panel.set_title(f"{next(characters)}  {str(start).capitalize()} start, depth {depth}")
         row[0].set_ylabel("loss")
     for panel in panels[-1]:
         panel.set_xlabel(style.TIME)

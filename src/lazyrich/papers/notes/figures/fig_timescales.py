@@ -1,7 +1,5 @@
 """Lecture notes, sections 5 and 6: sigmoids, their times, and how sharp depth makes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where one hidden layer rests: fixed points, how many, the minimum among them, the best approximation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 

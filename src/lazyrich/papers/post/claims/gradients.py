@@ -1,7 +1,5 @@
 """One hidden layer, linear: gradients, the flow of weights and of modes, and what its terms do (eqs. 1 to 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One hidden layer, linear, from a decoupled start: the strengths of modes, and their logistic curve (eqs. 7 to 9)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

@@ -1,7 +1,5 @@
 """One layer: the gradient, its equation, its solution, and four conclusions from it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 
@@ -139,8 +137,8 @@ def regression_linear(rng: np.random.Generator) -> float:
 def departure_from_linear(loss: Loss, one: Sequence[Array], other: Sequence[Array], p: float) -> float:
     """How far the gradient at p·one + (1 − p)·other is from the mixture of the gradients."""
     mixed = [p * A + (1 - p) * B for A, B in zip(one, other, strict=True)]
-    slopes = [np.concatenate([g.ravel() for g in gradient(loss, weights)]) for weights in (mixed, one, other)]
-    return relative_error(p * slopes[1] + (1 - p) * slopes[2], slopes[0])
+    gradients = [np.concatenate([g.ravel() for g in gradient(loss, weights)]) for weights in (mixed, one, other)]
+    return relative_error(p * gradients[1] + (1 - p) * gradients[2], gradients[0])
 
 
 @claim(

@@ -1,7 +1,5 @@
 """Saxe et al. 2014: two unequal layers, eqs. 25 and 26, which later sources rest on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich._typing import Array

@@ -1,7 +1,5 @@
 """What the figures of Saxe et al. 2014 share: the tree of items, and a small random start on it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Network, Problem, Trajectory

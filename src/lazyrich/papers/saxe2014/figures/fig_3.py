@@ -1,7 +1,5 @@
 """Saxe et al. 2014, Fig. 3 (Fig. 1 of the post): modes of a tree of items, learned in theory and from random starts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Problem, descend, solve

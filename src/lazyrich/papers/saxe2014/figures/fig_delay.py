@@ -1,7 +1,5 @@
 """Saxe et al. 2014, section 1.4: how late a random start is against the decoupled theory, by the size of the start."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle
 

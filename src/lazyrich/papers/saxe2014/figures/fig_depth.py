@@ -1,7 +1,5 @@
 """Saxe et al. 2014, Figs 4 and 6: learning time and best learning rate against depth, for three kinds of start."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich import Network, Problem, Task, descend
