@@ -33,13 +33,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
-from lazyrich.papers.base.types import Pair
+from lazyrich.papers.base.types import Pair, Rng
 
 SEEDS = 3  # random problems for a claim that does not ask for more
 
-Check = Callable[[np.random.Generator], float]
+Check = Callable[[Rng], float]
 Decorator = Callable[[Check], Check]
 
 
@@ -160,21 +158,14 @@ class NotChecked:
     'notes'
     """
 
-    source: str
     place: str
     statement: str
     why: str
+    source: str = ""  # the key of the paper, which enters it
 
 
 def claim(
-    identifier: str,
-    *,
-    place: str,
-    statement: str,
-    formula: str,
-    conditions: str,
-    tolerance: float,
-    seeds: int = SEEDS,
+    identifier: str, *, place: str, statement: str, formula: str, conditions: str, tolerance: float, seeds: int = SEEDS
 ) -> Callable[[Check], Claim]:
     """Enters a statement whose check is the decorated function.
 

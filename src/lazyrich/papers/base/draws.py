@@ -12,9 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from lazyrich._typing import Array
-from lazyrich.papers.base.types import Row
-
-Rng = np.random.Generator
+from lazyrich.papers.base.types import Rng, Row
 
 
 def orthogonal(rng: Rng, n: int, m: int | None = None) -> Array:

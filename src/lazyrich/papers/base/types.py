@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from lazyrich._typing import Array
 
+Rng = np.random.Generator
 Real = float | Array  # a number or an array of numbers: formulas hold for both
 Row = Sequence[float] | Array  # numbers in a row
 Pair = tuple[Real | Sequence[float], Real | Sequence[float]]  # what is printed, and the truth

@@ -15,14 +15,13 @@ from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
-from lazyrich.papers.base.types import Row
+from lazyrich.papers.base.types import Rng, Row
 from lazyrich.papers.braun2022.claims.setting import gram
 from lazyrich.papers.braun2022.claims.slips import DETERMINANT
 from lazyrich.papers.braun2022.formulas import TwoModes, t_peak, t_peak_as_printed, theorem_5_1
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Section 5",
         "Real starts are seldom decoupled; the decoupling resembles silent "
         "alignment; intermediate variances may show more complex behaviour.",
@@ -31,7 +30,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def coupled(rng: np.random.Generator, scale: float) -> tuple[Array, tuple[float, float, float]]:
+def coupled(rng: Rng, scale: float) -> tuple[Array, tuple[float, float, float]]:
     """A(0) with AᵀA = [[a1, b], [b, a2]] of the given size, b well off 0 and off its bound, and of either sign; and
     a1, a2, b."""
     a1, a2 = scale * rng.uniform(0.3, 1.0, size=2)
@@ -81,7 +80,7 @@ def peak(A0: Array, s: Row) -> float:
     tolerance=1e-10,
     seeds=4,
 )
-def theorem_5_1_holds(rng: np.random.Generator) -> float:
+def theorem_5_1_holds(rng: Rng) -> float:
     n = int(rng.integers(1, 5))
     s = np.full(n, 1.4) if rng.random() < 0.3 else None
     sigma_yx, U, s, V = draws.target(rng, n, n, s)
@@ -102,7 +101,7 @@ def theorem_5_1_holds(rng: np.random.Generator) -> float:
     conditions="As for Theorem 5.1.",
     tolerance=1e-10,
 )
-def theorem_5_1_remark(rng: np.random.Generator) -> float:
+def theorem_5_1_remark(rng: Rng) -> float:
     U_tilde, V_tilde, start = _start_in_the_basis(rng)
     U, _, Vt = np.linalg.svd(start)
     return relative_error(U @ Vt.T, U_tilde @ V_tilde)
@@ -113,13 +112,13 @@ def theorem_5_1_remark(rng: np.random.Generator) -> float:
     "that an SVD leaves open.)",
     formula=r"U V^\top = \tilde U \tilde V^\top",
 )
-def theorem_5_1_remark_transposed(rng: np.random.Generator) -> float:
+def theorem_5_1_remark_transposed(rng: Rng) -> float:
     """The orthogonal factor by polar decomposition of the start."""
     U_tilde, V_tilde, start = _start_in_the_basis(rng)
     return relative_error(U_tilde @ V_tilde.T, polar(start)[0])
 
 
-def _start_in_the_basis(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def _start_in_the_basis(rng: Rng) -> tuple[Array, Array, Array]:
     n = int(rng.integers(2, 5))
     U, V = draws.orthogonal(rng, n), draws.orthogonal(rng, n)
     A0 = draws.orthogonal(rng, n) * rng.uniform(0.3, 2.0, size=n) @ draws.orthogonal(rng, n)
@@ -146,7 +145,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-9,
     seeds=4,
 )
-def coupling_matrix(rng: np.random.Generator) -> float:
+def coupling_matrix(rng: Rng) -> float:
     """A(t) is read off the first layer alone, the connection off the product."""
     n = int(rng.integers(1, 4))
     sigma_yx, U, s, V = draws.target(rng, n, n)
@@ -165,7 +164,7 @@ def coupling_matrix(rng: np.random.Generator) -> float:
     conditions="As for Theorem 5.1, two modes.",
     tolerance=1e-10,
 )
-def decoupled_limit(rng: np.random.Generator) -> float:
+def decoupled_limit(rng: Rng) -> float:
     """A(0) has orthogonal columns in a random basis of the hidden layer."""
     s, a = rng.uniform(0.5, 3.0, size=2), 10 ** rng.uniform(-3, 0.5, size=2)
     times = np.array([0.2, 1.0, 3.0])
@@ -184,7 +183,7 @@ def decoupled_limit(rng: np.random.Generator) -> float:
     tolerance=1e-8,
     seeds=6,
 )
-def t_peak_printed(rng: np.random.Generator) -> float:
+def t_peak_printed(rng: Rng) -> float:
     s, A0, values = _before_a_peak(rng)
     return relative_error(t_peak_as_printed(*values, s), peak(A0, (s, s)))
 
@@ -195,12 +194,12 @@ def t_peak_printed(rng: np.random.Generator) -> float:
     formula=r"t_{\text{peak}} = \frac{\tau}{4s} \ln \frac{s(s - a_1 - a_2) + a_1 a_2 - b(0)^2}{a_1 a_2 - b(0)^2}",
     slips=(DETERMINANT,),
 )
-def t_peak_with_determinant(rng: np.random.Generator) -> float:
+def t_peak_with_determinant(rng: Rng) -> float:
     s, A0, values = _before_a_peak(rng)
     return relative_error(t_peak(*values, s), peak(A0, (s, s)))
 
 
-def _before_a_peak(rng: np.random.Generator) -> tuple[float, Array, tuple[float, float, float]]:
+def _before_a_peak(rng: Rng) -> tuple[float, Array, tuple[float, float, float]]:
     s = rng.uniform(0.5, 3.0)
     return s, *coupled(rng, s * 10 ** rng.uniform(-3, np.log10(0.4)))
 
@@ -220,7 +219,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-8,
     seeds=8,
 )
-def half_learned_at_peak(rng: np.random.Generator) -> float:
+def half_learned_at_peak(rng: Rng) -> float:
     s, now = _at_the_peak(rng)
     return relative_error(s / 2, now.a1)
 
@@ -229,14 +228,14 @@ def half_learned_at_peak(rng: np.random.Generator) -> float:
     "a1(0) = a2(0): then each is s/2, and exactly so. From other starts that have a peak it is the mean of the two "
     "elements that is s/2, and either alone may be anywhere between 0 and s."
 )
-def half_learned_at_peak_if_equal(rng: np.random.Generator) -> float:
+def half_learned_at_peak_if_equal(rng: Rng) -> float:
     """Equal elements, and the mean of unequal ones."""
     s, equal = _at_the_peak(rng, equal=True)
     other, unequal = _at_the_peak(rng)
     return max(relative_error(s / 2, equal.a1), relative_error(other / 2, (unequal.a1 + unequal.a2) / 2))
 
 
-def _at_the_peak(rng: np.random.Generator, *, equal: bool = False) -> tuple[float, TwoModes]:
+def _at_the_peak(rng: Rng, *, equal: bool = False) -> tuple[float, TwoModes]:
     s, A0, (a, _, b) = _before_a_peak(rng)
     if equal:
         b *= rng.uniform(0.2, 0.8) * a / abs(b)

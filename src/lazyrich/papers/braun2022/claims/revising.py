@@ -13,6 +13,7 @@ from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import integrate
+from lazyrich.papers.base.types import Rng
 from lazyrich.tasks import colour_hierarchy, semantic_hierarchy
 
 _STARTS = 100
@@ -20,13 +21,13 @@ _LEARNED = 0.01
 _TIMES = np.linspace(0.0, 24.0, 61)
 
 
-def random_function(rng: np.random.Generator, size: float) -> Array:
+def random_function(rng: Rng, size: float) -> Array:
     """The function of a zero-balanced 8-14-8 start, from Gaussian layers, with ‖W1‖² = ‖W2‖² = Σs = size."""
     U, s, Vt = np.linalg.svd(rng.normal(size=(8, 14)) @ rng.normal(size=(14, 8)))
     return U * s * (size / s.sum()) @ Vt
 
 
-def in_random_bases(rng: np.random.Generator, s: Array) -> Array:
+def in_random_bases(rng: Rng, s: Array) -> Array:
     """A function with these singular values, and no other relation to anything."""
     return draws.orthogonal(rng, 8) * s @ draws.orthogonal(rng, 8).T
 
@@ -81,7 +82,7 @@ def compared(draw: Callable[[Array], Array]) -> float:
     "be learned at all. Learned: the loss has fallen to a hundredth of that of W = 0. An advantage: of over a tenth.",
     tolerance=0.0,  # an inequality
 )
-def no_speed_advantage(rng: np.random.Generator) -> float:
+def no_speed_advantage(rng: Rng) -> float:
     """By how much the median of random starts is more than a tenth behind the kingdom."""
     return compared(lambda s: random_function(rng, s.sum())) - 1.1
 
@@ -94,7 +95,7 @@ def no_speed_advantage(rng: np.random.Generator) -> float:
     formula=r"\operatorname{median} t_{\mathrm{colours}}(U' \tilde S V'^\top) > 1.2\,"
     r" t_{\mathrm{colours}}(\tilde U \tilde S \tilde V^\top), \qquad U', V' \ \text{random}",
 )
-def advantage_over_both_controls(rng: np.random.Generator) -> float:
+def advantage_over_both_controls(rng: Rng) -> float:
     """How far the faster of the two kinds is from being a fifth behind."""
     random = compared(lambda s: random_function(rng, s.sum()))
     control = compared(lambda s: in_random_bases(rng, s))

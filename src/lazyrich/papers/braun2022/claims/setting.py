@@ -9,18 +9,16 @@ from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, relative_error
-from lazyrich.papers.base.types import Loss
+from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.braun2022.formulas import fukumizu
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Section 1",
         "What we know already shapes how we learn, in people and in machines; a survey of earlier work.",
         "History and motivation: nothing that a computation could settle.",
     ),
     NotChecked(
-        "braun2022",
         "Section 2, implementation and simulation",
         "All simulations and plots take less than six hours on one AMD Ryzen 5950x.",
         "It speaks of the authors' program on one processor, and both would be needed.",
@@ -56,7 +54,7 @@ def matrix_F(sigma_yx: Array) -> Array:
     conditions="Two layers; a task with Σyx ≠ 0.",
     tolerance=0.0,  # an inequality: minus the height above the chord
 )
-def non_convex(rng: np.random.Generator) -> float:
+def non_convex(rng: Rng) -> float:
     """θ and −θ compute the same function; halfway between them is the network that computes nothing."""
     d_in, d_out, h = rng.integers(1, 4, size=3)
     X, Y = draws.white_data(rng, 5, int(d_in), int(d_out))
@@ -78,7 +76,7 @@ def non_convex(rng: np.random.Generator) -> float:
     tolerance=1e-13,
     seeds=4,
 )
-def riccati(rng: np.random.Generator) -> float:
+def riccati(rng: Rng) -> float:
     """Against the derivative of the loss itself, on samples; any sizes and ranks, bottlenecks too."""
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     X, Y = draws.white_data(rng, 7, d_in, d_out)
@@ -99,7 +97,7 @@ def riccati(rng: np.random.Generator) -> float:
     "of full rank.",
     tolerance=1e-10,  # eq. 5 itself loses digits with time, see braun2022/equation-5-unstable
 )
-def equation_5(rng: np.random.Generator) -> float:
+def equation_5(rng: Rng) -> float:
     """On both sides of the separatrix: det W2W1(0) takes either sign. Equal singular values now and then."""
     n = int(rng.integers(1, 4))
     s = np.full(n, 1.3) if rng.random() < 0.3 else None
@@ -120,7 +118,7 @@ def equation_5(rng: np.random.Generator) -> float:
     conditions="As for eq. 5; weights of order one; the other modes less than a third of the strongest.",
     tolerance=0.0,  # an inequality: 8 minus the digits lost
 )
-def equation_5_unstable(rng: np.random.Generator) -> float:
+def equation_5_unstable(rng: Rng) -> float:
     s = np.array([3.0, rng.uniform(0.7, 0.9), rng.uniform(0.5, 0.7)])
     sigma_yx, *_ = draws.target(rng, 3, 3, s)
     weights = draws.balanced(rng, (3, 4, 3), 1.0)
@@ -146,7 +144,7 @@ def equation_5_unstable(rng: np.random.Generator) -> float:
     tolerance=0.0,  # a count
     seeds=7,
 )
-def equation_5_square(rng: np.random.Generator) -> float:
+def equation_5_square(rng: Rng) -> float:
     """Ranks counted from the singular values of F; tasks of full rank and of rank one."""
     d_in, d_out = rng.integers(1, 6, size=2)
     task = rng.normal(size=(d_out, d_in)) if rng.random() < 0.7 else np.outer(rng.normal(size=d_out), np.ones(d_in))
@@ -163,7 +161,7 @@ def equation_5_square(rng: np.random.Generator) -> float:
     conditions="Gradient flow (steps of finite size keep it to the order of the rate); inputs need not be white.",
     tolerance=1e-11,
 )
-def balance_persists(rng: np.random.Generator) -> float:
+def balance_persists(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     X = rng.normal(size=(6, d_in)) * rng.uniform(0.5, 1.5, size=d_in)
     sigma_yx, sigma_xx = correlations(X, rng.normal(size=(6, d_out)))
@@ -181,7 +179,7 @@ def balance_persists(rng: np.random.Generator) -> float:
     conditions="Any weights.",
     tolerance=1e-12,
 )
-def full_rank_no_bottleneck(rng: np.random.Generator) -> float:
+def full_rank_no_bottleneck(rng: Rng) -> float:
     """The converse: the smallest singular value behind a bottleneck, relative to the largest."""
     d_in, d_out = rng.integers(2, 6, size=2)
     h = int(rng.integers(1, min(d_in, d_out)))
@@ -199,7 +197,7 @@ def full_rank_no_bottleneck(rng: np.random.Generator) -> float:
     conditions="Any weights and inputs.",
     tolerance=1e-13,
 )
-def equations_6_7(rng: np.random.Generator) -> float:
+def equations_6_7(rng: Rng) -> float:
     """Against the network run forward: one sample at a time, and one unit vector at a time."""
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     W1, W2 = draws.gaussian(rng, (d_in, h, d_out))
@@ -249,7 +247,7 @@ def jacobian_kernel(weights: Sequence[Array], X: Array) -> Array:
     conditions="Any weights and inputs; columns of X are samples.",
     tolerance=1e-12,
 )
-def rsm_of_inputs(rng: np.random.Generator) -> float:
+def rsm_of_inputs(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     weights, X = draws.gaussian(rng, (d_in, h, d_out)), rng.normal(size=(d_in, 4))
     hidden = [weights[0] @ x for x in X.T]
@@ -266,7 +264,7 @@ def rsm_of_inputs(rng: np.random.Generator) -> float:
     tolerance=1e-9,  # the pseudoinverse of W2W2ᵀ squares the condition number of W2
     seeds=4,
 )
-def rsm_of_outputs(rng: np.random.Generator) -> float:
+def rsm_of_outputs(rng: Rng) -> float:
     """Against the hidden states of least norm, found by least squares for every target."""
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     rank = int(rng.integers(1, min(h, d_out) + 1))
@@ -285,7 +283,7 @@ def rsm_of_outputs(rng: np.random.Generator) -> float:
     conditions="Any weights and inputs; entries ordered by output, then by sample.",
     tolerance=1e-12,
 )
-def equation_9(rng: np.random.Generator) -> float:
+def equation_9(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(1, 4, size=3))
     weights, X = draws.gaussian(rng, (d_in, h, d_out), 1.0), rng.normal(size=(d_in, 3))
     G = gram(weights)

@@ -37,13 +37,7 @@ CHECKS = {
 }
 QUICK = {"steps": 3000, "nets": 2, "largest": 10}
 
-_PANELS = {
-    "loss": "Loss",
-    "function": "Function W2W1",
-    "input": "W1ᵀW1",
-    "output": "W2W2ᵀ",
-    "kernel": "Tangent kernel",
-}
+_PANELS = {"loss": "Loss", "function": "Function W2W1", "input": "W1ᵀW1", "output": "W2W2ᵀ", "kernel": "Tangent kernel"}
 _STARTS = {"small": "A", "large": "B"}
 _RECORDS, _EXAMPLES = 1001, 5
 

@@ -79,10 +79,7 @@ def compute(
                 move_on(1)
     values, unequal = np.array(losses), np.array(shown) != 0
     return dataset(
-        {
-            "loss": (("lam", "source", "time"), values),
-            "crossing": (("source", "sign", "size", "strength"), crossings),
-        },
+        {"loss": (("lam", "source", "time"), values), "crossing": (("source", "sign", "size", "strength"), crossings)},
         {
             "lam": list(shown),
             "source": ["theory", "descent"],

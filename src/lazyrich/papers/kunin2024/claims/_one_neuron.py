@@ -14,7 +14,7 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.oracles import gradient, layers
-from lazyrich.papers.base.types import Row, Values
+from lazyrich.papers.base.types import Rng, Row, Values
 
 _STEP = 1e-30  # of a complex step: its square vanishes beside any number
 
@@ -95,17 +95,17 @@ def mu_and_phi(a: Values, w: Array, beta_star: Array) -> Array:
     return np.array([a * size(w), cosine(w, beta_star)])
 
 
-def unit_vector(rng: np.random.Generator, d: int) -> Array:
+def unit_vector(rng: Rng, d: int) -> Array:
     v = rng.normal(size=d)
     return v / size(v)
 
 
-def drawn_delta(rng: np.random.Generator, sign: int | None = None) -> float:
+def drawn_delta(rng: Rng, sign: int | None = None) -> float:
     """δ of a given sign, or of any, zero included."""
     return float((rng.integers(-1, 2) if sign is None else sign) * rng.uniform(0.2, 2.0))
 
 
-def drawn_rates(rng: np.random.Generator, rates: str) -> tuple[float, float]:
+def drawn_rates(rng: Rng, rates: str) -> tuple[float, float]:
     """η_a and η_w: both 1, of product 1, or any."""
     eta_a, eta_w = np.exp(rng.uniform(-0.8, 0.8, size=2))
     return {"unit": (1.0, 1.0), "product one": (float(eta_a), float(1 / eta_a)), "any": (float(eta_a), float(eta_w))}[
@@ -113,9 +113,7 @@ def drawn_rates(rng: np.random.Generator, rates: str) -> tuple[float, float]:
     ]
 
 
-def weights(
-    rng: np.random.Generator, beta0: Array, delta: float, eta_a: float = 1.0, eta_w: float = 1.0
-) -> tuple[float, Array]:
+def weights(rng: Rng, beta0: Array, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> tuple[float, Array]:
     """a of either sign and w with aw = β0 and η_w a² − η_a‖w‖² = δ: by the root of a quadratic in a²."""
     a_squared = max(np.roots([eta_w, -delta, float(-eta_a * beta0 @ beta0)]).real)
     a = rng.choice([-1.0, 1.0]) * np.sqrt(a_squared)
@@ -123,7 +121,7 @@ def weights(
 
 
 def drawn(
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     sign: int | None = None,
     d: int | None = None,
@@ -143,7 +141,7 @@ def drawn(
     return Neuron(float(signed * a / np.sqrt(eta_w)), w / np.sqrt(eta_a) * unit_vector(rng, d), X, y, eta_a, eta_w)
 
 
-def underdetermined(rng: np.random.Generator, *, sign: int | None = None, free: int | None = None) -> Neuron:
+def underdetermined(rng: Rng, *, sign: int | None = None, free: int | None = None) -> Neuron:
     """Fewer samples than inputs, with β0 on the side of the targets, so that β does not pass through zero."""
     free = int(rng.integers(1, 3)) if free is None else free
     n = int(rng.integers(1, 3))

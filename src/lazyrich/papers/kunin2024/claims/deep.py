@@ -16,12 +16,12 @@ from lazyrich.bias.potentials import deep_potential
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import beyond_chance, spread_and_mean, tangent
 from lazyrich.papers.kunin2024.claims.slips import ENTRIES
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 4, Deep linear networks; Appendix, after Theorem 15",
         "The implicit bias strikes a balance, which depends on depth, between the smallest norm and the direction of "
         "the "
@@ -29,8 +29,6 @@ NOT_CHECKED = (
         "A description of Theorem 15, which is entered with one hidden layer among the depths.",
     ),
 )
-
-Rng = np.random.Generator
 
 
 def beta_deep(parameters: list[Array]) -> Array:

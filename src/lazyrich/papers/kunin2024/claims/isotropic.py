@@ -10,6 +10,7 @@ from lazyrich.bias.function_space import isotropic_preconditioner, layer_grams
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import integrate, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import (
     beta_of,
     beyond_chance,
@@ -27,7 +28,6 @@ from lazyrich.papers.kunin2024.claims.slips import ENTRIES
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 4, after Theorem 3",
         "Wide networks with Gaussian weights of variance σ² follow the isotropic dynamics approximately, with σ²h in "
         "the "
@@ -37,14 +37,12 @@ NOT_CHECKED = (
         "so that 2σ²h, not σ²h, would stand for δ.",
     ),
     NotChecked(
-        "kunin2024",
         "Appendix, Simplifying M, after the limits",
         "For δ = 0 the dynamics are rich, and the tangent kernel changes in magnitude and direction.",
         "By how much is not said; M, from which it would follow, is entered.",
     ),
 )
 
-Rng = np.random.Generator
 Eta = tuple[float, float]
 
 
@@ -242,10 +240,7 @@ def fixed_beta(beta: Array, delta: float, eta: Eta) -> list[Array]:
 
 def _limit_of_m(beta: Array, sign: int, eta: Eta) -> Array:
     """M/|δ| for δ → ±∞, by brute force."""
-    return even_limit(
-        lambda x: tangent(lambda p: vec(beta_of(p)), fixed_beta(beta, sign * x, eta), eta) / x,
-        1e3,
-    )
+    return even_limit(lambda x: tangent(lambda p: vec(beta_of(p)), fixed_beta(beta, sign * x, eta), eta) / x, 1e3)
 
 
 @claim(

@@ -12,9 +12,8 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.oracles import gradient, layers
-from lazyrich.papers.base.types import Real, Row, Values
+from lazyrich.papers.base.types import Real, Rng, Row, Values
 
-Rng = np.random.Generator
 Function = Callable[[list[Array]], Values]
 _STEP = 1e-30
 

@@ -5,7 +5,7 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
-from lazyrich.papers.base.types import Pair, Real, Values
+from lazyrich.papers.base.types import Pair, Real, Rng, Values
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, size
 from lazyrich.papers.kunin2024.claims.slips import BETA_FOR_TARGET, UNIT_RATES
@@ -26,7 +26,7 @@ def zeros_met(values: Array) -> int:
     tolerance=0.0,  # a count
     seeds=5,
 )
-def lemma_4(rng: np.random.Generator) -> float:
+def lemma_4(rng: Rng) -> float:
     n = drawn(rng, rates="any")
     if rng.uniform() < 0.3 and n.delta < 0:
         n = n.at(0.0, n.w)
@@ -54,7 +54,7 @@ def a_omega_truth(n: Neuron) -> Array:
     conditions="White inputs, η_aη_w = 1.",
     tolerance=1e-12,
 )
-def a_omega_dynamics(rng: np.random.Generator) -> float:
+def a_omega_dynamics(rng: Rng) -> float:
     n = drawn(rng)
     return relative_error(a_omega_velocity(n), a_omega_truth(n))
 
@@ -64,7 +64,7 @@ def a_omega_dynamics(rng: np.random.Generator) -> float:
     "front of a² in the first equation, and η_w in front of the second.",
     slips=(UNIT_RATES,),
 )
-def a_omega_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+def a_omega_dynamics_with_unit_rates(rng: Rng) -> float:
     n = drawn(rng, rates="unit")
     return relative_error(a_omega_velocity(n), a_omega_truth(n))
 
@@ -83,7 +83,7 @@ def _() -> Pair:
     conditions="White inputs, η_aη_w = 1, wᵀβ* ≠ 0.",
     tolerance=1e-10,
 )
-def upsilon_dynamics(rng: np.random.Generator) -> float:
+def upsilon_dynamics(rng: Rng) -> float:
     return _upsilon_error(drawn(rng))
 
 
@@ -91,7 +91,7 @@ def upsilon_dynamics(rng: np.random.Generator) -> float:
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of a/(η_a wᵀβ*).",
     slips=(UNIT_RATES,),
 )
-def upsilon_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+def upsilon_dynamics_with_unit_rates(rng: Rng) -> float:
     return _upsilon_error(drawn(rng, rates="unit"))
 
 
@@ -109,7 +109,7 @@ def _() -> tuple[float, float]:
     return float(1.0 + n.delta - 1.0), float(n.rate(lambda a, w: a / w[0]))
 
 
-def crossing(rng: np.random.Generator) -> tuple[Neuron, Array, Array, Array]:
+def crossing(rng: Rng) -> tuple[Neuron, Array, Array, Array]:
     """δ < 0, unit rates, and a start whose a changes sign on the way: the neuron, times, a and w."""
     while True:
         n = drawn(rng, sign=-1, rates="unit")
@@ -130,7 +130,7 @@ def crossing(rng: np.random.Generator) -> tuple[Neuron, Array, Array, Array]:
     conditions="White inputs, δ < 0, a changes sign, η_a = η_w = 1.",
     tolerance=1e-9,
 )
-def upsilon_solution(rng: np.random.Generator) -> float:
+def upsilon_solution(rng: Rng) -> float:
     n, times, a, w = crossing(rng)
     upsilon = a / (w @ n.beta_star)
     return relative_error(formulas.upsilon(times, upsilon[0], n.delta, float(size(n.beta_star))), upsilon)
@@ -156,7 +156,7 @@ def omega_truth(n: Neuron) -> float:
     conditions="White inputs, η_aη_w = 1, ω ≠ 0.",
     tolerance=1e-10,
 )
-def omega_dynamics(rng: np.random.Generator) -> float:
+def omega_dynamics(rng: Rng) -> float:
     n = drawn(rng)
     return abs(omega_velocity(n, n.beta @ n.beta, 1.0) - omega_truth(n)) / float(size(n.velocity()[1]))
 
@@ -166,7 +166,7 @@ def omega_dynamics(rng: np.random.Generator) -> float:
     formula=r"\dot\omega = \eta_w\,\omega\left(\upsilon\|\beta_*\|^2 - \upsilon^2\omega^2\right)",
     slips=(UNIT_RATES, BETA_FOR_TARGET),
 )
-def omega_dynamics_of_the_target(rng: np.random.Generator) -> float:
+def omega_dynamics_of_the_target(rng: Rng) -> float:
     n = drawn(rng)
     return abs(omega_velocity(n, n.beta_star @ n.beta_star, n.eta_w) - omega_truth(n)) / float(size(n.velocity()[1]))
 
@@ -182,7 +182,7 @@ def side(a: Real, w: Array, beta_star: Array, delta: float) -> Real:
     return w @ beta_star + a / 2 * (delta + np.sqrt(delta**2 + 4 * beta_star @ beta_star))
 
 
-def _surface_error(rng: np.random.Generator, rates: str) -> float:
+def _surface_error(rng: Rng, rates: str) -> float:
     """How far a course into a saddle is off the surface, relative to the terms that cancel on it.
 
     The course is found backwards in time, from a saddle a little off in its stable direction, which is an eigenvector
@@ -215,7 +215,7 @@ def _surface_error(rng: np.random.Generator, rates: str) -> float:
     conditions="White inputs, δ ≤ 0, η_aη_w = 1.",
     tolerance=1e-8,
 )
-def separating_surface(rng: np.random.Generator) -> float:
+def separating_surface(rng: Rng) -> float:
     return _surface_error(rng, "product one")
 
 
@@ -223,7 +223,7 @@ def separating_surface(rng: np.random.Generator) -> float:
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
     slips=(UNIT_RATES,),
 )
-def separating_surface_with_unit_rates(rng: np.random.Generator) -> float:
+def separating_surface_with_unit_rates(rng: Rng) -> float:
     return _surface_error(rng, "unit")
 
 
@@ -246,7 +246,7 @@ def _() -> tuple[float, float]:
     conditions="White inputs, η_a = η_w = 1.",
     tolerance=1e-12,
 )
-def separating_surface_upstream(rng: np.random.Generator) -> float:
+def separating_surface_upstream(rng: Rng) -> float:
     """The least value over starts of many lengths and directions: positive for δ > 0 large or small, zero for δ = 0."""
     n = drawn(rng, sign=1, rates="unit", d=2)
     against = np.arctan2(*-n.beta_star[::-1])
@@ -262,7 +262,7 @@ def separating_surface_upstream(rng: np.random.Generator) -> float:
     return max(float(met.any()), float(np.abs(least(0.0)).max()))
 
 
-def near_the_surface(rng: np.random.Generator, rates: str) -> Neuron:
+def near_the_surface(rng: Rng, rates: str) -> Neuron:
     """Starts of any δ; for δ < 0 near where the basins meet, with the rates and as printed."""
     n = drawn(rng, sign=int(rng.choice([-1, -1, -1, 0, 1])), rates=rates)
     toward = n.beta_star / size(n.beta_star)
@@ -296,7 +296,7 @@ def end_sign(n: Neuron) -> float:
     tolerance=0.0,  # a sign
     seeds=8,
 )
-def basins(rng: np.random.Generator) -> float:
+def basins(rng: Rng) -> float:
     n = near_the_surface(rng, "product one")
     return abs(basin_as_printed(n) - end_sign(n))
 
@@ -309,7 +309,7 @@ def basin_as_printed(n: Neuron) -> float:
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
     slips=(UNIT_RATES,),
 )
-def basins_with_unit_rates(rng: np.random.Generator) -> float:
+def basins_with_unit_rates(rng: Rng) -> float:
     """The library's rule, one for every δ, is tried beside the printed one, with other rates too."""
     n, other = near_the_surface(rng, "unit"), near_the_surface(rng, "product one")
     one_rule = abs(formulas.basin(other.a, other.w, other.beta_star, other.eta_a, other.eta_w) - end_sign(other))

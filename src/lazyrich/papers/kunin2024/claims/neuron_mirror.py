@@ -10,12 +10,11 @@ from lazyrich.bias.potentials import single_neuron_potential
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, integrate, relative_error
-from lazyrich.papers.base.types import Values
+from lazyrich.papers.base.types import Rng, Values
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, drawn, size
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         'Appendix "Connection to Theorem 2…"',
         "The analysis might extend to starts that pass through β = 0, with M at that moment taken as a limit.",
         "A suggestion for later work. What happens on such courses is checked where the paper states it.",
@@ -36,7 +35,7 @@ def fewest_by(objective: Callable[[Array], Values], X: Array, y: Array) -> Array
 class Mirror:
     """A strictly convex potential Φ = ½βᵀAβ + ¼Σcβ⁴, data to interpolate, and a clock g(β) > 0."""
 
-    def __init__(self, rng: np.random.Generator, *, warped: bool) -> None:
+    def __init__(self, rng: Rng, *, warped: bool) -> None:
         factor = rng.normal(size=(3, 3))
         self.A, self.c = np.eye(3) + 0.3 * factor @ factor.T, rng.uniform(0.1, 0.5, size=3)
         self.X = draws.orthogonal(rng, 3)[:2] * rng.uniform(1.5, 2.0, size=(2, 1))
@@ -82,7 +81,7 @@ def bregman(mirror: Mirror, beta: Array) -> Values:
     conditions="Φ strictly convex; the residual decays fast enough.",
     tolerance=1e-10,
 )
-def mirror_flow(rng: np.random.Generator) -> float:
+def mirror_flow(rng: Rng) -> float:
     mirror = Mirror(rng, warped=False)
     return relative_error(fewest_by(lambda beta: bregman(mirror, beta), mirror.X, mirror.y), mirror.run()[0])
 
@@ -96,7 +95,7 @@ def mirror_flow(rng: np.random.Generator) -> float:
     conditions="Φ strictly convex, g > 0, and the warped time goes on for ever.",
     tolerance=1e-10,
 )
-def time_warp(rng: np.random.Generator) -> float:
+def time_warp(rng: Rng) -> float:
     mirror = Mirror(rng, warped=True)
     pull = mirror.slope(mirror.beta0)
     return relative_error(
@@ -115,7 +114,7 @@ def time_warp(rng: np.random.Generator) -> float:
     conditions="As for the mirror flow; g = 1 without warp; ρ = Xβ − y.",
     tolerance=1e-10,
 )
-def kkt_multiplier(rng: np.random.Generator) -> float:
+def kkt_multiplier(rng: Rng) -> float:
     return _multiplier_error(rng, 1.0)
 
 
@@ -123,11 +122,11 @@ def kkt_multiplier(rng: np.random.Generator) -> float:
     "With the opposite sign, as follows from the line printed before it.",
     formula=r"\nabla Q(\beta(\infty)) = X^\top\nu, \qquad \nu = -\int_0^\infty g(\beta(t))\rho(t)\,dt",
 )
-def kkt_multiplier_with_its_sign(rng: np.random.Generator) -> float:
+def kkt_multiplier_with_its_sign(rng: Rng) -> float:
     return _multiplier_error(rng, -1.0)
 
 
-def _multiplier_error(rng: np.random.Generator, sign: float) -> float:
+def _multiplier_error(rng: Rng, sign: float) -> float:
     mirror = Mirror(rng, warped=bool(rng.integers(2)))
     end, integral = mirror.run()
     return relative_error(sign * mirror.X.T @ integral, mirror.slope(end) - mirror.slope(mirror.beta0))
@@ -182,7 +181,7 @@ def asymmetry(D: Array) -> float:
     conditions="β ≠ 0, η_aη_w = 1.",
     tolerance=1e-11,
 )
-def m_inverse(rng: np.random.Generator) -> float:
+def m_inverse(rng: Rng) -> float:
     """Against the inverse of M from derivatives of β by the weights."""
     n = drawn(rng)
     x = n.beta @ n.beta
@@ -201,7 +200,7 @@ def m_inverse(rng: np.random.Generator) -> float:
     conditions="β ≠ 0, η_aη_w = 1, i ≠ j.",
     tolerance=1e-10,
 )
-def m_inverse_no_hessian(rng: np.random.Generator) -> float:
+def m_inverse_no_hessian(rng: Rng) -> float:
     n = drawn(rng, d=3)
     D = derivatives(lambda beta: inverse_of_m(n, beta), n.beta)
     kappa = np.sqrt(n.delta**2 + 4 * n.beta @ n.beta)
@@ -224,7 +223,7 @@ def m_inverse_no_hessian(rng: np.random.Generator) -> float:
     tolerance=1e-10,
     seeds=6,
 )
-def time_warp_factor(rng: np.random.Generator) -> float:
+def time_warp_factor(rng: Rng) -> float:
     n = drawn(rng, d=3)
     x, delta = n.beta @ n.beta, n.delta
     kappa = np.sqrt(delta**2 + 4 * x)
@@ -259,7 +258,7 @@ def q(x: Values, delta: float) -> Values:
     tolerance=1e-10,
     seeds=17,
 )
-def potential(rng: np.random.Generator) -> float:
+def potential(rng: Rng) -> float:
     """The library's Φ is q and its derivatives; they are tried against complex steps of q, and against gM⁻¹."""
     n = drawn(rng)
     x, phi = float(size(n.beta)), single_neuron_potential(n.delta)
@@ -288,7 +287,7 @@ def potential(rng: np.random.Generator) -> float:
     tolerance=1e-11,
     seeds=11,
 )
-def potential_constant(rng: np.random.Generator) -> float:
+def potential_constant(rng: Rng) -> float:
     """Against the least value of q on a grid that holds zero; Φ grows on either side of it."""
     delta = float(rng.choice([-1.0, 0.0, 1.0]) * rng.uniform(0.3, 3.0))
     constant = max(0.0, np.sign(delta) * np.sqrt(2) * abs(delta) ** 1.5 / 3)

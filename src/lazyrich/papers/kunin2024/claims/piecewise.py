@@ -9,11 +9,10 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
-from lazyrich.papers.base.types import Loss
+from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import along, rates, tangent, velocity
 
-Rng = np.random.Generator
 Eta = tuple[float, float]
 
 

@@ -7,12 +7,12 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import along, even_limit, rates, tangent, velocity
-from lazyrich.papers.kunin2024.claims.piecewise import Eta, Rng, beta_parts, drawn, loss_of, sigma, spherical, xi_of
+from lazyrich.papers.kunin2024.claims.piecewise import Eta, beta_parts, drawn, loss_of, sigma, spherical, xi_of
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 5, Balanced",
         "Each neuron aligns to fixed points that depend on the data; then the radial dynamics dominate and the data "
         "are "
@@ -20,7 +20,6 @@ NOT_CHECKED = (
         "A description, with references to other work. What it rests on, the separation of speeds, is entered.",
     ),
     NotChecked(
-        "kunin2024",
         "Section 5, Connections to infinite width",
         "The phase diagram over scale and δ is analogous to that of infinitely wide networks over scale and relative "
         "variance.",

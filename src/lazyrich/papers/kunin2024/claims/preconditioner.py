@@ -6,6 +6,7 @@ from lazyrich._typing import Array
 from lazyrich.bias.function_space import wide_preconditioner
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import (
     along,
@@ -22,7 +23,6 @@ from lazyrich.papers.kunin2024.claims.measures import (
 )
 from lazyrich.papers.kunin2024.claims.wide import conserved_with_rates, gaussian, kronecker_sum, sizes
 
-Rng = np.random.Generator
 _FAR = 1e3  # |δ| of the first of two values from which a limit is extrapolated: what remains is of order 1e-12
 
 

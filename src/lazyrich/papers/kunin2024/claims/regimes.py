@@ -10,11 +10,11 @@ from lazyrich._typing import Array
 from lazyrich.laziness import USUAL
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import even_limit, flow, kernel, loss_of, rates, velocity, with_deltas
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 1, contributions; Section 7",
         "In linear networks rapid rich learning occurs from balanced starts alone; in nonlinear ones an upstream start "
         "can make it faster.",
@@ -23,7 +23,6 @@ NOT_CHECKED = (
     ),
 )
 
-Rng = np.random.Generator
 Eta = tuple[float, float]
 _FAR, _END = 1e3, 120.0  # |δ| of the first of two values, and the last time, in units of 1/|δ|
 _NOTHING = 1e-6  # of a quantity of order one that vanishes in the limit: it is found below 1e-9

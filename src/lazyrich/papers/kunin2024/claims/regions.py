@@ -7,25 +7,21 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, relative_error
-from lazyrich.papers.base.types import Real, Values
+from lazyrich.papers.base.types import Real, Rng, Values
 from lazyrich.papers.kunin2024.claims.piecewise import outputs, sigma
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 5; Appendix, Surface of a piecewise linear network",
         "A network with L hidden layers of h neurons has potentially O(h^{dL}) activation regions.",
         "An order of growth without a constant, quoted from other work.",
     ),
     NotChecked(
-        "kunin2024",
         "Appendix, Surface of a piecewise linear network",
         "That regions take two colours had not been noticed before, and strengthens a connection with paper folding.",
         "History, and a figure of speech.",
     ),
 )
-
-Rng = np.random.Generator
 
 
 def preactivations(Ws: list[Array], x: Array, gamma: float) -> list[Array]:

@@ -10,7 +10,7 @@ from lazyrich._typing import Array
 from lazyrich.inits.neurons import symmetrised
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import hessian, relative_error
-from lazyrich.papers.base.types import Tree, Values
+from lazyrich.papers.base.types import Rng, Tree, Values
 from lazyrich.papers.kunin2024.claims.measures import along, tangent, velocity
 from lazyrich.papers.kunin2024.claims.piecewise import loss_of, outputs
 from lazyrich.papers.kunin2024.experiments.grokking import start
@@ -18,27 +18,22 @@ from lazyrich.tasks.random_hierarchy import random_hierarchy
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Experimental details, Figures 1 to 5",
         "Sizes, learning rates, numbers of steps and seeds, hardware and hours.",
         "Settings, not statements. The library's figures and experiments use them.",
     ),
     NotChecked(
-        "kunin2024",
         "Section 6; Experimental details, Figures 1 and 5",
         "Faster first layers move the kernel more, give smoother filters, need fewer samples of a hierarchy, and grok "
         "sooner; test losses of students hardly change after 1e5 steps.",
         "Observations in experiments with trained networks, which no small random problem settles.",
     ),
     NotChecked(
-        "kunin2024",
         "Section 7",
         "Discrete and stochastic steps break the conservation laws and add biases of their own.",
         "Stated as a limitation, without a size.",
     ),
 )
-
-Rng = np.random.Generator
 
 
 @claim(

@@ -7,6 +7,7 @@ from lazyrich.bias.potentials import hyperbolic_entropy
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import (
     beta_of,
     data,
@@ -20,7 +21,6 @@ from lazyrich.papers.kunin2024.claims.measures import (
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Appendix, after Theorem 11",
         "The mirror flow of the singular values says nothing about which solution is reached, since the singular "
         "vectors "
@@ -28,8 +28,6 @@ NOT_CHECKED = (
         "That no such statement can be derived is not a statement that can be measured.",
     ),
 )
-
-Rng = np.random.Generator
 
 
 def singular_values(matrix: Array) -> Array:

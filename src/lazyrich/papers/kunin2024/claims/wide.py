@@ -9,6 +9,7 @@ from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import (
     along,
@@ -25,7 +26,6 @@ from lazyrich.papers.kunin2024.claims.slips import ONE_INPUT, UNIT_RATES, UNIT_T
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Appendix, Parameter dynamics when c = h",
         "The Riccati equation for ν and the Bernoulli equation for AᵀA cannot easily be solved unless ν and β*ᵀβ* "
         "share "
@@ -33,14 +33,11 @@ NOT_CHECKED = (
         "How easy is no number. The flow itself has a closed form from any start with Δ = δI.",
     ),
     NotChecked(
-        "kunin2024",
         "Appendix, Parameter dynamics when c = 1",
         "Permutation invariance between hidden neurons simplifies the system of 2h equations.",
         "No simplified system is printed.",
     ),
 )
-
-Rng = np.random.Generator
 
 
 def sizes(rng: Rng, most: int = 4) -> tuple[int, int, int]:

@@ -12,19 +12,17 @@ from lazyrich.bias.measurements import commuting_measurements
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
-from lazyrich.papers.base.types import Pair
+from lazyrich.papers.base.types import Pair, Rng
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, follow, half_times
 from lazyrich.papers.notes.claims.slips import GREEDY_NORM
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 8, theorem, and References",
         "Arora et al. 2019 prove that depth-2 factorisation ends in the solution of least nuclear norm.",
         "A matter of reading: that is a conjecture of Gunasekar et al. 2017, which Arora et al. argue against.",
     ),
     NotChecked(
-        "notes",
         "Section 8, end",
         "Deeper networks prefer solutions of lower rank more strongly.",
         "How strong a preference is has no agreed measure. That the end is the solution with the fewest nonzero "
@@ -49,7 +47,7 @@ def end_of_full_observation(T: Array, epsilon: float = 1e-3) -> Array:
     conditions="Square T, W_ℓ(0) = εI.",
     tolerance=1e-6,
 )
-def nuclear_norm_theorem(rng: np.random.Generator) -> float:
+def nuclear_norm_theorem(rng: Rng) -> float:
     T = draws.target(rng, 2, 2)[0]
     return relative_error(T, end_of_full_observation(T))
 
@@ -60,7 +58,7 @@ def nuclear_norm_theorem(rng: np.random.Generator) -> float:
     formula=r"\lim_{\epsilon\to 0}\lim_{t\to\infty} W = "
     r"\operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} \|W\|_*, \qquad A_m A_n = A_n A_m",
 )
-def least_nuclear_norm_of_commuting(rng: np.random.Generator) -> float:
+def least_nuclear_norm_of_commuting(rng: Rng) -> float:
     A, y = commuting_problem(rng)
     return relative_error(least_sum(A, y), end_from_nothing(A, y, 2))
 
@@ -70,7 +68,7 @@ def _() -> tuple[float, float]:
     return -1.0, float(end_of_full_observation(np.array([[-1.0]]))[0, 0])
 
 
-def commuting_problem(rng: np.random.Generator) -> tuple[Array, Array]:
+def commuting_problem(rng: Rng) -> tuple[Array, Array]:
     """Two measurements A x = y of three positive numbers, the diagonal of W, by commuting (diagonal) matrices.
 
     Drawn again where the least sum is close to that of another solution, or one of its two numbers close to 0: the
@@ -124,7 +122,7 @@ def end_from_nothing(A: Array, y: Array, L: int) -> Array:
     tolerance=1e-6,
     seeds=4,
 )
-def schatten(rng: np.random.Generator) -> float:
+def schatten(rng: Rng) -> float:
     (A, y), L = commuting_problem(rng), int(rng.integers(3, 5))
     return relative_error(least_power_sum(A, y, 2 / L), end_from_nothing(A, y, L))
 
@@ -134,7 +132,7 @@ def schatten(rng: np.random.Generator) -> float:
     formula=r"\lim_{\epsilon\to0}\lim_{t\to\infty} W = "
     r"\operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} \sum_\alpha a_\alpha",
 )
-def schatten_corrected(rng: np.random.Generator) -> float:
+def schatten_corrected(rng: Rng) -> float:
     (A, y), L = commuting_problem(rng), int(rng.integers(3, 5))
     return relative_error(least_sum(A, y), end_from_nothing(A, y, L))
 
@@ -160,7 +158,7 @@ def least_power_sum(A: Array, y: Array, p: float) -> Array:
     tolerance=1e-8,
     seeds=6,
 )
-def schatten_rank(rng: np.random.Generator) -> float:
+def schatten_rank(rng: Rng) -> float:
     rank = int(rng.integers(1, 5))
     W = rng.normal(size=(5, rank)) @ rng.normal(size=(rank, 4))
     a = np.linalg.svd(W, compute_uv=False)
@@ -188,7 +186,7 @@ def soft_threshold_norm(loss: float, s: Array) -> float:
     return float(np.maximum(s - c, 0.0).sum())
 
 
-def on_the_way(rng: np.random.Generator) -> tuple[float, float, Array]:
+def on_the_way(rng: Rng) -> tuple[float, float, Array]:
     """Loss and nuclear norm between the appearances of two modes, from ε = 10⁻¹² in both, and their strengths."""
     s = rng.uniform(1.0, 3.0) * np.array([1.0, rng.uniform(0.3, 0.7)])
     first, second = half_times(1e-12, s, 2)
@@ -206,7 +204,7 @@ def on_the_way(rng: np.random.Generator) -> tuple[float, float, Array]:
     conditions="Two layers, balanced and aligned, ε → 0; between the appearances of two modes.",
     tolerance=1e-8,
 )
-def trajectory_nuclear_norm(rng: np.random.Generator) -> float:
+def trajectory_nuclear_norm(rng: Rng) -> float:
     loss, norm, s = on_the_way(rng)
     return relative_error(norm, least_norm_at(loss, s))
 
@@ -218,7 +216,7 @@ def trajectory_nuclear_norm(rng: np.random.Generator) -> float:
     r"\tfrac12\sum_\alpha \min(s_\alpha, c)^2 = \ell",
     slips=(GREEDY_NORM,),
 )
-def trajectory_nuclear_norm_corrected(rng: np.random.Generator) -> float:
+def trajectory_nuclear_norm_corrected(rng: Rng) -> float:
     loss, norm, s = on_the_way(rng)
     least = least_norm_at(loss, s)
     return relative_error(soft_threshold_norm(loss, s), least) if norm > least else 1.0
@@ -251,7 +249,7 @@ def excess_of_growing_together(loss: float, norm: float, s: Array) -> float:
     tolerance=0.0,
     seeds=8,
 )
-def greedy_nuclear_norm(rng: np.random.Generator) -> float:
+def greedy_nuclear_norm(rng: Rng) -> float:
     return -excess_of_growing_together(*on_the_way(rng))
 
 
@@ -260,7 +258,7 @@ def greedy_nuclear_norm(rng: np.random.Generator) -> float:
     formula=r"\|W_{\mathrm{one\ by\ one}}\|_* > \|W_{\mathrm{all\ at\ once}}\|_*",
     slips=(GREEDY_NORM,),
 )
-def greedy_nuclear_norm_corrected(rng: np.random.Generator) -> float:
+def greedy_nuclear_norm_corrected(rng: Rng) -> float:
     return excess_of_growing_together(*on_the_way(rng))
 
 

@@ -8,7 +8,7 @@ from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import flow_of, gradient, integrate, layers, product, relative_error
-from lazyrich.papers.base.types import Pair
+from lazyrich.papers.base.types import Pair, Rng
 from lazyrich.papers.notes.claims.landscape import (
     above,
     below,
@@ -21,7 +21,6 @@ from lazyrich.papers.notes.claims.slips import TRANSPOSE
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "notes",
         "Section 3.3",
         "The interesting dynamics require two layers or more.",
         "Taste; what one layer lacks (plateaus, separate times of its modes) has entries of its own.",
@@ -36,12 +35,12 @@ def product_velocity(weights: Sequence[Array], T: Array) -> Array:
     return sum(over @ over.T @ delta @ under @ under.T for over, under in pairs)
 
 
-def drawn(rng: np.random.Generator, sizes: Sequence[int]) -> tuple[Array, list[Array]]:
+def drawn(rng: Rng, sizes: Sequence[int]) -> tuple[Array, list[Array]]:
     """Any target and any layers: neither balanced nor aligned."""
     return rng.normal(size=(sizes[-1], sizes[0])), draws.gaussian(rng, sizes, 0.7)
 
 
-def any_sizes(rng: np.random.Generator) -> list[int]:
+def any_sizes(rng: Rng) -> list[int]:
     return widths(rng, int(rng.integers(2, 5)))
 
 
@@ -55,7 +54,7 @@ def any_sizes(rng: np.random.Generator) -> list[int]:
     "nothing to evaluate: widths are equal here.)",
     tolerance=1e-9,
 )
-def layer_flow(rng: np.random.Generator) -> float:
+def layer_flow(rng: Rng) -> float:
     """A short stretch of the flow that knows nothing but the loss."""
     n = int(rng.integers(2, 4))
     return _error_of_flow(gradient_as_printed, *drawn(rng, [n] * int(rng.integers(3, 5))))
@@ -66,7 +65,7 @@ def layer_flow(rng: np.random.Generator) -> float:
     formula=r"\dot W_\ell = W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top",
     slips=(TRANSPOSE,),
 )
-def layer_flow_with_both_transposes(rng: np.random.Generator) -> float:
+def layer_flow_with_both_transposes(rng: Rng) -> float:
     return _error_of_flow(gradient_as_it_is, *drawn(rng, any_sizes(rng)))
 
 
@@ -99,7 +98,7 @@ def _error_of_flow(gradients: Callable[[list[Array], Array], list[Array]], T: Ar
     conditions="White inputs, any depth and widths.",
     tolerance=1e-11,
 )
-def product_flow(rng: np.random.Generator) -> float:
+def product_flow(rng: Rng) -> float:
     """Where the layers are moved along the slopes of the loss, all products are: the derivative is taken there."""
     return _error_of_product(rng, product_velocity)
 
@@ -109,7 +108,7 @@ def product_flow(rng: np.random.Generator) -> float:
     formula=r"\dot W = \sum_{\ell=1}^{L} W_{L:\ell+1} W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top W_{\ell-1:1}",
     slips=(TRANSPOSE,),
 )
-def product_flow_with_transposes_in_place(rng: np.random.Generator) -> float:
+def product_flow_with_transposes_in_place(rng: Rng) -> float:
     return _error_of_product(rng, product_velocity_in_order)
 
 
@@ -126,7 +125,7 @@ def product_velocity_in_order(weights: Sequence[Array], T: Array) -> Array:
     return sum(over @ over.T @ delta @ under.T @ under for over, under in pairs)
 
 
-def _error_of_product(rng: np.random.Generator, velocity: Callable[[list[Array], Array], Array]) -> float:
+def _error_of_product(rng: Rng, velocity: Callable[[list[Array], Array], Array]) -> float:
     n = int(rng.integers(2, 4))  # equal widths, so that the printed form has a value
     T, weights = drawn(rng, [n] * int(rng.integers(3, 5)))
     return relative_error(velocity(weights, T), _true_velocity(weights, T))
@@ -149,7 +148,7 @@ def _true_velocity(weights: list[Array], T: Array) -> Array:
     tolerance=0.0,  # an inequality: 1e-6 less the difference of the velocities, of their size
     seeds=12,
 )
-def layers_matter(rng: np.random.Generator) -> float:
+def layers_matter(rng: Rng) -> float:
     """One layer three times as large and the next a third: the same function."""
     T, weights = drawn(rng, any_sizes(rng))
     other = [3 * weights[0], weights[1] / 3, *weights[2:]]
@@ -166,7 +165,7 @@ def layers_matter(rng: np.random.Generator) -> float:
     conditions="White inputs, one layer.",
     tolerance=1e-10,
 )
-def one_layer(rng: np.random.Generator) -> float:
+def one_layer(rng: Rng) -> float:
     T, (start,) = drawn(rng, [int(n) for n in rng.integers(1, 5, size=2)])
     times = np.array([0.0, 0.4, 1.5, 6.0])
     (W,) = layers([start], T, times)

@@ -12,7 +12,7 @@ from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, product
 from lazyrich.papers.base.searches import critical_point, fitted
-from lazyrich.papers.base.types import Loss
+from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.notes.claims.landscape import whitened_loss
 from lazyrich.papers.notes.claims.slips import BOTTLENECK, EQUAL_VALUES, IDLE_UNITS, TWO_LAYERS
 
@@ -28,9 +28,7 @@ def predicted(T: Array, hidden: list[int], S: tuple[int, ...]) -> CriticalPoint:
     return next(point for point in points if point.modes == S)
 
 
-def at(
-    rng: np.random.Generator, modes: tuple[Array, Array, Array], S: tuple[int, ...], sizes: list[int]
-) -> list[Array]:
+def at(rng: Rng, modes: tuple[Array, Array, Array], S: tuple[int, ...], sizes: list[int]) -> list[Array]:
     """Layers of rank |S| whose product has the modes S of T = U diag(s) Vᵀ and no others."""
     U, s, V = modes
     chosen = list(S)
@@ -51,7 +49,7 @@ def subsets(k: int, most: int) -> list[tuple[int, ...]]:
     return [S for r in range(most + 1) for S in combinations(range(k), r)]
 
 
-def extremes_nearby(rng: np.random.Generator, loss: Loss, weights: list[Array], radius: float) -> tuple[float, float]:
+def extremes_nearby(rng: Rng, loss: Loss, weights: list[Array], radius: float) -> tuple[float, float]:
     """The lowest and the highest loss that are found within a ball around the weights."""
     ends = np.cumsum([W.size for W in weights])
 
@@ -84,7 +82,7 @@ def extremes_nearby(rng: np.random.Generator, loss: Loss, weights: list[Array], 
     tolerance=0.0,  # 1e-6 less the least of what the loss falls and rises within a small ball
     seeds=4,
 )
-def every_subset_a_saddle(rng: np.random.Generator) -> float:
+def every_subset_a_saddle(rng: Rng) -> float:
     s, hidden = np.array([2.0, rng.uniform(0.5, 1.5)]), [int(n) for n in rng.integers(1, 3, size=rng.integers(1, 3))]
     if rng.random() < 0.3:
         s[1] = 0.0
@@ -96,7 +94,7 @@ def every_subset_a_saddle(rng: np.random.Generator) -> float:
     "strongest modes are the minimum, and the product is not T.",
     slips=(BOTTLENECK,),
 )
-def every_subset_a_saddle_without_bottleneck(rng: np.random.Generator) -> float:
+def every_subset_a_saddle_without_bottleneck(rng: Rng) -> float:
     s, hidden = np.array([2.0, rng.uniform(0.5, 1.5)]), [2] * int(rng.integers(1, 3))
     return _not_a_saddle(rng, s, hidden)
 
@@ -111,7 +109,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(lowest < 0.5 - 1e-6)
 
 
-def _not_a_saddle(rng: np.random.Generator, s: Array, hidden: list[int]) -> float:
+def _not_a_saddle(rng: Rng, s: Array, hidden: list[int]) -> float:
     T, U, s, V = draws.target(rng, 2, 2, s)
     choices = [S for S in subsets(2, min(1, *hidden)) if np.all(s[list(S)] > 0)]
     weights = at(rng, (U, s, V), choices[int(rng.integers(len(choices)))], [2, *hidden, 2])
@@ -129,7 +127,7 @@ def _not_a_saddle(rng: np.random.Generator, s: Array, hidden: list[int]) -> floa
     tolerance=1e-8,
     seeds=8,
 )
-def baldi_hornik(rng: np.random.Generator) -> float:
+def baldi_hornik(rng: Rng) -> float:
     """Descends from a place beside a saddle, and from a random one, to a loss that no other search undercuts."""
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(2, 4, size=2))
     T, U, s, V = draws.target(rng, d_out, d_in)
@@ -165,7 +163,7 @@ def _descended(loss: Loss, weights: list[Array]) -> float:
     conditions="T has k nonzero singular values; all hidden widths at least k.",
     tolerance=0.0,  # a count
 )
-def saddle_count(rng: np.random.Generator) -> float:
+def saddle_count(rng: Rng) -> float:
     s = rng.uniform(1.0, 2.0) * np.array([1.0, 1.0 if rng.random() < 0.5 else rng.uniform(0.3, 0.8)])
     return _miscount(rng, s)
 
@@ -174,7 +172,7 @@ def saddle_count(rng: np.random.Generator) -> float:
     "The k singular values are distinct. If some are equal, saddles with part of them form a continuum of products.",
     slips=(EQUAL_VALUES,),
 )
-def saddle_count_of_distinct_modes(rng: np.random.Generator) -> float:
+def saddle_count_of_distinct_modes(rng: Rng) -> float:
     return _miscount(rng, rng.uniform(1.0, 2.0) * np.array([1.0, rng.uniform(0.3, 0.8)]))
 
 
@@ -190,7 +188,7 @@ def _() -> tuple[float, float]:
     return 3.0, float(len(_different(found, np.eye(2))))
 
 
-def _miscount(rng: np.random.Generator, s: Array) -> float:
+def _miscount(rng: Rng, s: Array) -> float:
     """Products of the points made of modes, if they are critical, and of those that a search finds, against 2^k − 1."""
     T, U, s, V = draws.target(rng, 2, 2, s)
     loss, sizes = whitened_loss(T), [2, 2, 2]
@@ -217,14 +215,14 @@ def _different(products: list[Array], T: Array) -> list[Array]:
     conditions="Any S that lacks a mode, no bottleneck.",
     tolerance=1e-11,
 )
-def saddles_not_isolated(rng: np.random.Generator) -> float:
+def saddles_not_isolated(rng: Rng) -> float:
     return _stuck(rng, least=0)
 
 
 @saddles_not_isolated.stronger(
     "S is not empty. With two layers, as many outputs as inputs and all modes present, the origin is alone."
 )
-def saddles_with_modes_not_isolated(rng: np.random.Generator) -> float:
+def saddles_with_modes_not_isolated(rng: Rng) -> float:
     return _stuck(rng, least=1)
 
 
@@ -237,7 +235,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(np.sum(flat))
 
 
-def _stuck(rng: np.random.Generator, least: int) -> float:
+def _stuck(rng: Rng, least: int) -> float:
     """The slope at a critical point beside this one, or 1 if reparametrising does not lead to another."""
     T, U, s, V = draws.target(rng, 3, 3)
     S = tuple(sorted(int(i) for i in rng.permutation(3)[: int(rng.integers(least, 3))]))
@@ -258,7 +256,7 @@ def _stuck(rng: np.random.Generator, least: int) -> float:
     conditions="k nonzero singular values, here distinct; no bottleneck; any depth.",
     tolerance=0.0,  # a count
 )
-def saddle_index(rng: np.random.Generator) -> float:
+def saddle_index(rng: Rng) -> float:
     T, weights, k, S, _ = _saddle(rng)
     return abs(index_as_printed(k, len(S)) - index(T, weights))
 
@@ -270,7 +268,7 @@ def saddle_index(rng: np.random.Generator) -> float:
     r"s_\beta\}, \qquad h = \min_\ell n_\ell",
     slips=(IDLE_UNITS,),
 )
-def saddle_index_by_depth(rng: np.random.Generator) -> float:
+def saddle_index_by_depth(rng: Rng) -> float:
     T, weights, _, S, hidden = _saddle(rng)
     return abs(predicted(T, hidden, S).index - index(T, weights))
 
@@ -281,7 +279,7 @@ def _() -> tuple[float, float]:
     return float(index_as_printed(2, 1)), float(index(T, [layer, layer]))
 
 
-def _saddle(rng: np.random.Generator) -> tuple[Array, list[Array], int, tuple[int, ...], list[int]]:
+def _saddle(rng: Rng) -> tuple[Array, list[Array], int, tuple[int, ...], list[int]]:
     """T, layers on one of its saddles, the number of modes, which of them are learnt, and the hidden widths."""
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(2, 4, size=2))
     T, U, s, V = draws.target(rng, d_out, d_in)
@@ -301,7 +299,7 @@ def _saddle(rng: np.random.Generator) -> tuple[Array, list[Array], int, tuple[in
     tolerance=0.0,  # a count
     seeds=4,
 )
-def origin_index(rng: np.random.Generator) -> float:
+def origin_index(rng: Rng) -> float:
     T, nothing, k, _ = _origin(rng)
     return abs(index_as_printed(k, 0) - index(T, nothing))
 
@@ -312,7 +310,7 @@ def origin_index(rng: np.random.Generator) -> float:
     formula=r"\text{index}(\emptyset) = \begin{cases} k\,h & L = 2 \\ 0 & L \ge 3 \end{cases}",
     slips=(IDLE_UNITS,),
 )
-def origin_index_by_depth(rng: np.random.Generator) -> float:
+def origin_index_by_depth(rng: Rng) -> float:
     T, nothing, k, hidden = _origin(rng)
     return abs((k * hidden[0] if len(hidden) == 1 else 0) - index(T, nothing))
 
@@ -322,7 +320,7 @@ def _() -> tuple[float, float]:
     return float(index_as_printed(1, 0)), float(index(np.eye(1), [np.zeros((2, 1)), np.zeros((1, 2))]))
 
 
-def _origin(rng: np.random.Generator) -> tuple[Array, list[Array], int, list[int]]:
+def _origin(rng: Rng) -> tuple[Array, list[Array], int, list[int]]:
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(1, 4, size=2))
     T, _, s, _ = draws.target(rng, d_out, d_in)
     hidden = [len(s) + int(n) for n in rng.integers(0, 2, size=depth - 1)]
@@ -339,7 +337,7 @@ def _origin(rng: np.random.Generator) -> tuple[Array, list[Array], int, list[int
     tolerance=0.0,  # ½ less the least lead of the index, a count, or minus infinity if the loss is not the highest
     seeds=7,
 )
-def origin_is_extreme(rng: np.random.Generator) -> float:
+def origin_is_extreme(rng: Rng) -> float:
     return _lead_lacking(rng, int(rng.integers(2, 4)))
 
 
@@ -348,7 +346,7 @@ def origin_is_extreme(rng: np.random.Generator) -> float:
     "algebraically.",
     slips=(TWO_LAYERS,),
 )
-def origin_of_two_layers_is_extreme(rng: np.random.Generator) -> float:
+def origin_of_two_layers_is_extreme(rng: Rng) -> float:
     return _lead_lacking(rng, 2)
 
 
@@ -361,7 +359,7 @@ def _() -> tuple[float, float]:
     return float(max(indices.values())), float(indices[()])
 
 
-def _lead_lacking(rng: np.random.Generator, depth: int) -> float:
+def _lead_lacking(rng: Rng, depth: int) -> float:
     T, U, s, V = draws.target(rng, 2, 2)
     sizes, loss = [2] * (depth + 1), whitened_loss(T)
     points = [at(rng, (U, s, V), S, sizes) for S in subsets(2, 1)]
@@ -379,7 +377,7 @@ def _lead_lacking(rng: np.random.Generator, depth: int) -> float:
     tolerance=1e-7,
     seeds=7,
 )
-def hardest_saddle(rng: np.random.Generator) -> float:
+def hardest_saddle(rng: Rng) -> float:
     """By how much a saddle with more modes is steeper, relative to s_1; two layers."""
     T, U, s, V = draws.target(rng, 3, 3)
     steepest = {S: -float(curvatures(T, at(rng, (U, s, V), S, [3, 3, 3]))[0]) for S in subsets(3, 2)}
@@ -393,7 +391,7 @@ def hardest_saddle(rng: np.random.Generator) -> float:
     r"(s_\alpha - s_\beta): \alpha\notin S,\ \beta\in S\},\text{ or } 0 \text{ if none is positive} & L \ge 3"
     r"\end{cases}",
 )
-def hardest_saddle_by_mode(rng: np.random.Generator) -> float:
+def hardest_saddle_by_mode(rng: Rng) -> float:
     T, weights, _, S, hidden = _saddle(rng)
     rates = predicted(T, hidden, S).rates
     return abs((rates[0] if len(rates) else 0.0) + float(curvatures(T, weights)[0])) / float(np.linalg.norm(T))

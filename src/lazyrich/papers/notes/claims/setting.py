@@ -7,11 +7,11 @@ from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, product, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.notes.claims.slips import CONSTANT
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "References",
         "Gidel et al. 2019 is arXiv 1905.13118, and Even et al. 2023 is arXiv 2302.00522.",
         "A matter of looking up, not of computing: they are 1904.13262 and 2302.08982.",
@@ -38,7 +38,7 @@ def unexplained(X: Array, Y: Array) -> float:
     return float(np.trace(sigma_yy - T @ sigma_xx @ T.T)) / 2
 
 
-def drawn(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def drawn(rng: Rng) -> tuple[Array, Array, Array]:
     return rng.normal(size=(2, 3)), rng.normal(size=(12, 3)) * [0.5, 1.0, 2.0], rng.normal(size=(12, 2))
 
 
@@ -52,7 +52,7 @@ def drawn(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     conditions="Any data with Σxx of full rank.",
     tolerance=1e-12,
 )
-def loss_identity(rng: np.random.Generator) -> float:
+def loss_identity(rng: Rng) -> float:
     W, X, Y = drawn(rng)
     return relative_error(distance_to_target(W, X, Y), mean_squared_loss(W, X, Y))
 
@@ -64,7 +64,7 @@ def loss_identity(rng: np.random.Generator) -> float:
     r" + \tfrac12 \operatorname{tr}(\Sigma_{yy} - T\Sigma_{xx}T^\top)",
     slips=(CONSTANT,),
 )
-def loss_identity_with_its_constant(rng: np.random.Generator) -> float:
+def loss_identity_with_its_constant(rng: Rng) -> float:
     W, X, Y = drawn(rng)
     return relative_error(distance_to_target(W, X, Y) + unexplained(X, Y), mean_squared_loss(W, X, Y))
 
@@ -83,7 +83,7 @@ def _() -> tuple[float, float]:
     conditions="Any data with Σxx of full rank.",
     tolerance=1e-11,
 )
-def regression_target(rng: np.random.Generator) -> float:
+def regression_target(rng: Rng) -> float:
     """Against the least-squares fit to the samples."""
     _, X, Y = drawn(rng)
     sigma_yx, sigma_xx = correlations(X, Y)
@@ -98,7 +98,7 @@ def regression_target(rng: np.random.Generator) -> float:
     conditions="White inputs, any targets.",
     tolerance=1e-12,
 )
-def whitened_loss(rng: np.random.Generator) -> float:
+def whitened_loss(rng: Rng) -> float:
     W, X, Y = drawn_white(rng)
     return relative_error(squared_distance(W, X, Y), mean_squared_loss(W, X, Y))
 
@@ -109,7 +109,7 @@ def whitened_loss(rng: np.random.Generator) -> float:
     r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
     slips=(CONSTANT,),
 )
-def whitened_loss_with_its_constant(rng: np.random.Generator) -> float:
+def whitened_loss_with_its_constant(rng: Rng) -> float:
     W, X, Y = drawn_white(rng)
     (sigma_yx, _), (sigma_yy, _) = correlations(X, Y), correlations(Y, Y)
     constant = float(np.trace(sigma_yy - sigma_yx @ sigma_yx.T)) / 2
@@ -124,7 +124,7 @@ def _() -> tuple[float, float]:
     return squared_distance(W, X, Y), mean_squared_loss(W, X, Y)
 
 
-def drawn_white(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def drawn_white(rng: Rng) -> tuple[Array, Array, Array]:
     X, Y = draws.white_data(rng, 9, 3, 2)
     return rng.normal(size=(2, 3)), X, Y
 
@@ -143,7 +143,7 @@ def squared_distance(W: Array, X: Array, Y: Array) -> float:
     conditions="Any depth, any widths.",
     tolerance=1e-12,
 )
-def one_layer_does(rng: np.random.Generator) -> float:
+def one_layer_does(rng: Rng) -> float:
     """Against the input that is passed from layer to layer."""
     sizes = [int(n) for n in rng.integers(1, 5, size=int(rng.integers(2, 7)))]
     weights, (x, other), c = draws.gaussian(rng, sizes, 1.0), rng.normal(size=(2, sizes[0])), rng.normal()
@@ -162,7 +162,7 @@ def one_layer_does(rng: np.random.Generator) -> float:
     conditions="Any depth L; whitened loss.",
     tolerance=1e-8,
 )
-def degree_of_loss(rng: np.random.Generator) -> float:
+def degree_of_loss(rng: Rng) -> float:
     """Along a line through two random networks: 2L + 1 values give all others, and 2L values do not."""
     L = int(rng.integers(1, 5))
     sizes = [int(n) for n in rng.integers(1, 4, size=L + 1)]

@@ -9,13 +9,12 @@ from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
-from lazyrich.papers.base.types import Real, Row, Values
+from lazyrich.papers.base.types import Real, Rng, Row, Values
 from lazyrich.papers.notes.claims.passages import diagonal, follow, half_times, passages, time_between
 from lazyrich.papers.notes.claims.slips import TWO_LAYERS
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 6, remark",
         "The order of learning is the linear counterpart of the spectral bias of nonlinear networks.",
         "An analogy between kinds of networks, without a statement that could fail.",
@@ -23,7 +22,7 @@ NOT_CHECKED = (
 )
 
 
-def strengths(rng: np.random.Generator, k: int = 3) -> Array:
+def strengths(rng: Rng, k: int = 3) -> Array:
     """s_1 > … > s_k, each at most 0.4 of the one before."""
     return rng.uniform(1.0, 3.0) * np.cumprod([1.0, *rng.uniform(0.25, 0.4, size=k - 1)])
 
@@ -43,7 +42,7 @@ def strength(epsilon: float, s: float, L: int, times: Row) -> Array:
     "a_{r+1}/s_{r+1} less 0.01 when a_r gets to 0.99 s_r.",
     tolerance=0.0,
 )
-def greedy_order(rng: np.random.Generator) -> float:
+def greedy_order(rng: Rng) -> float:
     s, L = strengths(rng), int(rng.integers(2, 4))
     epsilon = 1e-24 if L == 2 else 1e-15
     learned = [time_between(epsilon, 0.99 * si, si, L) for si in s[:-1]]
@@ -55,7 +54,7 @@ def truncated(s: Array, r: int) -> Array:
     return np.where(np.arange(len(s)) < r, s, 0.0)
 
 
-def off_the_steps(rng: np.random.Generator, share: float) -> float:
+def off_the_steps(rng: Rng, share: float) -> float:
     """How far a is from the truncation r at this share of the way from t_r* to t_{r+1}*, worst r."""
     s, start = strengths(rng), np.full((2, 3), 1e-15)
     half = passages(diagonal(s), start, lambda w: w.prod(axis=0) - s / 2)
@@ -72,14 +71,14 @@ def off_the_steps(rng: np.random.Generator, share: float) -> float:
     conditions="Two layers, balanced and aligned; a(0) = ε → 0 in all modes. Tried at ε = 1e-30.",
     tolerance=1e-6,
 )
-def rank_r_passages(rng: np.random.Generator) -> float:
+def rank_r_passages(rng: Rng) -> float:
     return off_the_steps(rng, 0.0)
 
 
 @rank_r_passages.stronger(
     "Inside the interval, at a fixed share of it: at its ends a mode is at half by definition, and the distance is s/2."
 )
-def rank_r_passages_inside(rng: np.random.Generator) -> float:
+def rank_r_passages_inside(rng: Rng) -> float:
     return off_the_steps(rng, rng.uniform(0.4, 0.6))
 
 
@@ -99,7 +98,7 @@ def _() -> tuple[float, float]:
     conditions="L ≥ 2 balanced layers, no bottleneck.",
     tolerance=1e-12,
 )
-def truncation_is_saddle(rng: np.random.Generator) -> float:
+def truncation_is_saddle(rng: Rng) -> float:
     T, U, s, V = draws.target(rng, 3, 4)
     L, r, step = int(rng.integers(2, 5)), int(rng.integers(1, 3)), 1e-2
 
@@ -124,7 +123,7 @@ def truncation_is_saddle(rng: np.random.Generator) -> float:
     conditions="White inputs; W(0) = 0 for the second part. Where two layers are affine too the error is 1.",
     tolerance=1e-10,
 )
-def depth_1_linear(rng: np.random.Generator) -> float:
+def depth_1_linear(rng: Rng) -> float:
     T, U, s, V = draws.target(rng, 3, 3)
 
     def curvature(L: int) -> float:
@@ -140,7 +139,7 @@ def depth_1_linear(rng: np.random.Generator) -> float:
     return error if curvature(2) > 1e-3 else 1.0
 
 
-def decay_time(rng: np.random.Generator, s: Array) -> Array:
+def decay_time(rng: Rng, s: Array) -> Array:
     """The time in which the error of each mode of one layer falls by e, from a random start."""
     T, U, s, V = draws.target(rng, len(s), len(s), s)
     span = 0.5
@@ -163,7 +162,7 @@ def shallow_times_as_printed(s: Array) -> Array:
     conditions="White inputs; any start. Times of two modes are compared, so that a common factor does not matter.",
     tolerance=1e-8,
 )
-def depth_1_time(rng: np.random.Generator) -> float:
+def depth_1_time(rng: Rng) -> float:
     s = strengths(rng, 2)
     return relative_error(*(times[1] / times[0] for times in (shallow_times_as_printed(s), decay_time(rng, s))))
 
@@ -172,7 +171,7 @@ def depth_1_time(rng: np.random.Generator) -> float:
     "White inputs make it the same for every mode, 1 at unit rate: that is why all are learned together.",
     formula=r"L = 1: \quad \tau_\alpha = 1",
 )
-def depth_1_time_corrected(rng: np.random.Generator) -> float:
+def depth_1_time_corrected(rng: Rng) -> float:
     return relative_error(np.ones(2), decay_time(rng, strengths(rng, 2)))
 
 
@@ -183,7 +182,7 @@ def _() -> tuple[float, float]:
     return printed[1] / printed[0], measured[1] / measured[0]
 
 
-def two_small_modes(rng: np.random.Generator) -> tuple[Array, int, Array]:
+def two_small_modes(rng: Rng) -> tuple[Array, int, Array]:
     """Strengths, a depth, and starts so small that what is left out is below 1e-8, and no time much above 1e9."""
     L = int(rng.integers(2, 6))
     return strengths(rng, 2), L, np.array([1e-9, 1e-8]) ** (3 if L == 2 else L / (L - 2))
@@ -203,7 +202,7 @@ def deep_times_as_printed(epsilon: Array, s: Real) -> Array:
     "common factor does not matter.",
     tolerance=1e-7,
 )
-def deep_time(rng: np.random.Generator) -> float:
+def deep_time(rng: Rng) -> float:
     s, L, epsilon = two_small_modes(rng)
     printed, measured = deep_times_as_printed(epsilon, s), half_times(epsilon, s, L)
     return relative_error(printed[1] / printed[0], measured[1] / measured[0])
@@ -215,7 +214,7 @@ def deep_time(rng: np.random.Generator) -> float:
     r"\frac{\epsilon^{-(1 - 2/L)}}{(L-2)\, s_\alpha} & L \ge 3 \end{cases}",
     slips=(TWO_LAYERS,),
 )
-def deep_time_corrected(rng: np.random.Generator) -> float:
+def deep_time_corrected(rng: Rng) -> float:
     s, L, epsilon = two_small_modes(rng)
     return relative_error(mode_times.half_time_small_start(epsilon, s, L), half_times(epsilon, s, L))
 
@@ -237,7 +236,7 @@ def _() -> tuple[float, float]:
     "for more layers it is by how much that is less than 4 in units of 1/s.",
     tolerance=1e-5,
 )
-def plateaus(rng: np.random.Generator) -> float:
+def plateaus(rng: Rng) -> float:
     """1e4 times smaller: log(1e4)/2 = 4.6 for two layers, more for deeper ones."""
     s, L = rng.uniform(0.5, 3.0), int(rng.integers(2, 5))
     (shallow,) = np.diff(half_times(s * np.array([1e-6, 1e-10]), s, 1))

@@ -63,10 +63,7 @@ def compute(
     lazy, late = theory[-1], run.times > 0.02 / lambdas[-1] if lambdas[-1] else run.times > 0
     limit = 1 - np.exp(-lambdas[-1] * run.times)
     return dataset(
-        {
-            "strength": (("lam", "source", "time", "mode"), values),
-            "limit": ("mode", np.array(strengths)),
-        },
+        {"strength": (("lam", "source", "time", "mode"), values), "limit": ("mode", np.array(strengths))},
         {"lam": list(lambdas), "source": ["theory", "descent"], "time": run.times, "mode": [1, 2]},
         {
             "deviation": float(np.abs((theory - descent) / strengths).max()),

@@ -21,13 +21,7 @@ ABOUT = (
     "the first, where the notes have 0.97), and more layers later and more sharply. "
     "The time from 0.1 s to 0.9 s is c_L s^{−(2−2/L)}: it falls with depth as 1/L, and not as 1/s for every depth."
 )
-CALLS = (
-    "lr.inits.aligned",
-    "lr.solve",
-    "lr.descend",
-    "lr.methods.mode_times.half_time",
-    "lr.methods.mode_times.width",
-)
+CALLS = ("lr.inits.aligned", "lr.solve", "lr.descend", "lr.methods.mode_times.half_time", "lr.methods.mode_times.width")
 CHECKS = {
     "deviation": Check("largest difference in a/s between theory and descent", at_most=0.02),
     "half_time_error": Check(

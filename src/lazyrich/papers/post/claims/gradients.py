@@ -8,7 +8,7 @@ from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
-from lazyrich.papers.base.types import Values
+from lazyrich.papers.base.types import Rng, Values
 from lazyrich.papers.post.claims.regression import (
     data_with,
     departure_from_linear,
@@ -57,7 +57,7 @@ def learning(X: Array, Y: Array, weights: Sequence[Array]) -> list[Array]:
     conditions="Any data, any weights.",
     tolerance=1e-12,
 )
-def network_gradient(rng: np.random.Generator) -> float:
+def network_gradient(rng: Rng) -> float:
     X, Y, (W21, W32) = rng.normal(size=(7, 3)), rng.normal(size=(7, 2)), draws.gaussian(rng, (3, 4, 2), 1.0)
     C31, C11 = sums(X, Y)
     samples = -2 * sum(np.outer(W32.T @ (y - W32 @ W21 @ x), x) for x, y in zip(X, Y, strict=True))
@@ -75,7 +75,7 @@ def network_gradient(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; any targets, any widths, any start; λ → 0 at a given t/τ.",
     tolerance=1e-9,
 )
-def equations_1_and_2(rng: np.random.Generator) -> float:
+def equations_1_and_2(rng: Rng) -> float:
     """Against steps along the gradient, with λ down to 1/512 of the time and extrapolated to none."""
     C31 = rng.normal(size=(2, 2))
     loss = squared_error(*data_with(rng, C31, samples=3))
@@ -101,7 +101,7 @@ def equations_1_and_2(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I.",
     tolerance=1e-12,
 )
-def cubic_interactions(rng: np.random.Generator) -> float:
+def cubic_interactions(rng: Rng) -> float:
     C31 = rng.normal(size=(2, 3))
     W21, W32 = draws.gaussian(rng, (3, 4, 2), 1.0)
     printed = np.einsum("ki,kj->ij", W32, C31) - np.einsum("ki,km,mj->ij", W32, W32, W21)
@@ -119,7 +119,7 @@ def cubic_interactions(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; any sizes.",
     tolerance=1e-12,
 )
-def equations_3_4(rng: np.random.Generator) -> float:
+def equations_3_4(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(2, 5, size=3))
     C31 = rng.normal(size=(d_out, d_in))
     U, s, Vt = np.linalg.svd(C31)
@@ -143,7 +143,7 @@ def equations_3_4(rng: np.random.Generator) -> float:
     tolerance=1e-12,
     seeds=4,
 )
-def equations_5_6(rng: np.random.Generator) -> float:
+def equations_5_6(rng: Rng) -> float:
     a, b, s, a_dot, b_dot = _modes(rng)
     return max(
         relative_error(first_term(a, b, s) + second_term(a, b), a_dot),
@@ -160,14 +160,14 @@ def equations_5_6(rng: np.random.Generator) -> float:
     conditions="White inputs, N1 = N3.",
     tolerance=1e-12,
 )
-def loss_of_all_modes(rng: np.random.Generator) -> float:
+def loss_of_all_modes(rng: Rng) -> float:
     """Its slopes against those of the squared error of the data."""
     a, b, s, a_dot, b_dot = _modes(rng)
     a_slope, b_slope = gradient(lambda both: loss_of_modes(both[0], both[1], s), [a, b])
     return max(relative_error(-a_slope, a_dot), relative_error(-b_slope, b_dot))
 
 
-def _modes(rng: np.random.Generator) -> tuple[Array, Array, Array, Array, Array]:
+def _modes(rng: Rng) -> tuple[Array, Array, Array, Array, Array]:
     """a, b (one row for each mode), s, and τ ȧ, τ ḃ by the loss of data, for a random network with N1 = N3."""
     n, h = (int(n) for n in rng.integers(2, 5, size=2))
     s = np.sort(rng.uniform(0.0, 3.0, size=n))[::-1]
@@ -190,7 +190,7 @@ def _modes(rng: np.random.Generator) -> tuple[Array, Array, Array, Array, Array]
     tolerance=0.0,  # the signed loss of cosine or gain of distance, whichever is more
     seeds=4,
 )
-def first_terms(rng: np.random.Generator) -> float:
+def first_terms(rng: Rng) -> float:
     a, b = rng.normal(size=(2, 3))
     return _divergence(a, b, rng.uniform(0.2, 2.0))
 
@@ -199,7 +199,7 @@ def first_terms(rng: np.random.Generator) -> float:
     "While b^α·a^α < s_α. Beyond it a^α + b^α shrinks and a^α − b^α grows: the two turn apart, and only the product "
     "goes where it should."
 )
-def first_terms_below_their_end(rng: np.random.Generator) -> float:
+def first_terms_below_their_end(rng: Rng) -> float:
     a, b = rng.normal(size=(2, 3))
     return _divergence(a, b, max(float(a @ b), 0.0) + rng.uniform(0.2, 2.0))
 
@@ -236,7 +236,7 @@ def _cosine_lost(a: Array, b: Array, s: float) -> float:
     conditions="Any vectors.",
     tolerance=0.0,  # the signed growth of the component that grows most
 )
-def second_terms(rng: np.random.Generator) -> float:
+def second_terms(rng: Rng) -> float:
     return _growth(rng.normal(size=3), rng.normal(size=(2, 3)))
 
 
@@ -244,7 +244,7 @@ def second_terms(rng: np.random.Generator) -> float:
     "The b^γ of the other modes are orthogonal to each other. If not, a^α does lose length within their span, but a "
     "single component may grow."
 )
-def second_terms_of_orthogonal_modes(rng: np.random.Generator) -> float:
+def second_terms_of_orthogonal_modes(rng: Rng) -> float:
     return _growth(rng.normal(size=3), draws.orthogonal(rng, 3, 2).T * rng.uniform(0.5, 2.0, size=(2, 1)))
 
 
@@ -279,7 +279,7 @@ def _by_second_term(a: Array, others: Array, time: float) -> Array:
     conditions="White inputs, two or more modes of different strength.",
     tolerance=0.0,  # 1e-3 less the least of four departures from regression, each of order 1
 )
-def conclusions_reversed(rng: np.random.Generator) -> float:
+def conclusions_reversed(rng: Rng) -> float:
     C31, U, s, V = draws.target(rng, 2, 2)
     loss = squared_error(*data_with(rng, C31))
     one, other = draws.gaussian(rng, (2, 2, 2), 1.0), draws.gaussian(rng, (2, 2, 2), 1.0)

@@ -7,19 +7,18 @@ from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import integrate, layers, product, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.post.claims.gradients import learning
 from lazyrich.papers.post.claims.regression import data_with
 
 NOT_CHECKED = (
     NotChecked(
-        "post",
         "Figure 1",
         "Equation 9 is a reasonable approximation to the learning of a tanh network.",
         "An experiment, and no bound is stated: `lazyrich figure saxe2014/3` draws it. What is said there of a linear "
         "network from random weights is checked.",
     ),
     NotChecked(
-        "post",
         "Last paragraph",
         "The loss of deep nonlinear networks sometimes stays level and then drops; possibly this is one mode rising "
         "after another.",
@@ -50,7 +49,7 @@ def start_along(r: Array, a: Array, b: Array, U: Array, V: Array) -> list[Array]
     "need: here they differ.",
     tolerance=1e-9,
 )
-def equations_7_and_8(rng: np.random.Generator) -> float:
+def equations_7_and_8(rng: Rng) -> float:
     """Against all entries of both layers of the whole network, integrated."""
     C31, U, s, V = draws.target(rng, 3, 3)
     h = int(rng.integers(1, 4))
@@ -72,7 +71,7 @@ def equations_7_and_8(rng: np.random.Generator) -> float:
     conditions="A decoupled start with a_α(0) = b_α(0).",
     tolerance=1e-9,
 )
-def equal_layers(rng: np.random.Generator) -> float:
+def equal_layers(rng: Rng) -> float:
     """By the velocity that the loss gives, at places that the whole network passes."""
     C31, U, s, V = draws.target(rng, 3, 3)
     data, c = data_with(rng, C31), rng.normal(size=3)
@@ -94,7 +93,7 @@ def equal_layers(rng: np.random.Generator) -> float:
     conditions="A decoupled start with equal layers, u(0) > 0; time in units of τ.",
     tolerance=1e-8,
 )
-def learning_time(rng: np.random.Generator) -> float:
+def learning_time(rng: Rng) -> float:
     """Starts on both sides of s."""
     C31, U, s, V = draws.target(rng, 3, 3)
     u0, times = s * rng.choice([0.05, 0.4, 1.7], size=3), np.array([0.2, 0.6, 1.0]) / s[0]
@@ -111,7 +110,7 @@ def learning_time(rng: np.random.Generator) -> float:
     conditions="White inputs; a start a^α = b^α along orthonormal directions of the hidden layer; time in units of τ.",
     tolerance=1e-9,
 )
-def equation_9(rng: np.random.Generator) -> float:
+def equation_9(rng: Rng) -> float:
     """Against the whole network, all modes together, integrated layer by layer."""
     C31, U, s, V = draws.target(rng, 3, 3)
     u0 = s * 10.0 ** rng.uniform(-3, -0.5, size=3)
@@ -132,7 +131,7 @@ def equation_9(rng: np.random.Generator) -> float:
     tolerance=1e-8,
     seeds=6,
 )
-def time_constant(rng: np.random.Generator) -> float:
+def time_constant(rng: Rng) -> float:
     C31, U, s, V = draws.target(rng, 3, 3)
     h = int(rng.integers(1, 4))
     c = np.sqrt(s[:h] * rng.uniform(0.05, 0.5, size=h))
@@ -154,7 +153,7 @@ def time_constant(rng: np.random.Generator) -> float:
     conditions="White inputs, Gaussian weights of scale ε. What is left vanishes as ε^{2(1 − s₂/s₁)}: here s₂ ≤ s₁/2.",
     tolerance=1e-7,
 )
-def random_start(rng: np.random.Generator) -> float:
+def random_start(rng: Rng) -> float:
     """At ε = 1e-10, between 2 and 98 per cent of each mode."""
     C31, U, s, V = draws.target(rng, 2, 2, rng.uniform(1.0, 2.0) * np.array([1.0, rng.uniform(0.3, 0.5)]))
     scale = 1e-10

@@ -10,7 +10,7 @@ from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import flow_of, gradient, hessian, integrate, product, relative_error
 from lazyrich.papers.base.searches import critical_point
-from lazyrich.papers.base.types import Loss
+from lazyrich.papers.base.types import Loss, Rng
 
 
 def squared_error(X: Array, Y: Array) -> Loss:
@@ -18,7 +18,7 @@ def squared_error(X: Array, Y: Array) -> Loss:
     return lambda weights: ((Y - X @ product(weights).T) ** 2).sum()
 
 
-def data_with(rng: np.random.Generator, C31: Array, samples: int = 6) -> tuple[Array, Array]:
+def data_with(rng: Rng, C31: Array, samples: int = 6) -> tuple[Array, Array]:
     """Inputs with Σ xxᵀ = I and targets with Σ yxᵀ = C31, which they do not determine; rows are samples."""
     d_out, d_in = C31.shape
     X, noise = draws.orthogonal(rng, samples, d_in), rng.normal(size=(samples, d_out))
@@ -59,7 +59,7 @@ def solution(W0: Array, C31: Array, time_over_tau: Array) -> Array:
     conditions="Zero mean and unit length of both variables over the samples.",
     tolerance=1e-13,
 )
-def correlation_coefficient(rng: np.random.Generator) -> float:
+def correlation_coefficient(rng: Rng) -> float:
     """Against NumPy's, of the variables before they are centred and scaled."""
     X, Y = rng.normal(size=(9, 3)) + 1.0, rng.normal(size=(9, 2))
     Y += X[:, :2] * rng.normal(size=2)
@@ -77,7 +77,7 @@ def correlation_coefficient(rng: np.random.Generator) -> float:
     conditions="Any data, any W.",
     tolerance=1e-12,
 )
-def regression_gradient(rng: np.random.Generator) -> float:
+def regression_gradient(rng: Rng) -> float:
     X, Y, W = rng.normal(size=(7, 3)), rng.normal(size=(7, 2)), rng.normal(size=(2, 3))
     C31, C11 = sums(X, Y)
     entries = [[-2 * sum((y - W @ x)[i] * x[j] for x, y in zip(X, Y, strict=True)) for j in range(3)] for i in range(2)]
@@ -95,7 +95,7 @@ def regression_gradient(rng: np.random.Generator) -> float:
     conditions="Any data, any start; λ → 0 at a given t/τ.",
     tolerance=1e-9,
 )
-def regression_flow(rng: np.random.Generator) -> float:
+def regression_flow(rng: Rng) -> float:
     """Against steps along the gradient, with λ down to 1/512 of the time and extrapolated to none."""
     X, Y, W = rng.normal(size=(4, 2)) / 2, rng.normal(size=(4, 2)), rng.normal(size=(2, 2))
     C31, C11 = sums(X, Y)
@@ -114,7 +114,7 @@ def regression_flow(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; any targets and any start.",
     tolerance=1e-9,
 )
-def regression_solution(rng: np.random.Generator) -> float:
+def regression_solution(rng: Rng) -> float:
     """Against the flow of the loss, which knows nothing of C31."""
     loss, C31, W0, tau = _regression(rng)
     times = tau * np.array([0.0, 0.3, 1.0, 4.0])
@@ -129,7 +129,7 @@ def regression_solution(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I.",
     tolerance=1e-12,
 )
-def regression_linear(rng: np.random.Generator) -> float:
+def regression_linear(rng: Rng) -> float:
     loss, _, W, _ = _regression(rng)
     return departure_from_linear(loss, [W], [rng.normal(size=W.shape)], rng.normal())
 
@@ -149,7 +149,7 @@ def departure_from_linear(loss: Loss, one: Sequence[Array], other: Sequence[Arra
     conditions="White inputs, C11 = I.",
     tolerance=1e-8,
 )
-def regression_independent(rng: np.random.Generator) -> float:
+def regression_independent(rng: Rng) -> float:
     loss, _, W, _ = _regression(rng)
     return interaction(loss, [W])
 
@@ -168,7 +168,7 @@ def interaction(loss: Loss, weights: Sequence[Array]) -> float:
     conditions="White inputs, C11 = I.",
     tolerance=1e-9,
 )
-def regression_fixed_point(rng: np.random.Generator) -> float:
+def regression_fixed_point(rng: Rng) -> float:
     """Searched for from three places; where a direction does not lead back, the error is 1."""
     loss, C31, W, _ = _regression(rng)
     starts = [W, 10 * rng.normal(size=W.shape), 0.0 * W]
@@ -184,7 +184,7 @@ def regression_fixed_point(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; a weight that is not at its end already.",
     tolerance=1e-9,
 )
-def regression_timescale(rng: np.random.Generator) -> float:
+def regression_timescale(rng: Rng) -> float:
     loss, C31, W, tau = _regression(rng)
     W0 = C31 + rng.choice([-1.0, 1.0], size=W.shape) * rng.uniform(0.3, 1.5, size=W.shape)
     times = tau * np.array([0.5, 2.0])
@@ -193,7 +193,7 @@ def regression_timescale(rng: np.random.Generator) -> float:
     return relative_error(passed * tau / times[:, None, None], np.ones_like(passed))
 
 
-def _regression(rng: np.random.Generator) -> tuple[Loss, Array, Array, float]:
+def _regression(rng: Rng) -> tuple[Loss, Array, Array, float]:
     """The loss of white data, its C31, weights, and a time constant."""
     C31 = rng.normal(size=(2, 3))
     loss = squared_error(*data_with(rng, C31))

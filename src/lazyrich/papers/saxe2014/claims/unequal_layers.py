@@ -5,7 +5,7 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import integrate, relative_error
-from lazyrich.papers.base.types import Real, Row, Values
+from lazyrich.papers.base.types import Real, Rng, Row, Values
 
 
 def time_from_theta(theta0: float, theta: Array, c0: float, s: float) -> Array:
@@ -25,7 +25,7 @@ def course(a: float, b: float, s: float, times: Row) -> Array:
     return 2 * np.arctanh(states[:, 1] / states[:, 0])
 
 
-def drawn(rng: np.random.Generator) -> tuple[float, float, float]:
+def drawn(rng: Rng) -> tuple[float, float, float]:
     """a > b > 0 and a target that is not yet reached."""
     b = rng.uniform(0.05, 0.5)
     return b + rng.uniform(0.3, 1.0), b, rng.uniform(2.0, 3.0)
@@ -42,7 +42,7 @@ def drawn(rng: np.random.Generator) -> tuple[float, float, float]:
     conditions="One mode of strength s, inputs white, c₀ > 0, unit rate.",
     tolerance=1e-9,
 )
-def equations_25_26(rng: np.random.Generator) -> float:
+def equations_25_26(rng: Rng) -> float:
     return _error_of_times(rng, 1.0)
 
 
@@ -51,11 +51,11 @@ def equations_25_26(rng: np.random.Generator) -> float:
     formula=r"\dot\theta = 2s - c_0\sinh\theta, \qquad t = \frac1K\left[\ln\frac{K + c_0 + 2s\tanh(\theta/2)}"
     r"{K - c_0 - 2s\tanh(\theta/2)}\right]_{\theta_0}^{\theta}, \qquad K = \sqrt{c_0^2 + 4s^2}",
 )
-def equations_25_26_with_2s(rng: np.random.Generator) -> float:
+def equations_25_26_with_2s(rng: Rng) -> float:
     return _error_of_times(rng, 2.0)
 
 
-def _error_of_times(rng: np.random.Generator, factor: float) -> float:
+def _error_of_times(rng: Rng, factor: float) -> float:
     a, b, s = drawn(rng)
     times = np.linspace(0.05, 1.0, 8) / s
     theta = course(a, b, s, np.concatenate([[0.0], times]))
