@@ -46,6 +46,10 @@ def _no_images(settings: object) -> str:
     return ""
 
 
+def _no_end(settings: object) -> int:
+    return 0
+
+
 def _nothing_missing(settings: object) -> None:
     return None
 
@@ -59,7 +63,7 @@ class Kind(Generic[S]):
     Settings: type[S]  # a frozen dataclass: every axis and setting, with the published values as defaults
     variables: Callable[[S], dict[str, Variable]]  # what is recorded
     train: Callable[[Sequence[S], tuple[int, ...], Tick], list[Outcome]]  # a block of cells
-    end_of: Callable[[S], int]  # the step at which the schedule of rates ends, 0 where there is none
     report: Callable[[Dataset], Report]  # what a store says about the effect that the paper shows
+    end_of: Callable[[S], int] = _no_end  # the step at which the schedule of rates ends, 0 where there is none
     images: Callable[[S], str] = _no_images  # the set of images that it learns, by name
     check_data: Callable[[S], None] = _nothing_missing  # says what is missing, before anything is made

@@ -12,7 +12,7 @@ from lazyrich._typing import Array
 Rng = np.random.Generator
 Real = float | Array  # a number or an array of numbers: formulas hold for both
 Row = Sequence[float] | Array  # numbers in a row
-Pair = tuple[Real | Sequence[float], Real | Sequence[float]]  # what is printed, and the truth
+Pair = tuple[Real | Sequence[Any], Real | Sequence[Any]]  # what is printed, and the truth
 Values = Any  # a number or an array, real or complex: what is analytic, and what limits are taken of
 Loss = Callable[[list[Array]], Values]  # a number; complex where its arguments are
 

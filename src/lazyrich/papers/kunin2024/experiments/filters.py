@@ -33,20 +33,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyrich import InvalidInput, _check, _engines
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.base.types import JaxArray, Rows, Tick, Tree
 from lazyrich.papers.data import Images, enough_images
 from lazyrich.papers.kunin2024.experiments import loop, resnet
 from lazyrich.sweeps.grid import Variable
-
-if TYPE_CHECKING:
-    import xarray
-
 
 ABOUT = "Smoothness of a ResNet's first filters on images, against their size at the start."
 UNIT = "epoch"
@@ -130,35 +127,33 @@ def variables(settings: Settings) -> dict[str, Variable]:
     }
 
 
-def check_data(settings: Settings) -> None:
-    """The images must be there, and as many as are to be learned."""
-    enough_images(settings.images, settings.samples)
-
-
 def end_of(settings: Settings) -> int:
     """The epoch at which the rate comes to zero."""
     return settings.epochs
 
 
+def check_data(settings: Settings) -> None:
+    """The images must be there, and as many as are to be learned."""
+    enough_images(settings.images, settings.samples)
+
+
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """The networks of a block, one after the other: a single one keeps a core, or a GPU, busy."""
-    groups: dict[Settings, list[int]] = {}
-    for place, cell in enumerate(cells):
-        groups.setdefault(replace(cell, seed=0, alpha=1.0), []).append(place)
-    found: dict[int, Outcome] = {}
-    for common, places in groups.items():
+
+    def of_group(common: Settings, cells: list[Settings]) -> list[Outcome]:
         data = _images(common)
         members = {
-            "seed": np.array([cells[place].seed for place in places], np.uint32),
-            "alpha": np.array([cells[place].alpha for place in places], np.float32),
+            "seed": np.array([cell.seed for cell in cells], np.uint32),
+            "alpha": np.array([cell.alpha for cell in cells], np.float32),
         }
         batches, classes = common.samples // common.batch, int(data.train_y.max()) + 1
         made = _program(common, classes)
         outcomes = loop.train(made, data, members, at, tick, together=False, pace=batches, unit=UNIT)
-        for place, outcome in zip(places, outcomes, strict=True):
+        for outcome in outcomes:
             outcome.values["smoothness"] = smoothness(outcome.values["filters"]).mean((1, 2))
-            found[place] = outcome
-    return [found[place] for place in range(len(cells))]
+        return outcomes
+
+    return loop.in_groups(cells, lambda cell: replace(cell, seed=0, alpha=1.0), of_group)
 
 
 def smoothness(filters: JaxArray, border: str = "valid") -> JaxArray:
@@ -275,7 +270,7 @@ def _program(settings: Settings, classes: int) -> loop.Program:
     return loop.Program(init, step, measure)
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Smoothness and accuracies by α at the last record, means over the networks that came so far."""
     if "alpha" not in data.dims:
         return Report([], "There are no filters to compare, since alpha is not an axis.", {})
@@ -320,4 +315,4 @@ def _sentence(rows: Rows) -> str:
     )
 
 
-KIND = Kind(ABOUT, UNIT, Settings, variables, train, end_of, report, images=attrgetter("images"), check_data=check_data)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report, end_of, images=attrgetter("images"), check_data=check_data)

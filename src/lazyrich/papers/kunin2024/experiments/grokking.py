@@ -24,20 +24,17 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich import InvalidInput, _check, _engines
 from lazyrich._typing import Array
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.base.types import JaxArray, Rows, Tick, Tree
 from lazyrich.papers.kunin2024.experiments import loop
 from lazyrich.sweeps.grid import Variable
-
-if TYPE_CHECKING:
-    import xarray
-
 
 ABOUT = "How many steps a transformer takes to grok modular arithmetic, for embeddings ÷ α and logits × τ."
 UNIT = "step"
@@ -222,28 +219,22 @@ class State(NamedTuple):
     reached: JaxArray  # (2,): the first step at which the accuracy on training pairs, and on the others, was 99 %
 
 
-def end_of(settings: Settings) -> int:
-    """None: the rate stays as it is."""
-    return 0
-
-
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """Train the cells of a block, those of the same shapes together."""
     jax = _engines.load("jax", "an experiment")
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for i, cell in enumerate(cells):
-        groups.setdefault((_shape(cell), cell.dim), []).append(i)
-    found: dict[int, Outcome] = {}
-    for (shape, _), places in groups.items():
-        members = jax.tree.map(lambda *leaves: np.stack(leaves), *(_member(cells[i]) for i in places))
+
+    def of_group(alike: tuple[int, ...], cells: list[Settings]) -> list[Outcome]:
+        members = jax.tree.map(lambda *leaves: np.stack(leaves), *map(_member, cells))
         with jax.default_matmul_precision("float32"):  # a GPU would round the factors to ten bits
-            outcomes = loop.train(_program(*shape), None, members, at, tick)
-        found.update(zip(places, (_with_records(outcome, at) for outcome in outcomes), strict=True))
-    return [found[i] for i in range(len(cells))]
+            outcomes = loop.train(_program(*alike[:-1]), None, members, at, tick)
+        return [_with_records(outcome, at) for outcome in outcomes]
+
+    return loop.in_groups(cells, _alike, of_group)
 
 
-def _shape(cell: Settings) -> tuple[int, ...]:
-    return cell.p, cell.heads, cell.samples, cell.batch, cell.every
+def _alike(cell: Settings) -> tuple[int, ...]:
+    """What cells that train together share: what a program is made for, and the size of the network."""
+    return cell.p, cell.heads, cell.samples, cell.batch, cell.every, cell.dim
 
 
 def _with_records(outcome: Outcome, at: tuple[int, ...]) -> Outcome:
@@ -313,7 +304,7 @@ def _program(p: int, heads: int, samples: int, batch: int, every: int) -> loop.P
     return loop.Program(init, step, measure, done=lambda state: (state.reached >= 0).all())
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Steps to learn both sets of pairs, over (τ, α), and whether smaller embeddings grok sooner.
 
     Given is the step by which half of the seeds had got there, "more than N" where fewer did within the N steps of
@@ -392,4 +383,4 @@ def _verdict(steps: list[float]) -> str:
     return "Smaller embeddings grok sooner" + ("" if ordered else ", though not from each α to the next")
 
 
-KIND = Kind(ABOUT, UNIT, Settings, variables, train, end_of, report)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report)

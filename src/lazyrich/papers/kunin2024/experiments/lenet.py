@@ -32,25 +32,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyrich import _check, _engines
 from lazyrich._typing import Array, Float
 from lazyrich.laziness.tangent import jax_jacobian, kernel_distances
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.base.types import JaxArray, Tick, Tree
 from lazyrich.papers.data import Images, enough_images
 from lazyrich.papers.kunin2024.experiments import loop
 from lazyrich.sweeps.grid import Variable
-
-if TYPE_CHECKING:
-    import xarray
-
 
 ABOUT = "How far tangent kernel, activation patterns and parameters of LeNet-5 move, for first layer ÷ α and last × α."
 UNIT = "epoch"
@@ -190,21 +187,10 @@ def check_data(settings: Settings) -> None:
     enough_images(settings.images, settings.samples)
 
 
-def end_of(settings: Settings) -> int:
-    """None: the rate stays as it is."""
-    return 0
-
-
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """The networks of a block: first they train, then their records are compared with their starts."""
-    groups: dict[Settings, list[int]] = {}
-    for place, cell in enumerate(cells):
-        groups.setdefault(replace(cell, seed=0, alpha=1.0, rate=1.0), []).append(place)
-    found: dict[int, Outcome] = {}
-    for common, places in groups.items():
-        outcomes = _train_together(common, [cells[place] for place in places], at, tick)
-        found |= dict(zip(places, outcomes, strict=True))
-    return [found[place] for place in range(len(cells))]
+    alike = partial(replace, seed=0, alpha=1.0, rate=1.0)
+    return loop.in_groups(cells, alike, lambda common, cells: _train_together(common, cells, at, tick))
 
 
 def _train_together(common: Settings, cells: list[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
@@ -369,7 +355,7 @@ def _share_of_learning(settings: Settings, at: tuple[int, ...]) -> float:
     return learning / (learning + kernels)
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Distances and accuracy at the last record, by α, as means over seeds; and whether the distances go by α."""
     names = ("kernel_distance", "hamming_distance", "parameter_distance", "test_accuracy")
     last = data[list(names)].isel({UNIT: -1})
@@ -414,4 +400,4 @@ def _in_words(alphas: list[float], values: list[float]) -> str:
     return f"does not grow with α throughout: {shown}"
 
 
-KIND = Kind(ABOUT, UNIT, Settings, variables, train, end_of, report, images=attrgetter("images"), check_data=check_data)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report, images=attrgetter("images"), check_data=check_data)

@@ -9,9 +9,9 @@ as a new order of the samples at each epoch, stay conditions under the map.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from lazyrich import _engines
 from lazyrich._typing import Array
 from lazyrich.papers.base.kind import Outcome
 from lazyrich.papers.base.types import JaxArray, Tick, Tree
+
+C = TypeVar("C")
+K = TypeVar("K", bound=Hashable)
 
 _CALL_SECONDS = 1.0  # of one call, about: progress shows that often
 _AT_ONCE = 50  # steps of a loop of known length on a GPU, which would wait for the host to look at any other
@@ -77,6 +80,19 @@ def train(
                 value[n:] = np.nan
             found.append(Outcome(mine, cause))
     return found
+
+
+def in_groups(
+    cells: Sequence[C], alike: Callable[[C], K], train: Callable[[K, list[C]], list[Outcome]]
+) -> list[Outcome]:
+    """The outcomes of all cells, in their order; those that are `alike` train together."""
+    groups: dict[K, list[int]] = {}
+    for place, cell in enumerate(cells):
+        groups.setdefault(alike(cell), []).append(place)
+    found: dict[int, Outcome] = {}
+    for common, places in groups.items():
+        found |= zip(places, train(common, [cells[place] for place in places]), strict=True)
+    return [found[place] for place in range(len(cells))]
 
 
 def next_batch(key: JaxArray, order: JaxArray, i: JaxArray, size: int) -> tuple[JaxArray, JaxArray]:

@@ -24,21 +24,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich import InvalidInput, _check, _engines
 from lazyrich._typing import Array
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.base.types import JaxArray, Rows, Tick, Tree
 from lazyrich.papers.kunin2024.experiments import loop
 from lazyrich.sweeps.grid import Variable
 from lazyrich.tasks.random_hierarchy import RandomHierarchy, random_hierarchy
-
-if TYPE_CHECKING:
-    import xarray
-
 
 ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream starts."
 UNIT = "epoch"
@@ -120,16 +117,12 @@ def end_of(settings: Settings) -> int:
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """The networks of a block; those that differ in seed and α alone are trained together."""
     jax = _engines.load("jax", "an experiment")
-    groups: dict[Settings, list[int]] = {}
-    for place, cell in enumerate(cells):
-        groups.setdefault(replace(cell, seed=0, alpha=1.0), []).append(place)
-    found: dict[int, Outcome] = {}
-    for common, places in groups.items():
-        members = [member(cells[place]) for place in places]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *members)
-        outcomes = loop.train(program(common), None, stacked, at, tick, unit=UNIT)
-        found |= dict(zip(places, outcomes, strict=True))
-    return [found[place] for place in range(len(cells))]
+
+    def of_group(common: Settings, cells: list[Settings]) -> list[Outcome]:
+        members = jax.tree.map(lambda *leaves: np.stack(leaves), *map(member, cells))
+        return loop.train(program(common), None, members, at, tick, unit=UNIT)
+
+    return loop.in_groups(cells, lambda cell: replace(cell, seed=0, alpha=1.0), of_group)
 
 
 def member(settings: Settings) -> Member:
@@ -202,7 +195,7 @@ def program(settings: Settings) -> loop.Program:
     return loop.Program(init, step, measure)
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Test accuracy by α and number of points, mean over seeds (and axes of one's own), and the points to `TARGET`."""
     accuracy = data["test_accuracy"].isel({UNIT: -1})
     if not {"alpha", "points"} <= set(accuracy.dims):
@@ -293,4 +286,4 @@ def _drawn(seed: int, **shape: int) -> RandomHierarchy:
     return random_hierarchy(np.random.default_rng([seed, _RULES]), **shape)
 
 
-KIND = Kind(ABOUT, UNIT, Settings, variables, train, end_of, report)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report, end_of)

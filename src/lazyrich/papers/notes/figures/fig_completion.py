@@ -4,20 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich import Network
+from lazyrich import Network, bias
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.bias import (
-    Factorisation,
-    Measurements,
-    commuting_measurements,
-    compare_depths,
-    factorise,
-    least_nuclear_norm,
-    random_completion,
-    schatten,
-    small_start,
-)
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.plot import style
 
@@ -62,12 +51,14 @@ def compute(
         for i, share in enumerate(shares):
             for draw in range(draws):
                 known = _completion(seed, draw, s, size, share)
-                ends = [factorise(known, _start(size, L, epsilon, draw), tolerance=_TOLERANCE).W[-1] for L in depths]
-                missed = [known.test_error(W) for W in (*ends, least_nuclear_norm(known).W)]
+                ends = [
+                    bias.factorise(known, _start(size, L, epsilon, draw), tolerance=_TOLERANCE).W[-1] for L in depths
+                ]
+                missed = [known.test_error(W) for W in (*ends, bias.least_nuclear_norm(known).W)]
                 errors[i, draw] = np.array(missed) / known.test_error(np.zeros((size, size)))
                 move_on(1)
     known = _completion(seed, 0, s, size, shown)
-    runs = [factorise(known, _start(size, L, epsilon, 0), tolerance=_TOLERANCE) for L in depths]
+    runs = [bias.factorise(known, _start(size, L, epsilon, 0), tolerance=_TOLERANCE) for L in depths]
     times = [np.linspace(0.0, 1.15 * _settled(run), _RECORDS) for run in runs]
     values = [np.array([np.interp(t, run.times, x) for x in run.singular_values.T]).T
               for t, run in zip(times, runs, strict=True)]  # fmt: skip
@@ -85,26 +76,26 @@ def compute(
     ))  # fmt: skip
 
 
-def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: float) -> Measurements:
+def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: float) -> bias.Measurements:
     generator = np.random.default_rng((seed, draw))
-    return random_completion(generator, (size, size), s, observed=round(share * size**2))
+    return bias.random_completion(generator, (size, size), s, observed=round(share * size**2))
 
 
 def _start(size: int, depth: int, epsilon: float, seed: int) -> Network:
-    return small_start((size, size), depth=depth, epsilon=epsilon, rng=seed)
+    return bias.small_start((size, size), depth=depth, epsilon=epsilon, rng=seed)
 
 
-def _settled(run: Factorisation) -> float:
+def _settled(run: bias.Factorisation) -> float:
     """When the loss has fallen to a ten-thousandth."""
     return float(run.times[np.argmax(run.loss < 1e-4 * run.loss[0])])
 
 
 def _quasi_norms() -> Float[Array, "deep epsilon"]:
     """Schatten-2/L of where depth L ends, over that of the solution of rank one, where measurements commute."""
-    problem = commuting_measurements()
+    problem = bias.commuting_measurements()
     assert problem.truth is not None
-    known = schatten(np.linalg.svd(problem.truth, compute_uv=False), 1.0)  # of rank one: the same for every power
-    ends = [compare_depths(problem, depths=[L], epsilons=_EPSILONS).results[: len(_EPSILONS)] for L in _DEEP]
+    known = bias.schatten(np.linalg.svd(problem.truth, compute_uv=False), 1.0)  # of rank one: the same for every power
+    ends = [bias.compare_depths(problem, depths=[L], epsilons=_EPSILONS).results[: len(_EPSILONS)] for L in _DEEP]
     return np.array([[end.quasi_norms[0] / known for end in of_depth] for of_depth in ends])
 
 
