@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich import Network, bias
+from lazyrich import bias
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
@@ -58,7 +58,7 @@ def compute(
                 errors[i, draw] = np.array(missed) / known.test_error(np.zeros((size, size)))
                 move_on(1)
     known = _completion(seed, 0, s, size, shown)
-    runs = [bias.factorise(known, _start(size, L, epsilon, 0), tolerance=_TOLERANCE) for L in depths]
+    runs = [_run(known, L, epsilon, 0) for L in depths]
     times = [np.linspace(0.0, 1.15 * _settled(run), _RECORDS) for run in runs]
     values = [np.array([np.interp(t, run.times, x) for x in run.singular_values.T]).T
               for t, run in zip(times, runs, strict=True)]  # fmt: skip
@@ -81,8 +81,9 @@ def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: f
     return bias.random_completion(generator, (size, size), s, observed=round(share * size**2))
 
 
-def _start(size: int, depth: int, epsilon: float, seed: int) -> Network:
-    return bias.small_start((size, size), depth=depth, epsilon=epsilon, rng=seed)
+def _run(known: bias.Measurements, depth: int, epsilon: float, seed: int) -> bias.Factorisation:
+    start = bias.small_start(known.shape, depth=depth, epsilon=epsilon, rng=seed)
+    return bias.factorise(known, start, tolerance=_TOLERANCE)
 
 
 def _settled(run: bias.Factorisation) -> float:
