@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from lazyrich._typing import Array
-from lazyrich.papers.base.types import Rng, Row
+Array = NDArray[Any]
+Rng = np.random.Generator
 
 
 def orthogonal(rng: Rng, n: int, m: int | None = None) -> Array:
@@ -22,15 +24,15 @@ def orthogonal(rng: Rng, n: int, m: int | None = None) -> Array:
     return (Q * np.sign(np.diag(R)))[:, :m]
 
 
-def target(rng: Rng, d_out: int, d_in: int, s: Row | None = None) -> tuple[Array, Array, Array, Array]:
+def target(rng: Rng, d_out: int, d_in: int, s: ArrayLike | None = None) -> tuple[Array, Array, Array, Array]:
     """Σyx = U diag(s) Vᵀ, and its U, s, V. Singular values, unless given, between 0.5 and 3 and at least 0.2 apart."""
     m = min(d_out, d_in)
     if s is None:
         gaps = rng.uniform(0.2, 0.2 + 1.5 / m, size=m)
         s = np.cumsum(gaps)[::-1] + 0.3
-    s = np.asarray(s, dtype=float)
-    U, V = orthogonal(rng, d_out, len(s)), orthogonal(rng, d_in, len(s))
-    return U @ np.diag(s) @ V.T, U, s, V
+    values = np.asarray(s, dtype=float)
+    U, V = orthogonal(rng, d_out, len(values)), orthogonal(rng, d_in, len(values))
+    return U @ np.diag(values) @ V.T, U, values, V
 
 
 def white_data(rng: Rng, samples: int, d_in: int, d_out: int) -> tuple[Array, Array]:
@@ -68,10 +70,9 @@ def lambda_balanced(rng: Rng, d_in: int, h: int, d_out: int, lam: float, scale: 
     return [R @ W1 @ V.T, U @ W2 @ R.T]
 
 
-def aligned(rng: Rng, U: Array, V: Array, a0: Row, sizes: Sequence[int]) -> list[Array]:
+def aligned(rng: Rng, U: Array, V: Array, a0: ArrayLike, sizes: Sequence[int]) -> list[Array]:
     """Balanced layers whose product is U diag(a0) Vᵀ: every layer has the singular values a0^{1/L}."""
-    a0 = np.asarray(a0, dtype=float)
-    depth = len(sizes) - 1
-    bases = [V, *(orthogonal(rng, n, len(a0)) for n in sizes[1:-1]), U]
-    root = np.diag(a0 ** (1 / depth))
+    strengths, depth = np.asarray(a0, dtype=float), len(sizes) - 1
+    bases = [V, *(orthogonal(rng, n, len(strengths)) for n in sizes[1:-1]), U]
+    root = np.diag(strengths ** (1 / depth))
     return [above @ root @ below.T for below, above in pairwise(bases)]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
-from lazyrich._typing import Array
-from lazyrich.papers.base.types import Loss
+Array = NDArray[Any]
+Loss = Callable[[list[Array]], Any]  # a number; complex where its arguments are
 
 RTOL, ATOL = 1e-12, 1e-15
 _STEP = 1e-30  # of a complex step: its square vanishes beside any loss
@@ -25,8 +26,7 @@ _STEP = 1e-30  # of a complex step: its square vanishes beside any loss
 def relative_error(value: ArrayLike, truth: ArrayLike) -> float:
     """The largest difference, relative to the largest entry of the truth where that is not zero.
 
-    >>> from lazyrich.papers.base.oracles import relative_error
-    >>> relative_error([1.0, 2.0], [1.0, 4.0])
+    >>>     >>> relative_error([1.0, 2.0], [1.0, 4.0])
     0.5
     """
     found, true = np.asarray(value, dtype=float), np.asarray(truth, dtype=float)
@@ -53,8 +53,7 @@ def gradient(loss: Loss, parameters: Sequence[ArrayLike]) -> list[Array]:
 
     The loss must be analytic: sums, products and powers of its arguments, no absolute value and no conjugate.
 
-    >>> from lazyrich.papers.base.oracles import gradient
-    >>> gradient(lambda p: (p[0] ** 3).sum(), [np.array([1.0, 2.0])])[0].tolist()
+    >>>     >>> gradient(lambda p: (p[0] ** 3).sum(), [np.array([1.0, 2.0])])[0].tolist()
     [3.0, 12.0]
     """
     points = [np.array(p, dtype=complex) for p in parameters]

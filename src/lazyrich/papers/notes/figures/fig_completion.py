@@ -51,9 +51,7 @@ def compute(
         for i, share in enumerate(shares):
             for draw in range(draws):
                 known = _completion(seed, draw, s, size, share)
-                ends = [
-                    bias.factorise(known, _start(size, L, epsilon, draw), tolerance=_TOLERANCE).W[-1] for L in depths
-                ]
+                ends = [_run(known, L, epsilon, draw).W[-1] for L in depths]
                 missed = [known.test_error(W) for W in (*ends, bias.least_nuclear_norm(known).W)]
                 errors[i, draw] = np.array(missed) / known.test_error(np.zeros((size, size)))
                 move_on(1)
