@@ -17,7 +17,7 @@ ABOUT = (
     "upstream starts (large α) and less from downstream ones: kernel and Hamming distance are in the order of α here "
     "too."
 )
-CALLS = ("lr.papers.preset", "lr.papers.run", "lr.papers.open")
+CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open")
 CHECKS = {
     "kernel": Check("kernel distance at the end, largest α over smallest", at_least=1.5),
     "hamming": Check("Hamming distance at the end, largest α over smallest", at_least=1.5),

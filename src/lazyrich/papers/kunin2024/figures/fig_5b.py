@@ -30,7 +30,7 @@ ABOUT = (
     "The paper finds that filters with a small start become much smoother at about the same accuracy: here too, "
     "those that start small (large α) turn fast and lose their noise, and those that start large hardly leave it."
 )
-CALLS = ("lr.papers.preset", "lr.papers.run", "lr.papers.open", "lr.papers.images")
+CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open", "lr.papers.images")
 CHECKS = {
     "smoother": Check("normalised Laplacian at the end, smallest α (large filters) over largest", at_least=2.0),
     "start": Check("normalised Laplacian at the start, largest relative difference between α", at_most=1e-4),

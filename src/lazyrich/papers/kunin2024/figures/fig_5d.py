@@ -32,7 +32,7 @@ ABOUT = (
     "grok within the steps that they are given, those with smaller embeddings do so sooner, while the steps to fit the "
     "training pairs differ much less."
 )
-CALLS = ("lr.papers.preset", "lr.papers.run", "lr.papers.open")
+CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open")
 CHECKS = {
     "gap": Check(
         "training minus validation accuracy, medians over seeds, mean over (τ, α), at its largest", at_least=0.3
