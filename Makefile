@@ -39,7 +39,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do \
 		printf 'make %-10s %s\n' "$$target" "$$text"; done
 
-demo: $(VENV)/.demo ## the semantic hierarchy from three starts: a table and a figure
+demo: $(VENV)/.demo ## the semantic hierarchy from three initialisations: a table and a figure
 	@$(BIN)/lazyrich demo
 
 explore: $(VENV)/.explore ## drag λ from lazy to rich: the explorer, in your browser

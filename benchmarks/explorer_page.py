@@ -43,7 +43,7 @@ def main() -> None:
     drags = parser.parse_args().drags
     from playwright.sync_api import sync_playwright
 
-    command = [sys.executable, "-m", "lazyrich.cli", "explore", "--no-browser"]
+    command = [sys.executable, "-m", "lazyrich", "explore", "--no-browser"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     found = re.search(r"http://[\d.:]+\d", server.stdout.readline())

@@ -390,6 +390,8 @@ def test_tasks_whitened_apart_are_refused_and_those_whitened_alike_are_not(rng):
         for call in (lambda t: continual(t, network, 1.0), loss_matrix, forgetting):
             with pytest.raises(lr.InvalidInput, match=r"tasks must see the same input coordinates, .*: try the tasks"):
                 call(tasks)
+    with pytest.raises(lr.InvalidInput, match=r"and of tasks\[0\] and tasks\[1\] only tasks\[1\] was whitened: try"):
+        loss_matrix([one, white[0]])
     alike = continual(white[:2], network, 5000.0)
     carried = alike.network(0).function @ white[0].input_map  # as a map of the inputs as they were
     assert relative(carried, one.target) < 1e-9
@@ -589,8 +591,8 @@ SINGULAR = lr.Task.from_correlations([[1.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]])
      "tasks[0] must hold samples where the network is relu, and it holds correlations only: "
      "try Task.from_data(inputs, targets)."),
     (lambda: loss_matrix([TASK, SINGULAR]),
-     "tasks[1] must have inputs in all 2 directions, and they span 1: what is learned then depends on the start, and "
-     "loss_matrix(tasks, network) would say it where an exact solution exists."),
+     "tasks[1] must have inputs in all 2 directions, and they span 1: what is learned then depends on the "
+     "initialisation: try loss_matrix(tasks, network), which needs an exact solution."),
     (lambda: rebalance(lr.Problem(TASK, lr.Network([[[0.1, 0.2]]])), 0.0),
      "rebalance needs two linear layers, and the network is <Network: 2-1, linear>."),
     (lambda: small_run().network(3), "stage must lie between -3 and 2, and it is 3."),

@@ -134,7 +134,9 @@ class TestStates:
         run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), np.linspace(0, 300, 50))
         lines = lr.plot.forgetting(run).axes[0].lines
         assert np.array_equal(lines[0].get_ydata(), run.losses[:, 0])
-        circles = [np.asarray(line.get_ydata()) for line in lines if line.get_marker() == "o" and len(line.get_xdata())]
+        drawn = [line for line in lines if line.get_marker() == "o" and len(line.get_xdata())]
+        circles = [np.asarray(line.get_ydata()) for line in drawn]
+        assert not any(line.get_clip_on() for line in drawn)  # whole also at the edge
         assert np.array_equal(np.array(circles).T, run.limit_loss_matrix)
         assert np.allclose(run.limit_loss_matrix, run.predicted_loss_matrix, rtol=1e-10)
 

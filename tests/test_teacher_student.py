@@ -177,11 +177,11 @@ class TestStart:
         [
             (
                 lambda: lr.inits.symmetrised(0, sizes=(3, 5, 1)),
-                "sizes must be (inputs, an even width, 1) for a symmetrised start, and it is (3, 5, 1).",
+                "sizes must be (inputs, an even width, 1) for symmetrised neurons, and it is (3, 5, 1).",
             ),
             (
                 lambda: lr.inits.symmetrised(0, sizes=(3, 4, 2)),
-                "sizes must be (inputs, an even width, 1) for a symmetrised start, and it is (3, 4, 2).",
+                "sizes must be (inputs, an even width, 1) for symmetrised neurons, and it is (3, 4, 2).",
             ),
             (
                 lambda: lr.inits.symmetrised(0, sizes=(3, 4, 4, 1)),

@@ -14,7 +14,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import reduce
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,17 +23,10 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 
-__all__ = [
-    "LAPACK_LOCK",
-    "Fit",
-    "Recording",
-    "as_record",
-    "double_precision",
-    "linear_slopes",
-    "load",
-    "observe",
-    "per_call",
-]
+if TYPE_CHECKING:
+    from lazyrich.tasks import Task
+
+XArray = Any  # of NumPy or JAX
 
 #: JAX on the CPU deadlocks when two LAPACK calls (eigh, qr, svd) run at once: what needs one there holds this.
 LAPACK_LOCK = threading.Lock()
@@ -44,20 +38,20 @@ _CALL_RECORDS = 64  # records in one call, fewer where they are large:
 _CALL_MEMORY = 2**24  # numbers
 
 
-def load(name: str, wanted_by: str) -> Any:
+def load(name: str, wanted_by: str, extra: str = "engines") -> ModuleType:
     """The module `name`, or a sentence that says how to install it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ImportError(f"{wanted_by} needs {error.name}: pip install 'lazyrich[engines]'.") from None
+        raise ImportError(f"{wanted_by} needs {error.name}: pip install 'lazyrich[{extra}]'.") from None
 
 
-def double_precision(wanted_by: str) -> AbstractContextManager[Any]:
+def double_precision(wanted_by: str) -> AbstractContextManager[object]:
     """float64 in JAX inside a `with` block, for this thread alone."""
     return load("jax", wanted_by).enable_x64(True)
 
 
-def as_record(record: Any, depth: int, linear: bool, kind: str) -> tuple[str, ...]:
+def as_record(record: object, depth: int, linear: bool, kind: str) -> tuple[str, ...]:
     """The names of what a run is to keep, each checked against the network."""
     names = (record,) if isinstance(record, str) else record
     if not isinstance(names, Iterable):
@@ -77,7 +71,7 @@ def as_record(record: Any, depth: int, linear: bool, kind: str) -> tuple[str, ..
     return names
 
 
-def linear_slopes(weights: Sequence[Any], sigma_yx: Any, sigma_xx: Any) -> tuple[list[Any], Any, Any]:
+def linear_slopes(weights: Sequence[XArray], sigma_yx: XArray, sigma_xx: XArray) -> tuple[list[XArray], XArray, XArray]:
     """−∂loss/∂W_ℓ of each layer, E = Σyx − W Σxx, and W; a number c for Σxx stands for c·I.
 
     Partial products start at the narrower end of the network, where they are cheaper: from the outputs, the
@@ -101,20 +95,20 @@ def linear_slopes(weights: Sequence[Any], sigma_yx: Any, sigma_xx: Any) -> tuple
 class Fit(NamedTuple):
     """The loss of a linear map W, ½ tr (W − T) Σxx (W − T)ᵀ + floor: accurate near the minimum too."""
 
-    target: Any
-    sigma_xx: Any  # a number c where Σxx = c·I
-    floor: Any
+    target: XArray
+    sigma_xx: XArray  # a number c where Σxx = c·I
+    floor: XArray
 
     @classmethod
-    def of(cls, task: Any) -> Fit:
+    def of(cls, task: Task) -> Fit:
         return cls(task.target, task.sigma_xx if task.whitening_error else task.sigma_xx[0, 0], task.loss_floor)
 
-    def loss(self, W: Any) -> Any:
+    def loss(self, W: XArray) -> XArray:
         error = self.target - W
         return (error * (error @ self.sigma_xx if self.sigma_xx.ndim else self.sigma_xx * error)).sum() / 2 + self.floor
 
 
-def observe(xp: Any, weights: Sequence[Any], names: Sequence[str], fit: Fit) -> dict[str, list[Any]]:
+def observe(xp: ModuleType, weights: Sequence[XArray], names: Sequence[str], fit: Fit) -> dict[str, list[XArray]]:
     """What is asked for of one state of a linear network, in NumPy or JAX; a list over layers for the weights."""
     seen = {"weights": list(weights)} if "weights" in names else {}
     if "function" in names or "loss" in names:
@@ -148,7 +142,7 @@ class Recording:
         self._length = length
         self._buffers: dict[str, list[Array]] = {}
 
-    def add(self, seen: Mapping[str, list[Any]], count: int) -> None:
+    def add(self, seen: Mapping[str, list[XArray]], count: int) -> None:
         """Appends the first `count` entries of each array."""
         for name, parts in seen.items():
             if name not in self._buffers:

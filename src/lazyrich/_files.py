@@ -8,6 +8,7 @@ Arrays come back in the precision they were stored in, since facts about a probl
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 import re
@@ -18,26 +19,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-
-__all__ = [
-    "DATA_KEYS",
-    "arrays_of",
-    "faults_of",
-    "output_path",
-    "read_data_file",
-    "read_matrix_file",
-    "read_network_file",
-    "read_state_dict",
-    "table_of",
-    "write_atomically",
-]
 
 LARGEST = 2 * 2**30  # bytes of numbers in one file
 LARGEST_TEXT = 2**28  # bytes of a CSV file: 2 GiB of text would take minutes to read
@@ -140,7 +128,7 @@ def output_path(given: str | Path, default_name: str) -> Path:
     return path
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a file beside `path`, then put it in its place: a reader never sees half a file."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")  # no other writer's, on any machine
     try:
@@ -230,7 +218,7 @@ def arrays_of(
     return arrays
 
 
-def _array_of(stream: Any, size: int, name: str) -> Array:
+def _array_of(stream: io.BufferedIOBase | IO[bytes], size: int, name: str) -> Array:
     """One array in NumPy's format, whose header must agree with the `size` bytes there are."""
     version = np.lib.format.read_magic(stream)
     header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -313,8 +301,8 @@ def _refuse_biases(path: Path, tensors: Mapping[str, Array], layers: Sequence[st
     biases = [name for name, tensor in tensors.items() if tensor.ndim == 1 and name.rpartition(".")[0] in ours]
     if biases:
         raise InvalidInput(
-            f"{path} holds biases ({_listed(biases)}), and the networks here have none: build its layers "
-            "with bias=False, train and save again."
+            f"{path} holds biases ({_listed(biases)}), and the networks here have none: try training without "
+            "them, nn.Linear(…, bias=False), or a file of the matrices alone for what the network is without them."
         )
 
 
@@ -393,8 +381,8 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _listed(names: Any) -> str:
-    names = [str(name) for name in names]
+def _listed(given: Iterable[str]) -> str:
+    names = list(given)
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "nothing"
 
 

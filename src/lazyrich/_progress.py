@@ -10,16 +10,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
-
-__all__ = ["progress", "watched"]
 
 _DELAY = 2.0  # seconds before a bar is worth showing
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
 
 
 @contextmanager
-def progress(total: float, label: str) -> Iterator[Callable[[float], Any]]:
+def progress(total: float, label: str) -> Iterator[Callable[[float], object]]:
     """A bar that is full at `total`; yields the function that moves it on by some amount."""
     if not watched():
         yield _nothing

@@ -14,12 +14,10 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-__all__ = ["SMALL", "cores", "one_blas_thread"]
-
 SMALL = 128  # columns up to which one BLAS thread is about as fast as several
 
 _LOCK = Lock()
-_inside: list[Any] = []  # one entry per block; the first holds the limiter
+_inside: list[Any] = []  # one entry per block; the first holds the limiter. Of the process, as its BLAS is
 
 
 @contextmanager

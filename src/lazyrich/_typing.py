@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Float", "JaxArray", "Real", "Rng", "Tree"]
+__all__ = ["Array", "ArrayLike", "Float", "JaxArray", "Real", "Rng", "Tree"]
 
 Rng = int | np.random.Generator
 
@@ -22,9 +22,12 @@ Tree: TypeAlias = Any  # such arrays in tuples, lists, dictionaries and modules
 if TYPE_CHECKING:
     from typing import Annotated as Float
 
+    from numpy.typing import ArrayLike as ArrayLike
+
     Array = NDArray[Any]
 else:
     Array = np.ndarray
+    ArrayLike = object  # at run time NumPy's own knows no tuples
     if "jaxtyping" in sys.modules:
         from jaxtyping import Float
     else:

@@ -13,7 +13,7 @@ import pytest
 
 import lazyrich as lr
 from lazyrich.cli import main
-from lazyrich.papers import Finding, Verdict
+from lazyrich.papers import Finding, Verdict, ledger
 
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(lr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
 FEW = ["post/equation-9", "notes/loss-identity"]
@@ -74,7 +74,7 @@ def test_a_name_given_twice_counts_once(capsys):
 
 
 def test_ctrl_c_ends_it_soon():
-    command = [sys.executable, "-m", "lazyrich.cli", "claims", "--source", "notes", "--seeds", "200", "--workers", "2"]
+    command = [sys.executable, "-m", "lazyrich", "claims", "--source", "notes", "--seeds", "200", "--workers", "2"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | ENVIRONMENT)
     with pytest.raises(subprocess.TimeoutExpired):
         run.wait(8)
@@ -89,7 +89,7 @@ def test_a_source(capsys):
 
 
 def test_the_list_tries_nothing(capsys, monkeypatch):
-    monkeypatch.setattr("lazyrich.cli.claims.try_claims", None)
+    monkeypatch.setattr("lazyrich.papers.try_claims", None)
     status, out, _ = answer(capsys, "--list")
     assert status == 0 and all(name in out for name in ledger()) and "not checked: notes, References" in out
     document = json.loads(answer(capsys, "--list", "--source", "notes", "--json")[1])
@@ -110,7 +110,7 @@ def test_claims_that_share_a_slip_are_shown_together(capsys):
 def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
     claim = ledger()["post/equation-9"]
     found = Finding(claim, (0.5,), (), None, faults=fault)
-    monkeypatch.setattr("lazyrich.cli.claims.try_claims", lambda *_, **__: [found])
+    monkeypatch.setattr("lazyrich.papers.try_claims", lambda *_, **__: [found])
     status, out, _ = answer(capsys, "post/equation-9")
     assert status == 1 and found.measured is Verdict.FAILS
     assert "fails (on record: holds)" in out and out.endswith("VERDICTS CHANGED: post/equation-9\n")
@@ -128,7 +128,10 @@ def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
         (["--seeds", "many"], "invalid int value: 'many'"),
         (["--workers", "0"], "workers must be"),
         (["post/equation-9", "--source", "notes"], "there is no claim 'post/equation-9' in notes, but one in post"),
-        (["notes"], "there is no claim 'notes', but a source of that name: --source notes (source='notes' in Python)"),
+        (
+            ["notes"],
+            "there is no claim 'notes', but a source of that name: try --source notes (source='notes' in Python)",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, arguments, words):

@@ -167,7 +167,7 @@ def test_what_arithmetic_cannot_do_is_one_sentence(capsys, folder, monkeypatch, 
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("lazyrich.cli.predict.Problem", fail)
+    monkeypatch.setattr("lazyrich.Problem", fail)
     status, out, err = answer(capsys, "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("lazyrich: the numbers are too large, too small or too many for this: ")
@@ -182,7 +182,7 @@ def test_an_interrupt_is_quiet(capsys, folder, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lazyrich.cli.predict.Problem", interrupt)
+    monkeypatch.setattr("lazyrich.Problem", interrupt)
     assert answer(capsys, "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy") == (130, "", "")
 
 
@@ -331,10 +331,12 @@ def is_whole(figure):
 def test_figures_leave_the_settings_alone_and_fit(folder):
     import matplotlib
 
+    from lazyrich.plot import prediction as picture
+
     before = dict(matplotlib.rcParams)
     task = lr.Task.from_correlations(np.load("sigma.npy"))
     for sizes in ((4, 5, 3), (4, 3)):
-        figure = picture.draw(picture.compute(lr.Problem(task, lr.inits.zero_balanced(0, sizes=sizes, scale=0.1))))
+        figure = picture.draw(lr.predict(lr.Problem(task, lr.inits.zero_balanced(0, sizes=sizes, scale=0.1))))
         assert is_whole(figure)
     assert dict(matplotlib.rcParams) == before
 
@@ -347,7 +349,7 @@ def test_the_legend_covers_nothing_and_half_way_is_exact(rng, count, init):
     problem = lr.Problem(
         lr.Task.from_correlations(rng.normal(size=(count, count))), init(1, sizes=(count,) * 3, scale=0.2)
     )
-    prediction = picture.compute(problem, 20.0, 41)
+    prediction = lr.predict(problem, np.linspace(0, 20.0, 41))
     figure = picture.draw(prediction)
     assert is_whole(figure)
     assert points_under_legends(figure) == 0
@@ -364,7 +366,7 @@ def test_computing_needs_no_matplotlib(folder, monkeypatch):
     problem = lr.Problem(
         lr.Task.from_correlations(np.load("sigma.npy")), lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1)
     )
-    prediction = picture.compute(problem)
+    prediction = lr.predict(problem)
     with pytest.raises(ImportError, match=r"pip install 'lazyrich\[figures\]'"):
         picture.draw(prediction)
 
@@ -374,7 +376,7 @@ def test_computing_needs_no_matplotlib(folder, monkeypatch):
 
 @pytest.fixture(scope="module")
 def computed():
-    from lazyrich.plot import demo
+    from lazyrich.cli import _demo as demo
 
     return demo.compute()
 
@@ -385,7 +387,7 @@ def test_demo_predicts_what_gradient_descent_does(computed):
 
     The lag is of first order: halving the rate and extrapolating leaves the second.
     """
-    from lazyrich.plot.demo import RATE, STEPS
+    from lazyrich.cli._demo import RATE, STEPS
 
     predicted, observed = computed.promise.half_times, computed.observed
     step = RATE * computed.promise.strengths / 8  # ηs, since Σxx = I/8
@@ -414,14 +416,14 @@ def test_demo_ends_as_theory_says(computed):
 
 @pytest.mark.timeout(180)
 def test_demo_figure_is_whole(computed):
-    from lazyrich.plot import demo
+    from lazyrich.cli import _demo as demo
 
     assert is_whole(demo.draw(computed))
 
 
 @pytest.mark.timeout(180)
 def test_demo_prints_tables(capsys, folder, computed, monkeypatch):
-    monkeypatch.setattr("lazyrich.plot.demo.compute", lambda: computed)
+    monkeypatch.setattr("lazyrich.cli._demo.compute", lambda: computed)
     status, out, err = answer(capsys, "demo")
     assert (status, err) == (0, "")
     assert "Figure: lazyrich-demo.png" in out and (folder / "lazyrich-demo.png").read_bytes().startswith(PNG)
@@ -434,7 +436,7 @@ def test_demo_prints_tables(capsys, folder, computed, monkeypatch):
 def test_demo_as_a_program(tmp_path):
     """Once from beginning to end, as users start it: one document on one stream, nothing on the other."""
     run = subprocess.run(
-        [sys.executable, "-m", "lazyrich.cli", "demo", "--json", "--out", str(tmp_path / "figure.pdf")],
+        [sys.executable, "-m", "lazyrich", "demo", "--json", "--out", str(tmp_path / "figure.pdf")],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -443,7 +445,7 @@ def test_demo_as_a_program(tmp_path):
     )
     assert (run.returncode, run.stderr) == (0, "")
     told = document(run.stdout)
-    assert [start["start"] for start in told["starts"]] == ["small", "large", "large zero-balanced"]
+    assert [entry["initialisation"] for entry in told["initialisations"]] == ["small", "large", "large zero-balanced"]
     assert len(told["modes"]) == 8 and told["figure"] == str(tmp_path / "figure.pdf")
     assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF") and os.listdir(tmp_path) == ["figure.pdf"]
 
@@ -452,7 +454,7 @@ def test_demo_as_a_program(tmp_path):
 
 
 def test_a_reader_that_leaves_and_a_terminal_without_greek(folder):
-    command = [sys.executable, "-m", "lazyrich.cli", "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy"]
+    command = [sys.executable, "-m", "lazyrich", "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy"]
     plain = subprocess.run(
         [*command, "--no-figure"], capture_output=True, timeout=60, env=ENVIRONMENT | {"PYTHONIOENCODING": "ascii"}
     )

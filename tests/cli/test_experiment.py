@@ -83,7 +83,7 @@ def test_the_folder_of_the_data_is_that_of_the_workers_too(
     capsys: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAZYRICH_DATA", "elsewhere")
-    status, _, err = answer(capsys, "kernel --preset paper --data images --workers 1 --out results")
+    status, _, err = answer(capsys, "lenet --preset paper --data images --workers 1 --out results")
     assert status == 2 and f"mnist is not in {folder / 'images' / 'mnist'}: --download fetches it" in err
     assert err.count("\n") == 1 and not (folder / "results").exists()
     assert os.environ["LAZYRICH_DATA"] == str(folder / "images")
@@ -95,7 +95,7 @@ def test_download_fetches_the_data_of_the_experiment(
     fetched: list[str] = []
     monkeypatch.setenv("LAZYRICH_DATA", str(folder))
     monkeypatch.setattr(data, "download", fetched.append)
-    assert answer(capsys, "kernel --preset paper --download --workers 1 --out results")[0] == 2  # nothing came
+    assert answer(capsys, "lenet --preset paper --download --workers 1 --out results")[0] == 2  # nothing came
     assert fetched == ["mnist"] and not (folder / "results").exists()
 
 
@@ -107,8 +107,8 @@ def test_one_network_and_a_table_of_none(capsys: Any, folder: Path) -> None:
 
 def test_status_of_another_kind_or_a_damaged_store_is_one_sentence(capsys: Any, folder: Path) -> None:
     assert answer(capsys, "tiny.toml --workers 1 --out results")[0] == 0
-    status, out, err = answer(capsys, "kernel --status --out results")
-    assert (status, out) == (2, "") and "must hold an experiment of the kind kernel, and it is rhm." in err
+    status, out, err = answer(capsys, "lenet --status --out results")
+    assert (status, out) == (2, "") and "must hold an experiment of the kind lenet, and it is rhm." in err
     chunk = next((folder / "results" / "data.zarr" / "test_accuracy").glob("c.*"))
     chunk.write_bytes(chunk.read_bytes()[:-1])
     status, out, err = answer(capsys, "--status --out results")
@@ -118,8 +118,8 @@ def test_status_of_another_kind_or_a_damaged_store_is_one_sentence(capsys: Any, 
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("", "NAME is missing: kernel, filters, rhm, grokking, or a file; --list says more."),
-        ("rmh", "NAME must be one of 'kernel', 'filters', 'rhm', 'grokking', and it is 'rmh'"),
+        ("", "NAME is missing: kunin2024/lenet, kunin2024/filters, kunin2024/rhm, kunin2024/grokking, or a file"),
+        ("rmh", "'kunin2024/rhm', 'kunin2024/grokking', and it is 'rmh'"),
         ("none.toml", "none.toml cannot be read: No such file or directory."),
         ("tiny.toml --preset quick", "--preset belongs to an experiment by name"),
         ("tiny.toml --set alpha", "--set must be NAME=VALUE, such as alpha=0.1,1, and it is 'alpha'."),
@@ -131,7 +131,7 @@ def test_status_of_another_kind_or_a_damaged_store_is_one_sentence(capsys: Any, 
         ("tiny.toml --download", "--download fetches mnist, fashion-mnist, cifar10, and this experiment needs none"),
         ("--status --out nowhere", "nowhere holds no sweep and no experiment"),
         ("tiny.toml --show --set alpha=1", "--show prints a file as it is, without --set"),
-        ("kernel --preset quick --set samples=1501", "samples must be at most 1,500, as digits has them"),
+        ("lenet --preset quick --set samples=1501", "samples must be at most 1,500, as digits has them"),
         ("rhm --preset small", "invalid choice: 'small'"),
     ],
 )

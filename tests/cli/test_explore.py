@@ -138,7 +138,7 @@ def endless(state, *rest):
     print("computing", flush=True)
     threading.Event().wait()
 
-lanes.view = endless
+scheduling.view = endless
 sys.exit(main(["explore", "--no-browser", "--port", "0"]))
 """
 
@@ -154,7 +154,7 @@ def started(*command):
 
 @pytest.mark.parametrize(("given", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
 def test_it_ends_quietly(given, status):
-    process, address = started("-m", "lazyrich.cli", "explore", "--no-browser", "--port", "0")
+    process, address = started("-m", "lazyrich", "explore", "--no-browser", "--port", "0")
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{address}hello", timeout=60) as told:
         assert told.status == 200
     process.send_signal(given)

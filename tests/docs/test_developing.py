@@ -47,7 +47,7 @@ def exchange(text: str, diff: str) -> str:
 def run(command: str, folder: Path) -> str:
     environment = os.environ | {"PYTHONPATH": str(folder / "src"), "MPLBACKEND": "agg", "HOME": str(folder)}
     # the module and not the script: its PYTHONPATH decides which lazyrich is meant, and it need not be installed
-    command = command.replace(".venv/bin/lazyrich", ".venv/bin/python -m lazyrich.cli")
+    command = command.replace(".venv/bin/lazyrich", ".venv/bin/python -m lazyrich")
     words = command.replace(".venv/bin/", f"{Path(sys.executable).parent}{os.sep}").split()
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"

@@ -24,7 +24,7 @@ NEURON = {"task": "random_regression", "d_in": 2, "start": "single_neuron", "sca
 
 def started(port: int = 0) -> tuple[subprocess.Popen, str]:
     """A server of its own, and its address."""
-    command = [sys.executable, "-m", "lazyrich.cli", "explore", "--no-browser", "--port", str(port)]
+    command = [sys.executable, "-m", "lazyrich", "explore", "--no-browser", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     assert process.stdout is not None
     line = process.stdout.readline()

@@ -47,7 +47,7 @@ class Running:
 
 
 def decoded(message):
-    """A frame, read as its description says."""
+    """A message, read as its description says."""
     (size,) = struct.unpack("<I", message[:4])
     header, place, arrays = json.loads(message[4 : 4 + size]), 4 + size, {}
     for name, shape in header.pop("arrays"):

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import lazyrich as lr
 from lazyrich.explorer import script
-from lazyrich.explorer.captions import story
+from lazyrich.explorer.captions import captions
 from lazyrich.explorer.state import CONTROLS, State, packed
-from lazyrich.explorer.view import parts_of, view
+from lazyrich.explorer.view import view
 from lazyrich.explorer.wire import decoded, encoded
 
 TASKS = ("semantic_hierarchy", "revised_kingdom", "binary_tree", "random_regression", "linear_teacher", "own")
@@ -32,7 +32,7 @@ OTHERS = ("reversal", "another", "semantic_hierarchy", "colour_hierarchy")
 
 def told(**chosen: Any) -> dict[str, Any]:
     state = State.from_dict(chosen)
-    return story(state, view(state))
+    return captions(state, view(state))
 
 
 def correlated() -> str:
@@ -69,7 +69,7 @@ def check_form(state: State, found: dict[str, Any], shown: Any) -> None:
     assert (found["forgetting"] is None) == (not state.then)
 
 
-# every state that has a view has a story --------------------------------------------------------------------
+# every state that has a view has captions --------------------------------------------------------------------
 
 
 @settings(max_examples=60)
@@ -96,7 +96,7 @@ def check_form(state: State, found: dict[str, Any], shown: Any) -> None:
         }
     )
 )
-def test_every_state_of_a_closed_form_has_a_story(chosen: dict[str, Any]) -> None:
+def test_every_state_of_a_closed_form_has_captions(chosen: dict[str, Any]) -> None:
     state = State.from_dict(chosen)
     assume(state.depth == 2 or not state.then)
     try:
@@ -105,7 +105,7 @@ def test_every_state_of_a_closed_form_has_a_story(chosen: dict[str, Any]) -> Non
     except lr.InvalidInput:
         assume(False)
     assume(shown.header["exact"])
-    check_form(state, story(state, shown), shown)
+    check_form(state, captions(state, shown), shown)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_every_state_of_a_closed_form_has_a_story(chosen: dict[str, Any]) -> Non
     ],
     ids=str,
 )
-def test_degenerate_states_have_a_story(chosen: dict[str, Any]) -> None:
+def test_degenerate_states_have_captions(chosen: dict[str, Any]) -> None:
     state = State.from_dict(chosen)
     shown = view(state)
-    check_form(state, story(state, shown), shown)
+    check_form(state, captions(state, shown), shown)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_degenerate_states_have_a_story(chosen: dict[str, Any]) -> None:
     ],
     ids=["gaussian", "deep", "correlated"],
 )
-def test_integrated_states_have_a_story(chosen: dict[str, Any]) -> None:
+def test_integrated_states_have_captions(chosen: dict[str, Any]) -> None:
     state = State.from_dict(chosen)
     shown = view(state)
-    found = story(state, shown)
+    found = captions(state, shown)
     check_form(state, found, shown)
     assert found["theorem"]["name"] == "flow" and found["theorem"]["why"].startswith("Integrated, for the closed form")
     assert found["end"] is None
@@ -174,11 +174,11 @@ def test_integrated_states_have_a_story(chosen: dict[str, Any]) -> None:
 def test_half_way_is_half_way_on_the_exact_curve(chosen: dict[str, Any]) -> None:
     state = State.from_dict(chosen)
     shown = view(state)
-    found = story(state, shown)
+    found = captions(state, shown)
     assert found["half_times"]
     starts = [0.0, *shown.header["boundaries"]]
     for mark in found["half_times"]:
-        problem = parts_of(shown.script)[mark["stage"]].problem
+        problem = shown.script.parts[mark["stage"]].problem
         U, _, V = problem.task.modes
         at = np.array([0.0, mark["time"] - starts[mark["stage"]], 1e200])
         curve = np.einsum("o,toi,i->t", U[:, mark["mode"]], lr.solve(problem, at).function, V[:, mark["mode"]])
@@ -197,7 +197,7 @@ def test_modes_of_equal_strength_are_marked_on_the_curves_that_are_drawn() -> No
     state = State.from_dict({"task": "own", "matrix": "1 0 0; 0 1 0; 0 0 1", "scale": 0.3, "seed": 1})
     shown = view(state)
     times, modes = shown.arrays["times"], shown.arrays["modes"]
-    marks = story(state, shown)["half_times"]
+    marks = captions(state, shown)["half_times"]
     assert marks
     for mark in marks:
         drawn = np.interp(mark["time"], times, modes[:, mark["mode"]])
@@ -227,8 +227,8 @@ def test_the_determinant_obstruction() -> None:
 def test_lazy_and_rich() -> None:
     state = State(start="lambda_balanced", lam=20.0)
     shown = view(state)
-    found = story(state, shown)
-    traj = parts_of(shown.script)[0]
+    found = captions(state, shown)
+    traj = shown.script.parts[0]
     falling = traj.loss > 0.01 * traj.loss[0]  # to its limit, which is 0
     moved = 100 * lr.observables.kernel_movement(traj)[falling].max()
     lazy = f"lazy: the kernel moves by {moved:.2g} % of its size (lazy below 10 %) until the loss has fallen and turns"
@@ -255,13 +255,16 @@ def test_bottleneck_weight_decay_and_nothing_to_learn() -> None:
     assert told(task="own", matrix="0 0; 0 0")["sentence"].startswith("nothing to learn: the target is zero")
     assert told(task="own", matrix="0 0; 0 0")["regime"] is None
     known = told(start="prior", prior="semantic_hierarchy")
-    assert known["sentence"] == "the start knows the task already: nothing is left to learn" and known["regime"] is None
+    assert (
+        known["sentence"] == "the initialisation knows the task already: nothing is left to learn"
+        and known["regime"] is None
+    )
 
 
 def test_a_reversed_start_cannot_cross_zero() -> None:
     found = told(start="prior", prior="reversal")
     assert (
-        "none of 8 modes is learned; ends in the saddle that misses modes 1 to 8: the start has the wrong sign"
+        "none of 8 modes is learned; ends in the saddle that misses modes 1 to 8: the initialisation has the wrong sign"
         in (found["sentence"])
     )
 
@@ -284,11 +287,11 @@ def test_what_is_kept_is_judged_by_what_the_task_has_to_give() -> None:
     """Task 2 is learned from a start far worse than none, so its loss on arrival says nothing."""
     state = State(then=("another", "reversal", "semantic_hierarchy"), scale=0.3)
     shown = view(state)
-    task, loss = parts_of(shown.script)[1].problem.task, shown.arrays["loss"][:, 1]
+    task, loss = shown.script.parts[1].problem.task, shown.arrays["loss"][:, 1]
     nothing, best = np.trace(task.sigma_yy) / 2, task.loss(task.target)
     before, after = loss[2 * script.TIMES - 1], loss[-1]
     assert before - best < 0.02 * (nothing - best) and after - before > 0.9 * (nothing - best)
-    assert "the loss of task 2 has risen by 0.099: it is forgotten" in story(state, shown)["sentence"]
+    assert "the loss of task 2 has risen by 0.099: it is forgotten" in captions(state, shown)["sentence"]
 
 
 def test_a_task_that_is_not_learned_by_its_end_is_told() -> None:
@@ -328,7 +331,10 @@ def test_a_kernel_that_will_vanish_turns_as_far_as_it_has_while_there(chosen: di
 def test_an_integrated_curve_says_why_and_how_far() -> None:
     found = told(**INTEGRATED)
     assert "both modes are learned by t =" in found["sentence"]
-    assert "integrated, for the closed form needs layers with W2ᵀW2 − W1W1ᵀ = λI, and these are" in found["sentence"]
+    assert (
+        "integrated, for the closed form needs layers with W2ᵀW2 − W1W1ᵀ = λI, from which these are"
+        in found["sentence"]
+    )
     assert found["certificate"].startswith("integrated: flow equation within")
     assert [entry["name"] for entry in found["refused"]] == ["modes", "riccati", "shallow", "deep_modes"]
 
@@ -341,14 +347,14 @@ def test_an_integration_that_stops_early_is_told(monkeypatch: pytest.MonkeyPatch
     assert "only 1 of 2 tasks were reached" in found["sentence"]
 
 
-def test_a_fate_that_rounding_hides_leaves_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fate_that_rounding_hides_leaves_captions(monkeypatch: pytest.MonkeyPatch) -> None:
     def hidden(problem: lr.Problem) -> lr.Fate:
         raise np.linalg.LinAlgError("Singular matrix")
 
     state = State(seed=32)
     shown = view(state)
     monkeypatch.setattr(lr, "fate", hidden)
-    found = story(state, shown)
+    found = captions(state, shown)
     check_form(state, found, shown)
     assert "so close to the separatrix that rounding" in found["sentence"] and "integrated" not in found["sentence"]
 

@@ -17,7 +17,7 @@ import pytest
 import lazyrich as lr
 from lazyrich.explorer.export import archive, code, table
 from lazyrich.explorer.state import State, packed
-from lazyrich.explorer.view import descent, parts_of, view
+from lazyrich.explorer.view import descent, view
 
 pytestmark = pytest.mark.timeout(120)  # JAX may deadlock, and must not take the suite with it
 
@@ -221,7 +221,7 @@ def test_the_archive_holds_all_arrays_at_all_times(name):
             whole = whole[shown.arrays["frames"].astype(int)]
         if key != "frames":
             np.testing.assert_array_equal(whole, array)
-    function = np.concatenate([part.function for part in parts_of(shown.script)])
+    function = np.concatenate([part.function for part in shown.script.parts])
     np.testing.assert_array_equal(arrays["function"], function)
     assert State.from_dict(json.loads(str(arrays["state"]))) == state
     assert str(arrays["version"]) == lr.__version__ and arrays["state"].dtype.kind == "U"
@@ -233,5 +233,5 @@ def test_the_archive_is_not_thinned(rng):
     shown = view(state)
     assert len(shown.arrays["gram"]) < len(shown.arrays["times"])
     with np.load(io.BytesIO(archive(state)), allow_pickle=False) as stored:
-        np.testing.assert_array_equal(stored["gram"], parts_of(shown.script)[0].gram)
+        np.testing.assert_array_equal(stored["gram"], shown.script.parts[0].gram)
         assert stored["points"].shape == (len(shown.arrays["times"]), 20, 2)

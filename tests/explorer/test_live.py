@@ -13,8 +13,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import lazyrich as lr
-from lazyrich.explorer import server
-from lazyrich.explorer.scheduling import Client, Lane, Lanes, Request
+from lazyrich.explorer import scheduling, server
+from lazyrich.explorer.scheduling import Client, Pool, Pools, Request
 from lazyrich.explorer.state import CONTROLS, State
 from lazyrich.explorer.view import view
 
@@ -29,7 +29,7 @@ class Gate:
     def __init__(self, monkeypatch, name, closed=lambda state: True):
         self.came, self.open = threading.Semaphore(0), threading.Event()
         self.states = []
-        inner = getattr(lanes, name)
+        inner = getattr(scheduling, name)
 
         def passing(state, *rest):
             self.states.append(state)
@@ -38,7 +38,7 @@ class Gate:
                 assert self.open.wait(60)
             return inner(state, *rest)
 
-        monkeypatch.setattr(lanes, name, passing)
+        monkeypatch.setattr(scheduling, name, passing)
 
 
 # live -------------------------------------------------------------------------------------------------------
@@ -48,16 +48,16 @@ def test_stages_come_in_order(running):
     with running.live() as link:
         send(link, 7, phase=True, descent=True, scale=0.1)
         answers = [heard(link) for _ in range(4)]
-        assert [header["kind"] for header, _ in answers] == ["view", "story", "descent", "phase"]
+        assert [header["kind"] for header, _ in answers] == ["view", "captions", "descent", "phase"]
         assert {header["id"] for header, _ in answers} == {7}
         (_, first), (told, _), (_, descent), (_, phase) = answers
         assert told["sentence"] and first["times"].shape == (200,)
         assert descent["loss"].shape[0] == descent["times"].size
         assert phase["movement"].shape == (phase["lams"].size, phase["scales"].size)
         send(link, 8, scale=0.1)
-        assert [heard(link)[0]["kind"] for _ in range(2)] == ["view", "story"]
+        assert [heard(link)[0]["kind"] for _ in range(2)] == ["view", "captions"]
         send(link, 9, scale=0.1, then=["reversal"], descent=True)  # no descent on a sequence
-        assert [header["kind"] for header in until(link, "story", 9)] == ["view", "story"]
+        assert [header["kind"] for header in until(link, "captions", 9)] == ["view", "captions"]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_the_last_of_a_burst_is_answered(running):
     with running.live() as link:
         for id in range(1, 201):
             send(link, id, scale=id / 100)
-        seen = until(link, "story", 200)
+        seen = until(link, "captions", 200)
     shown = [header["id"] for header in seen if header["kind"] == "view"]
     assert shown[-1] == 200 and len(shown) < 200 and shown == sorted(set(shown))
-    assert {header["kind"] for header in seen} == {"view", "story"}
+    assert {header["kind"] for header in seen} == {"view", "captions"}
     assert all(header["id"] in shown for header in seen)
 
 
@@ -104,8 +104,8 @@ def test_a_page_is_followed_while_it_drags(running, monkeypatch):
         link.send("a full stop")  # answered when all before it has been taken in
         assert heard(link)[0]["kind"] == "error"
         gate.open.set()
-        seen = [(header["kind"], header["id"]) for header in until(link, "story", 4)]
-    assert seen == [("view", 1), ("view", 4), ("story", 4)]
+        seen = [(header["kind"], header["id"]) for header in until(link, "captions", 4)]
+    assert seen == [("view", 1), ("view", 4), ("captions", 4)]
 
 
 def test_a_slow_request_stalls_nobody(running, monkeypatch):
@@ -119,43 +119,51 @@ def test_a_slow_request_stalls_nobody(running, monkeypatch):
         for id in (2, 3, 4):
             send(one, id, then=["reversal"], seed=id)
         send(one, 5, seed=5)
-        assert [(header["kind"], header["id"]) for header in until(one, "story", 5)] == [("view", 5), ("story", 5)]
+        assert [(header["kind"], header["id"]) for header in until(one, "captions", 5)] == [
+            ("view", 5),
+            ("captions", 5),
+        ]
         send(one, 6, then=["reversal"], seed=6)
         one.send("a full stop")
         assert heard(one)[0]["kind"] == "error"
         assert [state.seed for state in gate.states if state.then] == [1]
         gate.open.set()
-        assert [(header["kind"], header["id"]) for header in until(one, "story", 6)] == [("view", 6), ("story", 6)]
+        assert [(header["kind"], header["id"]) for header in until(one, "captions", 6)] == [
+            ("view", 6),
+            ("captions", 6),
+        ]
         assert [state.seed for state in gate.states if state.then] == [1, 6]
 
 
 def test_what_is_integrated_goes_to_the_slow_lane(running, monkeypatch):
     threads = []
-    inner = lanes.view
-    monkeypatch.setattr(lanes, "view", lambda *given: threads.append(threading.current_thread().name) or inner(*given))
+    inner = scheduling.view
+    monkeypatch.setattr(
+        scheduling, "view", lambda *given: threads.append(threading.current_thread().name) or inner(*given)
+    )
     with running.live() as link:
         send(link, 1)
-        until(link, "story", 1)
+        until(link, "captions", 1)
         send(link, 2, task="random_regression", d_in=3, d_out=2, start="gaussian", width=4, scale=0.5)
-        until(link, "story", 2)
+        until(link, "captions", 2)
     assert "quick" in threads[0] and "slow" in threads[1]
 
 
 def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch):
     computed = []
-    monkeypatch.setattr(lanes, "view", lambda state, *rest: computed.append(state.seed) or view(state, *rest))
+    monkeypatch.setattr(scheduling, "view", lambda state, *rest: computed.append(state.seed) or view(state, *rest))
 
     async def scenario():
         room, waiting, sent = asyncio.Event(), asyncio.Event(), []
 
-        async def full(frame):
+        async def full(message):
             waiting.set()
             await room.wait()
-            sent.append(decoded(frame)[0])
+            sent.append(decoded(message)[0])
 
-        shared = Lanes(Lane("quick", 1), Lane("slow", 1))
+        shared = Pools(Pool("quick", 1), Pool("slow", 1))
         client = Client(shared, full)
-        work = [asyncio.create_task(client.work(lane)) for lane in shared]
+        work = [asyncio.create_task(client.work(pool)) for pool in shared]
         client.ask(Request(1, State(seed=1)))
         await waiting.wait()
         for id in range(2, 20):
@@ -164,12 +172,12 @@ def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch):
             await shared.quick.run(lambda: None)  # and now it has had it
         before = list(computed)
         room.set()
-        while not sent or (sent[-1]["kind"], sent[-1]["id"]) != ("story", 19):
+        while not sent or (sent[-1]["kind"], sent[-1]["id"]) != ("captions", 19):
             await asyncio.sleep(0.01)
         for task in work:
             task.cancel()
-        for lane in shared:
-            lane.close()
+        for pool in shared:
+            pool.close()
         return before, sent
 
     before, sent = asyncio.run(asyncio.wait_for(scenario(), 60))
@@ -179,9 +187,11 @@ def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch):
 
 def test_a_phase_picture_is_drawn_once_and_few_are_kept(running, monkeypatch):
     drawn = []
-    monkeypatch.setattr(lanes, "phase", lambda state, stale: drawn.append(state) or ({}, {"movement": [[state.seed]]}))
-    monkeypatch.setattr(lanes, "_MOST_PICTURES", 2)
-    lanes._pictures.clear()
+    monkeypatch.setattr(
+        scheduling, "phase", lambda state, stale: drawn.append(state) or ({}, {"movement": np.array([[state.seed]])})
+    )
+    monkeypatch.setattr(scheduling, "_MOST_PICTURES", 2)
+    scheduling._pictures.clear()
     with running.live() as link:
         for id, scale in enumerate((0.01, 0.2)):
             send(link, id, phase=True, scale=scale)
@@ -190,8 +200,8 @@ def test_a_phase_picture_is_drawn_once_and_few_are_kept(running, monkeypatch):
         for seed in (1, 2, 3, 1, 3):
             send(link, seed, phase=True, seed=seed)
             until(link, "phase", seed)
-        assert [state.seed for state in drawn[1:]] == [1, 2, 3, 1] and len(lanes._pictures) == 2
-    lanes._pictures.clear()
+        assert [state.seed for state in drawn[1:]] == [1, 2, 3, 1] and len(scheduling._pictures) == 2
+    scheduling._pictures.clear()
 
 
 def test_a_phase_picture_for_nobody_is_given_up(running, monkeypatch):
@@ -203,14 +213,14 @@ def test_a_phase_picture_for_nobody_is_given_up(running, monkeypatch):
             time.sleep(0.001)
         given_up.release()
 
-    monkeypatch.setattr(lanes, "phase", endless)
+    monkeypatch.setattr(scheduling, "phase", endless)
     with running.live() as link:
         send(link, 1, phase=True, seed=11)
         assert begun.acquire(timeout=60)
         send(link, 2, seed=12)
         assert given_up.acquire(timeout=60)
-        seen = [(header["kind"], header["id"]) for header in until(link, "story", 2)]
-        assert seen == [("view", 1), ("story", 1), ("view", 2), ("story", 2)]
+        seen = [(header["kind"], header["id"]) for header in until(link, "captions", 2)]
+        assert seen == [("view", 1), ("captions", 1), ("view", 2), ("captions", 2)]
         send(link, 3, phase=True, seed=13)
         assert begun.acquire(timeout=60)
     assert given_up.acquire(timeout=60)  # the page has left
@@ -232,14 +242,14 @@ def test_a_phase_picture_for_nobody_is_given_up(running, monkeypatch):
         (KeyError("/home/secret"), "something went wrong on the server, and its log says what.", True),
     ],
 )
-@pytest.mark.parametrize("stage", ["view", "story"])
+@pytest.mark.parametrize("stage", ["view", "captions"])
 def test_a_stage_that_fails_is_one_sentence(running, monkeypatch, caplog, stage, error, says, logged):
     def fail(*_):
         raise error
 
     with running.live() as link:
         with monkeypatch.context() as patch:
-            patch.setattr(lanes, stage, fail)
+            patch.setattr(scheduling, stage, fail)
             send(link, 1, descent=True)
             seen = [heard(link)[0] for _ in range(1 if stage == "view" else 3)]
         told = seen[0 if stage == "view" else 1]
@@ -248,7 +258,7 @@ def test_a_stage_that_fails_is_one_sentence(running, monkeypatch, caplog, stage,
         assert [header["kind"] for header in seen] == (["error"] if stage == "view" else ["view", "error", "descent"])
         assert any(record.exc_info for record in caplog.records) == logged
         send(link, 2)
-        assert [header["kind"] for header in until(link, "story", 2)] == ["view", "story"]
+        assert [header["kind"] for header in until(link, "captions", 2)] == ["view", "captions"]
 
 
 def malformed(rng):
@@ -290,9 +300,9 @@ def test_malformed_messages_are_all_answered(running):
         too_long = json.dumps({"id": 1, "state": {"matrix": "1 " * 100_000}, "phase": False})
         link.send(too_long)
         answers.append(heard(link)[0])
-        assert "at most 163,840 letters, and it has 200," in answers[-1]["sentence"]
+        assert "at most 163,840 characters, and it has 200," in answers[-1]["sentence"]
         send(link, 4)
-        assert [header["kind"] for header in until(link, "story", 4)] == ["view", "story"]
+        assert [header["kind"] for header in until(link, "captions", 4)] == ["view", "captions"]
     assert len(answers) == 2101 and {answer["kind"] for answer in answers} == {"error"}
     for answer in answers:
         sentence = answer["sentence"]
@@ -345,13 +355,13 @@ def test_programs_of_many_shapes_are_forgotten(monkeypatch):
 
     forgotten = []
     monkeypatch.setattr(jax, "clear_caches", lambda: forgotten.append(True))
-    monkeypatch.setattr(lanes, "_MOST_PROGRAMS", 3)
-    lanes._programs.clear()
+    monkeypatch.setattr(scheduling, "_MOST_PROGRAMS", 3)
+    scheduling._programs.clear()
     for width in (1, 2, 3, 2, 1):
-        lanes._bound_programs(State(width=width))
+        scheduling._bound_programs(State(width=width))
     assert not forgotten
-    lanes._bound_programs(State(width=4))
-    assert forgotten == [True] and not lanes._programs
+    scheduling._bound_programs(State(width=4))
+    assert forgotten == [True] and not scheduling._programs
 
 
 @pytest.mark.parametrize(
@@ -367,4 +377,4 @@ def test_programs_of_many_shapes_are_forgotten(monkeypatch):
     ],
 )
 def test_what_is_large_leaves_the_quick_lane_to_others(chosen, is_slow):
-    assert lanes.Request(1, State(**chosen)).is_slow == is_slow
+    assert scheduling.Request(1, State(**chosen)).is_slow == is_slow

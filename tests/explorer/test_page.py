@@ -1,4 +1,4 @@
-"""The page in a real Chromium: stories, the cursor through all panels, and what is taken away.
+"""The page in a real Chromium: presets, the cursor through all panels, and export.
 
 Each test ends by looking at the
 browser's console (no error) and at every request that was made (none to another host).
@@ -26,11 +26,11 @@ from .browsing import NEURON, Page, shows
 pytestmark = pytest.mark.timeout(240)
 
 
-# stories ----------------------------------------------------------------------------------------------------
+# presets ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=[preset["name"] for preset in PRESETS])
-def test_a_story(page: Page, preset: dict[str, Any], tmp_path: Path) -> None:
+def test_a_preset(page: Page, preset: dict[str, Any], tmp_path: Path) -> None:
     page.open()
     page.tab.click(f'[data-preset="{preset["name"]}"]')
     page.settle()
@@ -43,7 +43,7 @@ def test_a_story(page: Page, preset: dict[str, Any], tmp_path: Path) -> None:
     assert page.tab.inner_text("#equation") and page.tab.inner_text("#theorem-statement")
 
 
-def test_keys_choose_stories_and_play(page: Page) -> None:
+def test_keys_choose_presets_and_play(page: Page) -> None:
     page.open()
     page.tab.keyboard.press("2")
     page.rest()
@@ -153,11 +153,11 @@ def test_the_phase_picture_leads_to_the_point_that_is_clicked(page: Page) -> Non
     assert float(found[3]) / 100 == pytest.approx(moved, rel=0.06)
 
 
-# take away --------------------------------------------------------------------------------------------------
+# export -----------------------------------------------------------------------------------------------------
 
 
 def taken(page: Page, button: str) -> bytes:
-    page.tab.click("#take > summary")
+    page.tab.click("#export > summary")
     with page.tab.expect_download() as download:
         page.tab.click(button)
     return Path(download.value.path()).read_bytes()

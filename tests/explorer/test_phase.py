@@ -112,11 +112,11 @@ def test_the_point_is_the_present_start() -> None:
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ({}, "for λ-balanced starts on this task: below 0.1 lazy, above it rich."),
-        ({"start": "aligned"}, "for aligned starts on this task"),
-        ({"start": "lambda_balanced", "lam": 30.0}, "the present start lies outside."),
-        ({"scale": 1e-6}, "the present start lies outside."),
-        ({"start": "prior"}, "a start that knows another task has no place in it."),
+        ({}, "for λ-balanced weights on this task: below 0.1 lazy, above it rich."),
+        ({"start": "aligned"}, "for aligned weights on this task"),
+        ({"start": "lambda_balanced", "lam": 30.0}, "the present one lies outside."),
+        ({"scale": 1e-6}, "the present one lies outside."),
+        ({"start": "prior"}, "an initialisation that knows another task has no place in it."),
         ({"weight_decay": 0.1}, "drawn without weight decay, with which only λ = 0 has a closed form."),
         ({"then": ("reversal",)}, "on this task: below 0.1 lazy, above it rich."),
     ],

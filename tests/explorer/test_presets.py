@@ -1,4 +1,4 @@
-"""The six stories tell what their titles promise, by the numbers and in their own sentences."""
+"""The six presets show what their titles promise, by the numbers and in their own sentences."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.explorer.captions import story
+from lazyrich.explorer.captions import captions
 from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.state import State
-from lazyrich.explorer.view import View, parts_of, view
+from lazyrich.explorer.view import View, view
 
 NAMES = ("staircase", "lazy", "rich-fast", "delayed", "forgetting", "saddle")
 
@@ -24,7 +24,7 @@ def shown(name: str) -> tuple[View, dict[str, Any]]:
     preset = next(entry for entry in PRESETS if entry["name"] == name)
     state = State.from_dict(preset["state"])
     picture = view(state)
-    return picture, story(state, picture)
+    return picture, captions(state, picture)
 
 
 def learning_time(name: str) -> float:
@@ -66,7 +66,7 @@ def test_the_staircase_has_three_steps_and_learns_all() -> None:
 def test_lazy_is_lazy() -> None:
     picture, told = shown("lazy")
     assert told["regime"] == "lazy" and told["sentence"].startswith("lazy: the kernel moves by 1.9 %")
-    assert lr.observables.kernel_movement(parts_of(picture.script)[0]).max() < 0.03
+    assert lr.observables.kernel_movement(picture.script.parts[0]).max() < 0.03
     halves = [mark["time"] for mark in told["half_times"]]
     assert max(halves) < 1.1 * min(halves)  # all modes at once
 
@@ -75,7 +75,7 @@ def test_rich_but_fast() -> None:
     picture, told = shown("rich-fast")
     assert told["regime"] == "rich" and "all 8 modes are learned" in told["sentence"]
     assert learning_time("rich-fast") < learning_time("staircase") / 3
-    assert lr.observables.kernel_movement(parts_of(picture.script)[0]).max() > 0.5
+    assert lr.observables.kernel_movement(picture.script.parts[0]).max() > 0.5
 
 
 def test_delayed_rich_falls_twice_with_a_rest_between() -> None:

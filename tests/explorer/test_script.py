@@ -155,8 +155,8 @@ def test_a_width_that_lambda_leaves_no_room_for_is_told():
 @pytest.mark.parametrize("depth", [1, 3, 5])
 def test_starts_of_two_layers_say_so(depth):
     chosen = {
-        "lambda_balanced": ({"lam": 0.5, "width": 3}, "a start with λ has two layers"),
-        "aligned": ({"lam": 0.5, "width": 3}, "a start with λ has two layers"),
+        "lambda_balanced": ({"lam": 0.5, "width": 3}, "an initialisation with λ has two layers"),
+        "aligned": ({"lam": 0.5, "width": 3}, "an initialisation with λ has two layers"),
         "single_neuron": ({"task": "own", "matrix": "1 2"}, "the single neuron has two layers"),
     }
     for start, (others, note) in chosen.items():

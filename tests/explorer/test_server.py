@@ -14,7 +14,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 import lazyrich as lr
-from lazyrich.explorer import server
+from lazyrich.explorer import export, server
 from lazyrich.explorer.state import State
 from lazyrich.explorer.uploads import MOST_UPLOAD
 
@@ -32,12 +32,12 @@ def test_foreign_origins_are_refused(running):
     with running.live(origin=ours) as link:
         send(link, 1)
         assert heard(link)[0]["kind"] == "view"
-    assert running.ask("POST", "/take/py", content="{}", headers={"origin": ours}).status_code == 200
+    assert running.ask("POST", "/export/py", content="{}", headers={"origin": ours}).status_code == 200
     for origin in (*FOREIGN, f"https://{running.place}", f"{ours}.evil.example", f"{ours}/"):
         with pytest.raises(InvalidStatus) as refused, running.live(additional_headers={"Origin": origin}):
             pass
         assert refused.value.response.status_code == 403
-        answer = running.ask("POST", "/take/py", content="{}", headers={"origin": origin})
+        answer = running.ask("POST", "/export/py", content="{}", headers={"origin": origin})
         assert answer.status_code == 403 and "may not use this server" in answer.json()["sentence"]
     with pytest.raises(InvalidStatus), running.live(additional_headers=[("Origin", ours), ("Origin", FOREIGN[0])]):
         pass
@@ -140,7 +140,7 @@ def test_hello(running):
         "/../../etc/passwd",
         "/etc/passwd",
         "/plotly.min.js/../plotly.json",
-        "/take/sh",
+        "/export/sh",
     ],
 )
 def test_no_other_path_is_served(running, path):
@@ -161,9 +161,9 @@ def test_every_answer_has_the_policy(running):
         running.ask("HEAD", "/"),
         running.ask("DELETE", "/"),
         running.ask("GET", "/", headers={"host": "evil.example"}),
-        running.ask("POST", "/take/csv", content="{}"),
-        running.ask("POST", "/take/py", content="["),
-        running.ask("POST", "/take/py", content=b"x" * 200_000),
+        running.ask("POST", "/export/csv", content="{}"),
+        running.ask("POST", "/export/py", content="["),
+        running.ask("POST", "/export/py", content=b"x" * 200_000),
         running.ask("POST", "/upload?name=a.csv", content=b"junk"),
     ]
     for answer in answers:
@@ -178,16 +178,16 @@ def test_every_answer_has_the_policy(running):
 
 def test_files_to_take_away(running):
     state = {"scale": 0.2, "seed": 3}
-    for kind, make in {"py": takeaway.code, "csv": takeaway.table}.items():
-        answer = running.ask("POST", f"/take/{kind}", json=state)
+    for kind, make in {"py": export.code, "csv": export.table}.items():
+        answer = running.ask("POST", f"/export/{kind}", json=state)
         expected = make(State.from_dict(state))
         assert answer.content == (expected.encode() if isinstance(expected, str) else expected)
         assert answer.headers["content-disposition"] == f'attachment; filename="lazyrich-view.{kind}"'
-    assert running.ask("POST", "/take/npz", json=state).content[:4] == b"PK\3\4"
+    assert running.ask("POST", "/export/npz", json=state).content[:4] == b"PK\3\4"
     for content in ("", "[", "[]", '{"scale": "x"}', '{"nonsense": 1}', "[" * 3000, b"\xff"):
-        answer = running.ask("POST", "/take/py", content=content)
+        answer = running.ask("POST", "/export/py", content=content)
         assert answer.status_code == 400 and answer.json()["sentence"].count("\n") == 0
-    too_long = running.ask("POST", "/take/py", content=b" " * 200_000)
+    too_long = running.ask("POST", "/export/py", content=b" " * 200_000)
     assert too_long.status_code == 413 and "at most 163,840 bytes" in too_long.json()["sentence"]
 
 

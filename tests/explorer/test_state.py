@@ -135,7 +135,7 @@ def test_anything_is_a_state_or_a_sentence(values):
     except InvalidInput as error:
         message = str(error)
         assert message.endswith(".") and "\n" not in message and len(message) < 1000
-        message.encode()  # a page can be told: no halves of letters
+        message.encode()  # a page can be told: no halves of characters
         assert message.startswith(tuple(values)) or message.startswith("each name in state")
     else:
         assert State.from_dict(json.loads(json.dumps(state.to_dict()))) == state

@@ -10,7 +10,7 @@ import lazyrich as lr
 from lazyrich.explorer import script
 from lazyrich.explorer.script import MOST_STEPS, TIMES
 from lazyrich.explorer.state import State, packed
-from lazyrich.explorer.view import descent, parts_of, view
+from lazyrich.explorer.view import descent, view
 from lazyrich.explorer.wire import encoded
 
 pytestmark = pytest.mark.timeout(120)  # JAX may deadlock, and must not take the suite with it
@@ -156,7 +156,7 @@ def test_a_sequence_is_one_long_run(depth):
     assert shown.arrays["points"].shape == (len(frames), 3, 2)
     assert shown.arrays["targets"].shape == (3, 2)
     assert shown.header["tasks"] == ["random regression", "random regression", "random regression reversed"]
-    assert parts_of(shown.script)[1].problem.task.name == "random regression"
+    assert shown.script.parts[1].problem.task.name == "random regression"
 
 
 def test_a_sequence_that_is_integrated():
@@ -241,7 +241,7 @@ def test_points_of_two_inputs_lie_as_far_apart_as_columns_of_the_first_layer():
     for chosen in {"depth": 2}, {"depth": 2, "start": "gaussian"}, {"depth": 2, "rates": [0.5, 1.5], "scale": 0.3}:
         state = State.from_dict({**SMALL, "seed": 6, **chosen})
         shown = view(state)
-        W1 = parts_of(shown.script)[0].weights[0]
+        W1 = shown.script.parts[0].weights[0]
         for k, frame in enumerate(shown.arrays["frames"].astype(int)):
             close(distances(shown.arrays["points"][k]), distances(W1[frame].T), 1e-8)
 
@@ -250,7 +250,7 @@ def test_points_of_two_inputs_lie_as_far_apart_as_columns_of_the_first_layer():
 def test_points_are_the_root_seen_in_the_plane_of_the_main_contrasts(state):
     """W1 = R√(W1ᵀW1) with R a rotation, so the root has the distances of W1; a plane shows part of them."""
     shown = view(state)
-    traj = parts_of(shown.script)[0]
+    traj = shown.script.parts[0]
     centred = traj.problem.task.target - traj.problem.task.target.mean(axis=1, keepdims=True)
     values, vectors = np.linalg.eigh(centred.T @ centred)
     assert values[-3] < 0.99 * values[-2]  # the plane is unique
@@ -287,7 +287,7 @@ def test_layer_rates_keep_a_hyperboloid_too():
     along, across, a = shown.arrays["neuron"].T
     kept = a**2 - along**2 - across**2
     close(kept, np.full(len(kept), kept[0]), 1e-7)
-    w, v = parts_of(shown.script)[0].problem.network.weights  # η1 v² − η2‖w‖² is conserved, up to a factor
+    w, v = shown.script.parts[0].problem.network.weights  # η1 v² − η2‖w‖² is conserved, up to a factor
     assert kept[0] * (0.5 * v[0, 0] ** 2 - 2.0 * np.sum(w**2)) > 0
 
 

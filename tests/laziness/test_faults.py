@@ -31,7 +31,10 @@ P = {"W": np.ones((2, 4))}
 product = lambda p, x: p["W"] @ x
 
 BAD = {
-    "one checkpoint": (([MODEL], X), r"model must hold two checkpoints at least, the start first, and it holds 1\."),
+    "one checkpoint": (
+        ([MODEL], X),
+        r"model must hold two checkpoints at least, the initialisation first, and it holds 1\.",
+    ),
     "no sequence": ((MODEL, X), r"model must be a list of models, one per checkpoint, and it is a MLP\."),
     "no models": (([1, 2], X), r"checkpoint 0 must be a model that can be called on a sample, and it is a int"),
     "another depth": (([MODEL, DEEPER], X), r"layers\.1\.weight must have the same shape and type .* checkpoint 1\."),
@@ -94,7 +97,9 @@ def test_bad_options_get_one_sentence(options, message):
         laziness([MODEL, MODEL], X, **options)
 
 
-def test_too_many_slopes_are_refused_before_they_are_computed(monkeypatch):
+def test_too_many_gradients_are_refused_before_they_are_computed(monkeypatch):
     monkeypatch.setattr(module, "_LARGEST", 10)
-    with pytest.raises(lr.InvalidInput, match=r"at most 10 slopes \(outputs × parameters\) .*, and it has 74: a model"):
+    with pytest.raises(
+        lr.InvalidInput, match=r"at most 10 gradients \(outputs × parameters\) .*, and it has 74: try a model"
+    ):
         laziness([MODEL, MODEL], X)

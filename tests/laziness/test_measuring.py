@@ -54,12 +54,12 @@ def dense(W, b):
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, (W, b))
 
 
-def forward(layers, X, bend=lambda z: np.maximum(z, 0)):
+def forward(layers, X, activation=lambda z: np.maximum(z, 0)):
     """Activity of every layer, the outputs last."""
     found = [X]
     for i, (W, b) in enumerate(layers):
         z = found[-1] @ W.T + b
-        found.append(z if i == len(layers) - 1 else bend(z))
+        found.append(z if i == len(layers) - 1 else activation(z))
     return found[1:]
 
 

@@ -86,11 +86,11 @@ def test_columns_are_summed_by_channel_only_out_of_a_convolution_that_is_followe
 
 
 @pytest.mark.parametrize(
-    "activation, bend",
+    "activation, function",
     [(jax.nn.relu, lambda z: np.maximum(z, 0)), (jax.nn.leaky_relu, lambda z: np.maximum(z, 0.01 * z))],
     ids=["relu", "leaky"],
 )
-def test_rescaled_keeps_the_function_of_homogeneous_networks(rng, activation, bend):
+def test_rescaled_keeps_the_function_of_homogeneous_networks(rng, activation, function):
     model = eqx.nn.MLP(4, 2, 5, 3, activation=activation, key=jax.random.key(0))
     model = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64) if eqx.is_array(leaf) else leaf, model)
     X = rng.normal(size=(8, 4))
@@ -98,7 +98,7 @@ def test_rescaled_keeps_the_function_of_homogeneous_networks(rng, activation, be
     def outputs(model):
         h = X
         for layer in model.layers[:-1]:
-            h = bend(h @ layer.weight.T + layer.bias)
+            h = function(h @ layer.weight.T + layer.bias)
         return h @ model.layers[-1].weight.T + model.layers[-1].bias
 
     once, grown = rescaled(model, 3.0), rescaled(model, {"layers.1": 2.0, "layers.3": 0.25})

@@ -117,8 +117,8 @@ def gradients(module, state, inputs):
     for x in inputs:
         outputs = other(x[None])[0]
         for output in outputs:
-            slopes = torch.autograd.grad(output, parameters, retain_graph=True)
-            rows.append(torch.cat([slope.ravel() for slope in slopes]).numpy())
+            gradients = torch.autograd.grad(output, parameters, retain_graph=True)
+            rows.append(torch.cat([part.ravel() for part in gradients]).numpy())
     return np.array(rows)
 
 
@@ -293,7 +293,7 @@ def test_rescaled_keeps_the_function_and_the_module_takes_it():
     assert module[0].weight.std() < 0.1 and torch.allclose(module(torch.tensor(X)), outputs, rtol=1e-12)
     module.load_state_dict(rescaled(module.state_dict(), {"2.0": 5.0}))
     assert torch.allclose(module(torch.tensor(X)), 5 * outputs, rtol=1e-12)
-    with pytest.raises(lr.InvalidInput, match=r"it is a PyTorch module: model\.load_state_dict\(rescaled"):
+    with pytest.raises(lr.InvalidInput, match=r"it is a PyTorch module: try model\.load_state_dict\(rescaled"):
         rescaled(module, 3.0)
 
 
@@ -329,7 +329,7 @@ def test_what_is_not_affine_is_not_called_linear(rng, part):
     for net, linear in ((model, False), (plain, True)):
         states = [copy.deepcopy(net.state_dict()) for _ in range(2)]
         states[1]["0.weight"] += 0.1
-        assert laziness(net, rng.normal(size=(6, 4)), states).linear is linear
+        assert laziness(net, rng.normal(size=(20, 4)), states).linear is linear
 
 
 # the page ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from lazyrich.laziness.measuring import measure as laziness
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from experiments.test_laziness_torch import (  # noqa: E402
+from laziness.test_torch import (  # noqa: E402
     IMAGES,
     SEQUENCES,
     Convolutional,
@@ -169,7 +169,7 @@ def test_bad_input_gets_one_sentence(case):
     assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
 
 
-def test_outputs_without_slopes_get_one_sentence():
+def test_outputs_without_gradients_get_one_sentence():
     class Labels(Functional):
         def forward(self, x):
             return super().forward(x).argmax(1)

@@ -110,7 +110,7 @@ from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.run import run
 
 lost = run(Sweep.from_dict(json.loads(sys.argv[1])), sys.argv[2], workers=2, retries=0).failed_blocks
-print(sum("SIGKILL" in cause for cause in lost.values()))
+print(sum("SIGKILL" in str(cause) for cause in lost.values()))
 """
 
 
@@ -225,7 +225,7 @@ def test_the_runner_is_killed(tmp_path, reference, nursery, rng):
             folders.append(tmp_path / str(len(folders)))
     (tmp_path / "kill.toml").write_text(FILE)
     for out in folders:
-        command = python("-m", "lazyrich.cli", "sweep", tmp_path / "kill.toml", "--out", out)
+        command = python("-m", "lazyrich", "sweep", tmp_path / "kill.toml", "--out", out)
         command.communicate()
         assert command.returncode == 0
         check_all(out, reference)

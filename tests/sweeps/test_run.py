@@ -25,9 +25,10 @@ import pytest
 from lazyrich._check import InvalidInput
 from lazyrich.sweeps import local, store
 from lazyrich.sweeps.compute import compute
+from lazyrich.sweeps.grid import Cause
 from lazyrich.sweeps.problems import Cell, random_regression
 from lazyrich.sweeps.run import Summary, run
-from lazyrich.sweeps.store import open_store
+from lazyrich.sweeps.store import Failure, open_store
 from lazyrich.sweeps.sweep import Sweep
 
 pytestmark = pytest.mark.timeout(120)
@@ -310,7 +311,7 @@ def test_a_block_that_breaks_is_tried_again_then_reported_and_stays_to_be_done(
     sweep, out = small(), tmp_path / "out"
     summary = run(sweep, out, retries=2)
     assert tries == {0: 1, 1: 3, 2: 1, 3: 3, 4: 1, 5: 1}
-    assert summary.failed_blocks == {3: "MemoryError: 9 GiB wanted"}
+    assert told(summary.failed_blocks) == {3: "MemoryError: 9 GiB wanted"}
     assert (summary.complete, summary.pending, summary.computed) == (5, 1, 5)
     faults.clear()
     again = run(sweep, out)
@@ -375,7 +376,7 @@ def test_blocks_of_killed_workers_are_computed_by_others(tmp_path: Path) -> None
 def test_a_block_that_no_process_survives_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     summary = run(small(deadly), tmp_path / "out", workers=2, retries=1)
     assert (summary.complete, summary.pending) == (_SEEDS - 1, 1)
-    assert summary.failed_blocks == {2: "its worker process was ended by SIGKILL (was memory short?)"}
+    assert told(summary.failed_blocks) == {2: "its worker process was ended by SIGKILL (was memory short?)"}
 
 
 def test_what_a_factory_prints_does_not_disturb(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -509,7 +510,9 @@ def test_a_factory_without_a_name_works_here_and_nowhere_else(tmp_path: Path) ->
         return tiny(seed)
 
     assert run(small(inner), tmp_path / "here").complete == _SEEDS
-    with pytest.raises(InvalidInput, match=r"^problem must be at the top of a module .*<locals>\.inner: a file of its"):
+    with pytest.raises(
+        InvalidInput, match=r"^problem must be at the top of a module .*<locals>\.inner: try a file of its"
+    ):
         run(small(inner), tmp_path / "out", workers=2)
     assert not (tmp_path / "out").exists()
 
@@ -539,13 +542,22 @@ def test_a_configuration_that_names_code_is_not_believed() -> None:
         Sweep.from_dict(small().as_dict() | {"problem": "os:system"})
 
 
+def told(failed_blocks: dict[int, Cause]) -> dict[int, str]:
+    return {number: str(cause) for number, cause in failed_blocks.items()}
+
+
+def failure(seed: int, tau: float, status: str, kind: str, cause: str) -> Failure:
+    return {"cell": {"seed": seed, "tau": tau}, "status": status, "kind": kind, "cause": cause}
+
+
 def test_summary_in_words() -> None:
     failures = [
-        {"cell": {"seed": s, "tau": 0.5}, "status": "stopped", "cause": f"diverged between steps {s} and {10 * s}."}
-        for s in range(1, 1201)
+        failure(s, 0.5, "stopped", "stopped", f"diverged between steps {s} and {10 * s}.") for s in range(1, 1201)
     ]
-    failures.append({"cell": {"seed": 7, "tau": 2.0}, "status": "failed", "cause": "KeyError: 'x'"})
-    summary = Summary(5000, 3700, 1200, 1, 4000, 200.0, failures, {17: "MemoryError: 9 GiB wanted"})
+    failures.append(failure(7, 2.0, "failed", "KeyError", "KeyError: 'x'"))
+    summary = Summary(
+        5000, 3700, 1200, 1, 4000, 200.0, failures, {17: Cause("MemoryError", "MemoryError: 9 GiB wanted")}
+    )
     assert summary.pending == 99
     assert str(summary) == "\n".join(
         [
@@ -553,14 +565,14 @@ def test_summary_in_words() -> None:
             "4,000 computed now in 3.33 min, 20 cells/s.",
             "   1,200 × stopped: diverged between steps 1 and 10 (such as seed=1, tau=0.5)",
             "       1 × failed: KeyError: 'x' (such as seed=7, tau=2.0)",
-            "       1 × block failed: MemoryError: 9 GiB wanted (such as block 17)",
+            "       1 × block failed: MemoryError: 9 GiB wanted (such as block=17)",
         ]
     )
     assert str(Summary(2, 2, 0, 0, 0, 0.0, [], {})) == "2 cells: 2 complete.\n0 computed now in 0 s."
 
 
 def test_many_causes_are_cut_short() -> None:
-    failures = [{"cell": {"seed": 0}, "status": "failed", "cause": "x" * n} for n in range(1, 12)]
+    failures = [failure(0, 1.0, "failed", f"kind {n}", "x") for n in range(11)]
     lines = str(Summary(11, 0, 0, 11, 11, 1.0, failures, {})).splitlines()
     assert len(lines) == 11
     assert lines[-1].strip() == "and 3 other causes"

@@ -18,7 +18,7 @@ import pytest
 
 from lazyrich._check import InvalidInput
 from lazyrich.sweeps import Sweep
-from lazyrich.sweeps.compute import STATUS, Result, Variable
+from lazyrich.sweeps.grid import STATUS, Cause, Result, Variable
 from lazyrich.sweeps.store import Store, failures, open_store, summary
 
 SWEEP = Sweep(
@@ -41,7 +41,9 @@ def outcome(sweep: Sweep, number: int, shape: tuple[int, ...] = ()) -> Result:
     values.flat[:: values.size // 5 + 1] = hard[: len(values.flat[:: values.size // 5 + 1])]
     status = rng.integers(1, len(STATUS), cells).astype(np.int8)
     places = list(sweep.places(block))
-    causes = {place: f"cause of {place}" for place, code in zip(places, status.flat, strict=True) if code > 1}
+    causes = {
+        place: Cause("kind", f"cause of {place}") for place, code in zip(places, status.flat, strict=True) if code > 1
+    }
     return Result({name: values * (i + 1) for i, name in enumerate(sweep.observables)}, status, causes)
 
 
@@ -161,7 +163,9 @@ def test_written_twice_are_the_same_bytes(tmp_path):
 
 def test_a_block_without_a_single_number_is_kept_like_others(tmp_path):
     made, block = Store.open_or_create(tmp_path / "out", SWEEP), SWEEP.block_at(0)
-    failed = Result({"loss": np.full((2, 2, 3), np.nan)}, np.full((2, 2), 3, np.int8), {(0, 0): "no start"})
+    failed = Result(
+        {"loss": np.full((2, 2, 3), np.nan)}, np.full((2, 2), 3, np.int8), {(0, 0): Cause("kind", "no network")}
+    )
     made.write(block, outcome(SWEEP, 0), 0.5)
     made.write(block, failed, 0.5)
     assert made.holds(block) and made.done()[0]
@@ -177,7 +181,7 @@ def test_failures_and_their_causes(tmp_path):
     data = open_store(tmp_path / "out")
     for entry in found:
         place = tuple(SWEEP.axes[axis].index(value) for axis, value in entry["cell"].items())
-        assert entry["cause"] == causes[place]
+        assert Cause(entry["kind"], entry["cause"]) == causes[place]
         assert entry["status"] == STATUS[int(data.status[place])]
     codes = np.concatenate([result.status.ravel() for result in expected])
     assert summary(tmp_path / "out") == {name: int(np.sum(codes == code)) for code, name in enumerate(STATUS)}

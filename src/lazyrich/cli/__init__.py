@@ -1,8 +1,8 @@
 """The command line: `lazyrich demo`, `lazyrich predict`, `lazyrich figure`, `lazyrich sweep`, …
 
-One file per command, named after it, with HELP, EXAMPLE, `add_arguments(parser)` and `run(arguments)`: to add
-a command, write such a file and enter its name below. Results go to standard output, everything else to
-standard error. Bad input is answered with one sentence and exit status 2.
+One file per command, named after it, with EXAMPLE, `add_arguments(parser)` and `run(arguments)`: to add a command,
+write such a file and enter its name and what it does below. Only the command that is asked for is loaded. Results go
+to standard output, everything else to standard error. Bad input is answered with one sentence and exit status 2.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-import numpy as np
-
-from lazyrich import __version__
-from lazyrich._check import InvalidInput
-from lazyrich.methods.solve import NoExactSolution
+from lazyrich._version import __version__
 
 __all__ = ["main"]
 
-_COMMANDS = ("demo", "predict", "figure", "claims", "sweep", "experiment", "explore")
-#: What arithmetic raises when numbers are beyond it. `ArithmeticError`: overflow, division by zero and the like.
-_BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
+_COMMANDS = {
+    "demo": "a semantic hierarchy learned from three initialisations: a table and a figure",
+    "predict": "facts, fate and loss curve of your own network on your own data",
+    "figure": "the figures of the papers, one command each",
+    "claims": "what the papers state, each statement tried on random problems",
+    "sweep": "grids of problems, from one laptop to a cluster; resumes where it was stopped",
+    "experiment": "lazy and rich in deep networks: kernels, filters, hierarchies, grokking; resumes like a sweep",
+    "explore": "a page to explore: drag λ from lazy to rich and watch",
+}
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 
 
@@ -44,9 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # `lazyrich … >&-`
         return _refuse("standard output is closed, and results are written there")
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore", RuntimeWarning)  # overflow ends in one sentence below
-            status = _run(arguments)
+        status = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()  # here, where a reader that has left can still be dealt with
         return status
     except KeyboardInterrupt:
@@ -54,11 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has left, as in `lazyrich demo | head`: nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
-    except (InvalidInput, NoExactSolution, ImportError, OSError) as error:
+    except (ImportError, OSError) as error:
         return _refuse(str(error))
-    except _BEYOND_ARITHMETIC as error:
-        what = " ".join(str(error).split()) or type(error).__name__
-        return _refuse(f"the numbers are too large, too small or too many for this: {what}")
 
 
 def _refuse(reason: str) -> int:
@@ -68,15 +65,28 @@ def _refuse(reason: str) -> int:
     return _BAD_INPUT
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str]) -> int:
     try:
-        parsed = _parser().parse_args(arguments)
+        parsed = _parser(arguments).parse_args(arguments)
     except SystemExit as stop:  # argparse, after --help, --version or a mistake
         return int(stop.code or 0)
-    return int(parsed.run(parsed) or 0)
+    import numpy as np  # after --help, which needs nothing of the library
+
+    from lazyrich import InvalidInput, NoExactSolution
+
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # overflow ends in one sentence below
+            return int(parsed.run(parsed) or 0)
+    except (InvalidInput, NoExactSolution) as error:
+        return _refuse(str(error))
+    except (ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:  # numbers that are beyond arithmetic
+        what = " ".join(str(error).split()) or type(error).__name__
+        return _refuse(f"the numbers are too large, too small or too many for this: {what}")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
+    """Of all commands, with the options of those that are named."""
     parser = _Parser(
         prog="lazyrich",
         description="Exact learning dynamics of deep linear networks, from lazy to rich.",
@@ -85,14 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"lazyrich {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in _COMMANDS:
-        command = import_module(f"lazyrich.cli.{name}")
-        sub = commands.add_parser(
-            name,
-            help=command.HELP,
-            epilog=f"example:\n  {command.EXAMPLE}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
+    for name, purpose in _COMMANDS.items():
+        sub = commands.add_parser(name, help=purpose, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name in arguments:
+            command = import_module(f"lazyrich.cli.{name}")
+            sub.epilog = f"example:\n  {command.EXAMPLE}"
+            command.add_arguments(sub)
+            sub.set_defaults(run=command.run)
     return parser

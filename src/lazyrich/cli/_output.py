@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from lazyrich.facts import Facts
 
-__all__ = ["facts_as_dict", "json_document", "table"]
-
-
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Mapping[str, object]]) -> str:
     """Rows under the names they share; words stand to the left, numbers to the right."""
     columns = []
     for name in rows[0]:
@@ -28,28 +22,18 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
-def json_document(content: Mapping[str, Any]) -> str:
+def json_document(content: Mapping[str, object]) -> str:
     """Standard JSON: NumPy's numbers and arrays as plain ones, what is not finite as null."""
     return json.dumps(_plain(content), indent=2, allow_nan=False)
 
 
-def facts_as_dict(facts: Facts) -> dict[str, Any]:
-    """The numbers, the verdicts on them, and per exact method all conditions that fail (none: it applies)."""
-    verdicts = ("whitened", "balanced", "aligned", "bottleneck", "precision")
-    methods = {
-        name: [asdict(refusal) | {"condition": refusal.condition.value} for refusal in refusals]
-        for name, refusals in facts.methods.items()
-    }
-    return asdict(facts) | {name: getattr(facts, name) for name in verdicts} | {"methods": methods}
-
-
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.5g}" if math.isfinite(value) else "–"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

@@ -7,17 +7,14 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from typing import Any
 
+from lazyrich import papers
 from lazyrich._threads import cores
 from lazyrich.cli._output import json_document, table
-from lazyrich.papers import Claim, Finding, not_checked, slips, try_claims
+from lazyrich.papers import Claim, Finding, slips
 from lazyrich.papers.base.claim import SEEDS
 from lazyrich.papers.shelf import KEYS, chosen, paper
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
-
-HELP = "what the papers state, each statement tried on random problems"
 EXAMPLE = "lazyrich claims --source braun2022 --seeds 20"
 
 _DESCRIPTION = """\
@@ -53,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _list(claims, arguments)
     start = time.perf_counter()
     workers = arguments.workers if arguments.workers is not None else cores()
-    findings = try_claims([claim.identifier for claim in claims], seeds=arguments.seeds, workers=workers)
+    findings = papers.try_claims([claim.identifier for claim in claims], seeds=arguments.seeds, workers=workers)
     seconds, changed = time.perf_counter() - start, any(finding.changed for finding in findings)
     summary = _summary(findings, seconds)
     if arguments.json:
@@ -71,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(claims: list[Claim], arguments: argparse.Namespace) -> int:
-    passed_over = [] if arguments.names else not_checked(arguments.source)
+    passed_over = [] if arguments.names else papers.not_checked(arguments.source)
     if arguments.json:
         stated, not_stated = [_stated(claim) for claim in claims], [vars(entry) for entry in passed_over]
         print(json_document({"claims": stated, "slips": _slips(claims), "not_checked": not_stated}))
@@ -100,11 +97,11 @@ def _counted(claims: list[Claim]) -> list[str]:
     return [told] if wrong else []
 
 
-def _slips(claims: list[Claim]) -> list[dict[str, Any]]:
+def _slips(claims: list[Claim]) -> list[dict[str, object]]:
     return [vars(slip) | {"claims": [claim.identifier for claim in found]} for slip, found in slips(claims).items()]
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _row(finding: Finding) -> dict[str, object]:
     amended = finding.worst_amended
     return {
         "claim": finding.claim.identifier,
@@ -147,7 +144,7 @@ def _in_full(finding: Finding) -> str:
     return "\n".join(lines)
 
 
-def _entry(finding: Finding) -> dict[str, Any]:
+def _entry(finding: Finding) -> dict[str, object]:
     printed, truth = finding.refutation or (None, None)
     return _stated(finding.claim) | {
         "measured": str(finding.measured),
@@ -162,7 +159,7 @@ def _entry(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _stated(claim: Claim) -> dict[str, Any]:
+def _stated(claim: Claim) -> dict[str, object]:
     amendment, refutation = claim.amendment, claim.refutation
     return {
         "claim": claim.identifier,

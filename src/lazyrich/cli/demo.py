@@ -1,18 +1,16 @@
-"""A semantic hierarchy learned from three starts: theory over gradient descent."""
+"""A semantic hierarchy learned from three initialisations: theory over gradient descent."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
-    from lazyrich.plot.demo import Demo
+    from lazyrich.cli._demo import Demo
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
-
-HELP = "a semantic hierarchy learned from three starts: a table and a figure"
 EXAMPLE = "lazyrich demo --out demo.pdf"
 
 _FIGURE = "lazyrich-demo.png"
@@ -34,72 +32,74 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from lazyrich.plot import (
-        demo,  # here, so that --help needs no extras
-        style,
-    )
+    from lazyrich.cli import _demo  # here, so that --help needs no extras
+    from lazyrich.plot import style
 
     path = style.figure_path(arguments.out, _FIGURE)
-    data = demo.compute()
-    style.save(demo.draw(data), path)
-    document = _document(data) | {"figure": str(path)}
-    print(json_document(document) if arguments.json else _report(document))
+    demo = _demo.compute()
+    style.save(_demo.draw(demo), path)
+    print(json_document(_document(demo, path)) if arguments.json else _report(demo, path))
 
 
-def _document(data: Demo) -> dict[str, Any]:
-    from lazyrich.plot.demo import MEANINGS, RATE, SIZES, STEPS
+def _document(demo: Demo, path: Path) -> dict[str, object]:
+    from lazyrich.cli._demo import RATE, SIZES, STEPS
 
-    predicted, observed = data.promise.half_times, data.observed
-    return {
-        "task": "semantic hierarchy",
-        "sizes": SIZES,
-        "rate": RATE,
-        "steps": STEPS,
-        "starts": [
-            {
-                "start": run.name,
-                "weights": run.weights,
-                "scale": run.scale,
-                "theory": f"exact ({run.theory.method})" if run.fate else "none: flow, integrated",
-                "loss": float(run.descent.loss[-1]),
-                "largest_gap": run.largest_gap,
-                "from_task_structure": data.distance_from_structure(run),
-            }
-            for run in data.runs
-        ],
-        "modes": [
-            {
-                "mode": i,
-                "about": meaning,
-                "strength": float(data.promise.strengths[i]),
-                "predicted_half_time": float(predicted[i]),
-                "observed_half_time": float(observed[i]),
-                "difference": float(observed[i] - predicted[i]),
-            }
-            for i, meaning in enumerate(MEANINGS)
-        ],
-    }
+    about = {"task": "semantic hierarchy", "sizes": SIZES, "rate": RATE, "steps": STEPS}
+    return about | {"initialisations": _starts(demo), "modes": _modes(demo), "figure": str(path)}
 
 
-def _report(document: dict[str, Any]) -> str:
-    rate, steps, modes = document["rate"], document["steps"], document["modes"]
-    last = max(mode["predicted_half_time"] for mode in modes)
+def _starts(demo: Demo) -> list[dict[str, str | float]]:
+    return [
+        {
+            "initialisation": run.name,
+            "weights": run.weights,
+            "scale": run.scale,
+            "theory": f"exact ({run.theory.method})" if run.fate else "none: flow, integrated",
+            "loss": float(run.descent.loss[-1]),
+            "largest_gap": run.largest_gap,
+            "from_task_structure": demo.distance_from_structure(run),
+        }
+        for run in demo.runs
+    ]
+
+
+def _modes(demo: Demo) -> list[dict[str, str | float]]:
+    from lazyrich.cli._demo import MEANINGS
+
+    half_times = zip(MEANINGS, demo.promise.strengths, demo.promise.half_times, demo.observed, strict=True)
+    return [
+        {
+            "mode": i,
+            "about": meaning,
+            "strength": float(strength),
+            "predicted_half_time": float(predicted),
+            "observed_half_time": float(observed),
+            "difference": float(observed - predicted),
+        }
+        for i, (meaning, strength, predicted, observed) in enumerate(half_times)
+    ]
+
+
+def _report(demo: Demo, path: Path) -> str:
+    from lazyrich.cli._demo import RATE, SIZES, STEPS
+
+    last = float(demo.promise.half_times.max())
     return f"""\
-Semantic hierarchy, {"-".join(map(str, document["sizes"]))} linear network, gradient descent: \
-{steps} steps of {rate:g}, so time ends at {rate * steps:g}.
+Semantic hierarchy, {"-".join(map(str, SIZES))} linear network, gradient descent: \
+{STEPS} steps of {RATE:g}, so time ends at {RATE * STEPS:g}.
 
-{table(document["starts"])}
+{table(_starts(demo))}
 
 loss: where gradient descent ends
 largest gap: between its loss curve and theory's, relative to the first loss
 from task structure: how far QQᵀ ends from the structure of the task, relative; near 0 is rich
 
-Modes of the small start: theory predicts the last to be half learned at t = {last:.4g}.
+Modes from the small initialisation: theory predicts the last to be half learned at t = {last:.4g}.
 
-{table(modes)}
+{table(_modes(demo))}
 
-Theory solves the gradient flow; steps of {rate:g} lag behind it, and half the step is half the difference.
-Half of all square zero-balanced starts have det W2W1 of the wrong sign and miss a mode for ever:
-problem.facts tells, and these starts do not.
+Theory solves the gradient flow; steps of {RATE:g} lag behind it, and half the step is half the difference.
+Half of all square zero-balanced initialisations have det W2W1 of the wrong sign and miss a mode for ever:
+problem.facts tells, and these do not.
 
-Figure: {document["figure"]}"""
+Figure: {path}"""

@@ -10,19 +10,16 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.cli._output import json_document, table
-from lazyrich.cli.sweep import add_where, shard_of
+from lazyrich.cli.sweep import add_instead, add_where, shard_of
 
 if TYPE_CHECKING:
     from lazyrich.papers import Experiment
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
-
-HELP = "lazy and rich in deep networks: kernels, filters, hierarchies, grokking; resumes where it was stopped"
 EXAMPLE = "lazyrich experiment rhm --preset quick --out lazyrich-out/rhm"
 
 _DESCRIPTION = """\
@@ -51,11 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--data", metavar="DIR", help="folder with mnist, fashion-mnist or cifar10 in it (default: $LAZYRICH_DATA)")
     add("--download", action="store_true", help="fetch the data that are missing, and check their sums")
-    instead = parser.add_mutually_exclusive_group()
-    choose = lambda flag, help: instead.add_argument(flag, action="store_true", help=help)  # noqa: E731
-    choose("--status", "print what a folder holds and shows so far: --out DIR alone is enough")
-    choose("--show", "print the file of an experiment")
-    choose("--list", "say what experiments there are")
+    instead = {
+        "--status": "print what a folder holds and shows so far: --out DIR alone is enough",
+        "--show": "print the file of an experiment",
+        "--list": "say what experiments there are",
+    }
+    add_instead(parser, instead)
     add("--json", action="store_true", help="print one JSON document instead of text")
 
 
@@ -108,7 +106,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Experiment, Path]:
     return experiment.changed(**dict(map(_change, arguments.set))), path
 
 
-def _change(text: str) -> tuple[str, Any]:
+def _change(text: str) -> tuple[str, object]:
     """A setting, as JSON would read it, or a word; a list where there is a comma."""
     name, equals, value = text.partition("=")
     if not name.isidentifier() or not equals or not value:
@@ -117,7 +115,7 @@ def _change(text: str) -> tuple[str, Any]:
     return name, parts if "," in value else parts[0]
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> int | float | str:
     try:
         value = json.loads(text)
     except ValueError:
@@ -154,11 +152,11 @@ def _prepare_data(experiment: Experiment, arguments: argparse.Namespace) -> None
 
 def _workers(arguments: argparse.Namespace, experiment: Experiment) -> int:
     """As asked for; else as suits the machine, where no others compute."""
-    from lazyrich.sweeps.local import hands
+    from lazyrich.sweeps.local import suitable_workers
 
     if arguments.workers is not None:
         return _check.count("--workers", arguments.workers)
-    return hands(experiment) if arguments.scheduler is None else 1
+    return suitable_workers(experiment) if arguments.scheduler is None else 1
 
 
 # what is said -----------------------------------------------------------------------------------------------
@@ -183,7 +181,8 @@ def _report(out: Path, as_json: bool, asked: str | None = None) -> str:
     from lazyrich.sweeps.store import failures, load_store, summary
 
     experiment = stored(out)
-    if asked in experiments() and asked.partition("/")[2] != experiment.experiment:
+    named = [name for name in experiments() if asked in (name, name.partition("/")[2])]
+    if named and named[0].partition("/")[2] != experiment.experiment:
         raise InvalidInput(f"{out} must hold an experiment of the kind {asked}, and it is {experiment.experiment}.")
     counts, report = summary(out), experiment.report(load_store(out))
     if as_json:

@@ -10,16 +10,13 @@ from importlib.util import find_spec
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
-
-HELP = "a page to explore: drag λ from lazy to rich and watch"
 EXAMPLE = "lazyrich explore"
 
 _NEEDED = ("starlette", "uvicorn", "websockets", "plotly")
 _DESCRIPTION = """\
-Starts a page on this machine and opens it in the browser: tasks, starts and sequences of
-tasks, with exact loss, modes, kernels and representations as sliders move. Nothing is
-asked of any network. Ctrl-C ends it."""
+Starts a page on this machine and opens it in the browser: tasks, initialisations and
+sequences of tasks, with exact loss, modes, kernels and representations as sliders move.
+Nothing is asked of any network. Ctrl-C ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import difflib
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from lazyrich._check import InvalidInput
 from lazyrich._files import write_atomically
@@ -15,9 +15,6 @@ from lazyrich.cli._output import json_document, table
 if TYPE_CHECKING:
     from lazyrich.papers import Figure
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
-
-HELP = "the figures of the papers, one command each"
 EXAMPLE = "lazyrich figure braun2022/2 --quick --out figures"
 
 _FORMATS = ("png", "pdf", "svg")
@@ -25,6 +22,24 @@ _DESCRIPTION = """\
 Draws figures of the papers with their published settings: theory over simulation, with
 the numbers that make them true. `lazyrich figure --list` names them, `all` draws all of
 them. Beside each figure its data are written (NetCDF)."""
+
+
+class _Check(TypedDict):
+    says: str
+    measured: float
+    holds: bool
+
+
+class _Row(TypedDict):
+    """What became of a figure."""
+
+    figure: str
+    title: str
+    seconds: float
+    other_settings: bool
+    checks: list[_Check]
+    picture: str
+    data: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     chosen = [figure(name) for name in _chosen(arguments.names, figures(), arguments.list)]
     if arguments.list:
-        listed: list[dict[str, Any]] = [{"figure": known.name, "title": known.title} for known in chosen]
+        listed = [{"figure": known.name, "title": known.title} for known in chosen]
         if arguments.names:  # those asked for by name show their settings too
             listed = [row | {"settings": _settings(known)} for row, known in zip(listed, chosen, strict=True)]
         print(json_document({"figures": listed}) if arguments.json else table(listed))
@@ -72,7 +87,7 @@ def _settings(known: Figure) -> str:
     )
 
 
-def _draw(known: Figure, settings: dict[str, Any], folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+def _draw(known: Figure, settings: dict[str, object], folder: Path, arguments: argparse.Namespace) -> _Row:
     from lazyrich.plot import style
 
     start, path = time.perf_counter(), folder / f"{known.name.replace('/', '-')}.{arguments.format}"
@@ -103,7 +118,7 @@ def _draw(known: Figure, settings: dict[str, Any], folder: Path, arguments: argp
     }
 
 
-def _report(row: dict[str, Any]) -> str:
+def _report(row: _Row) -> str:
     lines = [f"{row['figure']:<24} {row['seconds']:7.1f} s   {row['picture']}"]
     lines += ["  bounds are those of the published settings:"] * row["other_settings"]
     for check in row["checks"]:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import read_data_file, read_matrix_file, read_network_file
-from lazyrich.cli._output import facts_as_dict, json_document, table
-from lazyrich.networks import Network
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
+from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
     from lazyrich.predict import Prediction
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "run"]
-
-HELP = "facts, fate and loss curve of your own network on your own data"
 EXAMPLE = "lazyrich predict --network weights.safetensors --data data.npz --whiten --figure fate.png"
 
 _DESCRIPTION = """\
@@ -102,16 +98,16 @@ def run(arguments: argparse.Namespace) -> None:
         print(_report(prediction) + (f"\n\nFigure: {path}" if path else ""))
 
 
-def _problem(arguments: argparse.Namespace) -> Problem:
-    network = Network(read_network_file(arguments.network, _listed("--layers", arguments.layers)))
+def _problem(arguments: argparse.Namespace) -> lr.Problem:
+    network = lr.Network(read_network_file(arguments.network, _listed("--layers", arguments.layers)))
     if arguments.sigma_yx:
         if arguments.whiten:
             raise InvalidInput("--whiten goes with --data: with --sigma-yx the inputs are taken to be white already.")
-        task = Task.from_correlations(read_matrix_file(arguments.sigma_yx))
+        task = lr.Task.from_correlations(read_matrix_file(arguments.sigma_yx))
     else:
-        task = Task.from_data(*read_data_file(arguments.data, network.sizes[0], network.sizes[-1]))
+        task = lr.Task.from_data(*read_data_file(arguments.data, network.sizes[0], network.sizes[-1]))
         task = task.whitened() if arguments.whiten else task
-    return Problem(task, network, rates=_numbers("--rates", arguments.rates), weight_decay=arguments.weight_decay)
+    return lr.Problem(task, network, rates=_numbers("--rates", arguments.rates), weight_decay=arguments.weight_decay)
 
 
 def _listed(option: str, text: str | None) -> list[str] | None:
@@ -131,10 +127,10 @@ def _numbers(option: str, text: str | None) -> list[float] | None:
         raise InvalidInput(f"{option} must be numbers separated by commas, and it is {text!r}.") from None
 
 
-def _document(prediction: Prediction) -> dict[str, Any]:
+def _document(prediction: Prediction) -> dict[str, object]:
     traj = prediction.trajectory
     return {
-        "facts": facts_as_dict(traj.problem.facts),
+        "facts": _facts(traj.problem.facts),
         "fate": prediction.fate.to_dict() if prediction.fate else None,
         "prediction": {
             "exact": prediction.exact,
@@ -151,12 +147,22 @@ def _document(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _method_if_whitened(problem: Problem) -> str | None:
+def _facts(facts: lr.Facts) -> dict[str, object]:
+    """The numbers, the verdicts on them, and per exact method all conditions that fail (none: it applies)."""
+    verdicts = ("whitened", "balanced", "aligned", "bottleneck", "precision")
+    methods = {
+        name: [asdict(refusal) | {"condition": refusal.condition.value} for refusal in refusals]
+        for name, refusals in facts.methods.items()
+    }
+    return asdict(facts) | {name: getattr(facts, name) for name in verdicts} | {"methods": methods}
+
+
+def _method_if_whitened(problem: lr.Problem) -> str | None:
     try:
         white = problem.task.whitened()
     except InvalidInput:  # directions without variance
         return None
-    return Problem(white, problem.network, rates=problem.rates, weight_decay=problem.weight_decay).facts.method
+    return lr.Problem(white, problem.network, rates=problem.rates, weight_decay=problem.weight_decay).facts.method
 
 
 def _report(prediction: Prediction) -> str:

@@ -14,7 +14,7 @@ import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
@@ -23,9 +23,6 @@ from lazyrich.cli._output import json_document, table
 if TYPE_CHECKING:
     from lazyrich.sweeps import Sweep
 
-__all__ = ["EXAMPLE", "HELP", "add_arguments", "add_where", "run", "shard_of"]
-
-HELP = "grids of problems, from one laptop to a cluster; resumes where it was stopped"
 EXAMPLE = "lazyrich sweep kunin2024/1b --dry-run"
 
 _DESCRIPTION = """\
@@ -44,12 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="DIR", help=f"folder of the results (default: {_OUT}/NAME)")
     add_where(parser, default=1, words="1")
     add("--block", metavar="AXIS=N,…", help="cells of a block along axes (default: by the size of the problem)")
-    instead = parser.add_mutually_exclusive_group()
-    choose = lambda flag, help: instead.add_argument(flag, action="store_true", help=help)  # noqa: E731
-    choose("--dry-run", "print cells, blocks, memory and predicted time; write nothing")
-    choose("--status", "print what the folder holds: cells by status, and why some failed")
-    choose("--show", "print the file of a sweep")
-    choose("--list", "name the published sweeps, the problems and the observables")
+    instead = {
+        "--dry-run": "print cells, blocks, memory and predicted time; write nothing",
+        "--status": "print what the folder holds: cells by status, and why some failed",
+        "--show": "print the file of a sweep",
+        "--list": "name the published sweeps, the problems and the observables",
+    }
+    add_instead(parser, instead)
     add("--json", action="store_true", help="print one JSON document instead of text")
 
 
@@ -63,6 +61,13 @@ def add_where(parser: argparse.ArgumentParser, default: int | None, words: str) 
     parser.add_argument(
         "--shard", metavar="I/N", help="every N-th block from the I-th on: for job arrays that share one folder"
     )
+
+
+def add_instead(parser: argparse.ArgumentParser, flags: dict[str, str]) -> None:
+    """Flags for what is done instead of computing, one at a time."""
+    group = parser.add_mutually_exclusive_group()
+    for flag, purpose in flags.items():
+        group.add_argument(flag, action="store_true", help=purpose)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -153,20 +158,20 @@ def _listing(as_json: bool) -> str:
     from lazyrich.sweeps.problems import PROBLEMS
 
     published = [{"sweep": name, "cells": sweep(name).cells, "about": sweep(name).about} for name in sweeps()]
-    problems: list[dict[str, Any]] = [
-        {"problem": name, "about": inspect.getdoc(factory), "arguments": _arguments(factory)}
-        for name, factory in PROBLEMS.items()
-    ]
     if as_json:
+        problems = [
+            {"problem": name, "about": inspect.getdoc(factory), "arguments": _arguments(factory)}
+            for name, factory in PROBLEMS.items()
+        ]
         return json_document({"sweeps": published, "problems": problems, "observables": NAMES})
     lines = ["Published sweeps", "", table(published), "", "Problems that a file can name, and their arguments"]
-    for problem in problems:
-        given = [name if value is None else f"{name} = {value}" for name, value in problem["arguments"].items()]
-        lines += ["", f"{problem['problem']}: {problem['about'].splitlines()[0]}", f"    {', '.join(given)}"]
+    for name, factory in PROBLEMS.items():
+        given = [each if value is None else f"{each} = {value}" for each, value in _arguments(factory).items()]
+        lines += ["", f"{name}: {str(inspect.getdoc(factory)).splitlines()[0]}", f"    {', '.join(given)}"]
     return "\n".join([*lines, "", "Observables", "", textwrap.fill(", ".join(NAMES), 100)])
 
 
-def _arguments(factory: Callable[..., Any]) -> dict[str, Any]:
+def _arguments(factory: Callable[..., object]) -> dict[str, object]:
     """Names and defaults; None where there is none."""
     parameters = inspect.signature(factory).parameters.values()
     return {p.name: None if p.default is p.empty else p.default for p in parameters}
@@ -179,11 +184,11 @@ def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int
     with one_thread():  # as the blocks will have
         sweep = with_blocks(sweep)
         guess = estimate(sweep)
-    hands = arguments.workers if guess.device == "cpu" else 1  # processes share a GPU
-    seconds = guess.cells * guess.seconds_per_cell / hands / (shard[1] if shard else 1)
+    workers = arguments.workers if guess.device == "cpu" else 1  # processes share a GPU
+    seconds = guess.cells * guess.seconds_per_cell / workers / (shard[1] if shard else 1)
     if arguments.json:
-        told = {"sweep": sweep.name, **guess._asdict(), "block_shape": sweep.block_shape, "seconds": seconds}
-        return json_document(told)
+        told = guess._asdict() | {"block_shape": sweep.block_shape, "seconds": seconds}
+        return json_document({"sweep": sweep.name} | told)
     grid = " × ".join(f"{axis} {n}" for axis, n in zip(sweep.axes, sweep.shape, strict=True))
     rows = {
         "sweep": f"{sweep.name}: {sweep.about}".rstrip(": "),
@@ -192,7 +197,7 @@ def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int
         "blocks": f"{guess.blocks:,} of {' × '.join(map(str, sweep.block_shape))} cells",
         "store": f"at most {_size(guess.store)}",
         "memory": f"{_size(guess.memory)} of arrays in each process",
-        "time": f"about {_duration(seconds)} on {hands} × {guess.device}"
+        "time": f"about {_duration(seconds)} on {workers} × {guess.device}"
         + (f", for shard {shard[0]} of {shard[1]}" if shard else "")
         + f" ({guess.seconds_per_cell:.2g} s a cell), and some seconds to start and compile",
     }
@@ -202,26 +207,20 @@ def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int
 
 
 def _report_of(out: Path, as_json: bool) -> str:
-    from lazyrich.sweeps.store import failures, summary
+    from lazyrich.sweeps.store import by_kind, failures, place_of, summary
 
     counts, causes = summary(out), failures(out)
     if as_json:
         return json_document({"out": out, "cells": counts, "failures": causes})
     there = ", ".join(f"{n:,} {status}" for status, n in counts.items() if n)
     lines = [f"{out}: {sum(counts.values()):,} cells: {there}."]
-    same: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for entry in causes:
-        same.setdefault((entry["status"], entry["cause"]), []).append(entry["cell"])
     rows = [
-        {"cells": len(cells), "status": status, "the first": _in_words(cells[0]), "cause": cause}
-        for (status, cause), cells in sorted(same.items(), key=lambda kind: -len(kind[1]))
+        {"cells": len(alike), "status": first["status"], "the first": place_of(first), "cause": first["cause"]}
+        for alike in by_kind(causes)
+        for first in alike[:1]
     ]
     lines += ["", table(rows[:_SHOWN])] if rows else []
     return "\n".join(lines + [f"and {len(rows) - _SHOWN:,} other causes: --json lists all"] * (len(rows) > _SHOWN))
-
-
-def _in_words(cell: dict[str, Any]) -> str:
-    return ", ".join(f"{axis} = {value}" for axis, value in cell.items())
 
 
 def _size(count: int) -> str:

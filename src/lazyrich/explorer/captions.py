@@ -7,9 +7,9 @@ curve itself (`lr.regime`) where it is integrated. In words, modes and tasks are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -17,9 +17,8 @@ import lazyrich as lr
 from lazyrich._typing import Array, Float
 from lazyrich.explorer.state import State
 from lazyrich.explorer.theorems import certificate, equation, refused, theorem, three_digits, why_none
-from lazyrich.explorer.view import View, parts_of
-
-__all__ = ["story"]
+from lazyrich.explorer.view import View, stop_of
+from lazyrich.explorer.wire import Header
 
 _LITTLE = 1e-3  # of what there is to learn: a loss that falls by less, or has no more to fall, does not count
 _SAME = 1e-9  # relative difference of two strengths that are one
@@ -53,7 +52,7 @@ class _Stage:
 
     @property
     def known(self) -> bool:
-        """Whether the start has all but learned its task."""
+        """Whether the network has at first all but learned its task."""
         return self._first_loss - self.problem.task.loss_floor <= _LITTLE * self.whole
 
     @property
@@ -85,13 +84,22 @@ class _Stage:
         return (float(self.part.loss[-1]) - self.problem.task.loss_floor) / self.own
 
 
-def story(state: State, view: View) -> dict[str, Any]:
+class _Mark(TypedDict):
+    """Where a mode is half way, on the axes of the view."""
+
+    stage: int
+    mode: int
+    time: float
+    strength: float
+
+
+def captions(state: State, view: View) -> Header:
     """The header of a message: sentence, regime, end, half times, theorem, equation, certificate, forgetting."""
-    stages, run = _stages(view), view.script.values.get("run")
+    stages, run = _stages(view), view.script.run
     first = stages[0]
     letter = "δ" if state.start == "single_neuron" else "λ"
     return {
-        "kind": "story",
+        "kind": "captions",
         "sentence": _one_task(first) if run is None else _several_tasks(stages, run),
         "regime": first.regime.name if first.regime is not None and first.gains else None,
         "end": _end(first.fate) if run is None and first.fate is not None else None,
@@ -106,7 +114,7 @@ def story(state: State, view: View) -> dict[str, Any]:
 
 def _stages(view: View) -> list[_Stage]:
     found, start = [], 0.0
-    for part, targets in zip(parts_of(view.script), view.arrays["targets"], strict=True):
+    for part, targets in zip(view.script.parts, view.arrays["targets"], strict=True):
         found.append(_Stage(part, start, targets, *_fate_and_regime(part)))
         start += found[-1].end
     return found
@@ -119,11 +127,11 @@ def _fate_and_regime(part: lr.Trajectory) -> tuple[lr.Fate | None, lr.Regime | N
             fate = lr.fate(part.problem)
             return fate, fate.regime
         return None, lr.regime(part) if part.times[-1] > 0 else None
-    except np.linalg.LinAlgError:  # a start so close to the separatrix that some time between has no digits left
+    except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
         return None, None
 
 
-def _marks(place: int, stage: _Stage) -> list[dict[str, Any]]:
+def _marks(place: int, stage: _Stage) -> list[_Mark]:
     """When each mode is half way to its limit (integrated: to its target), where that is on the curve of the view.
 
     The fate knows the time exactly. Where modes of equal strength, or correlated inputs, make its modes other ones
@@ -158,10 +166,10 @@ def _marks(place: int, stage: _Stage) -> list[dict[str, Any]]:
 def _one_task(stage: _Stage) -> str:
     facts = stage.problem.facts
     if facts.rank_target == 0:
-        return "nothing to learn: the target is zero, and the network can only unlearn its start"
+        return "nothing to learn: the target is zero, and the network can only unlearn what it has"
     if stage.known:
         decay = f", and weight decay γ = {facts.weight_decay:g} weakens it" if facts.weight_decay else ""
-        return f"the start knows the task already{decay or ': nothing is left to learn'}"
+        return f"the initialisation knows the task already{decay or ': nothing is left to learn'}"
     return "; ".join([_learning(stage), *(_so_far(stage) if stage.fate is None else _outcome(stage, stage.fate))])
 
 
@@ -169,7 +177,7 @@ def _learning(stage: _Stage) -> str:
     """The regime, or that there is none."""
     regime = stage.regime
     if stage.fate is None and stage.end == 0:
-        return "nothing is known beyond the start"
+        return "nothing is known beyond the initialisation"
     if not stage.gains:
         return "nothing is learned" + (f" by t = {three_digits(stage.end)}" if stage.fate is None else "")
     if regime is None:
@@ -224,13 +232,13 @@ def _obstacle(problem: lr.Problem, fate: lr.Fate) -> str:
     if facts.determinant_obstruction:
         return "the signs of det W₂W₁ and det Σyx differ, and the flow keeps them"
     if facts.aligned and np.all(fate.start[list(fate.missed)] < 0):
-        return "the start has the wrong sign there, and no mode of balanced layers can cross zero"
-    return f"the start has no part in {it} that stronger modes do not have, and the flow gives it none"
+        return "the initialisation has the wrong sign there, and no mode of balanced layers can cross zero"
+    return f"the initialisation has no part in {it} that stronger modes do not have, and the flow gives it none"
 
 
 def _so_far(stage: _Stage) -> list[str]:
     """How far a curve has come whose limit is not known, and why it had to be integrated."""
-    facts, targets, status = stage.problem.facts, stage.targets, stage.part.status
+    facts, targets = stage.problem.facts, stage.targets
     by, said = f" by t = {three_digits(stage.end)}", []
     if stage.gains and facts.weight_decay:
         said = [f"the loss goes from {three_digits(stage.part.loss[0])} to {three_digits(stage.part.loss[-1])}{by}"]
@@ -238,8 +246,8 @@ def _so_far(stage: _Stage) -> list[str]:
         left = np.abs(lr.observables.mode_strengths(stage.part)[-1] - targets)
         done = (left <= (1 - _LEARNED) * np.abs(targets)) & (np.arange(len(targets)) < facts.rank_target)
         said = [_counted(int(np.count_nonzero(done)), facts, by)]
-    if status != "complete":
-        said.append(f"the integration {status.partition(':')[0]}")
+    if stage.part.status != "complete":
+        said.append(f"the integration {stop_of(stage.part)}")
     return [*said, f"integrated, for {why_none(facts)}"] if stage.part.method == "flow" else said
 
 
@@ -288,7 +296,7 @@ def _end(fate: lr.Fate) -> str:
     return f"the saddle that misses {_named(fate.missed)} (s = {strengths})"
 
 
-def _named(modes: Iterable[Any]) -> str:
+def _named(modes: Sequence[int] | Array) -> str:
     """'mode 8', 'modes 1 and 8', 'modes 5 to 8': from 1."""
     numbers = [int(mode) + 1 for mode in modes]
     if len(numbers) == 1:

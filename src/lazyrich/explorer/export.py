@@ -1,4 +1,4 @@
-"""What a user takes away from a view: the Python code that makes it again, its curves (CSV), all its arrays (NPZ).
+"""Export of a view: the Python code that makes it again, its curves (CSV), all its arrays (NPZ).
 
 The code is the script behind the view, line for line, so it gives the same numbers. Nothing in it is a user's text.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import textwrap
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,6 @@ import lazyrich as lr
 from lazyrich.explorer.script import descended
 from lazyrich.explorer.state import State
 from lazyrich.explorer.view import View, view
-
-__all__ = ["archive", "code", "table"]
 
 _COLUMNS = 120
 
@@ -131,6 +128,6 @@ def archive(state: State) -> bytes:
     Beside them `state` (JSON, which `State.from_dict` reads) and the `version` of the library.
     """
     arrays, stream = view(state, thin=False).arrays, io.BytesIO()
-    told: dict[str, Any] = {"state": np.array(json.dumps(state.to_dict())), "version": np.array(lr.__version__)}
-    np.savez_compressed(stream, **(arrays | told))
+    told = {"state": np.array(json.dumps(state.to_dict())), "version": np.array(lr.__version__)}
+    np.savez_compressed(stream, **(arrays | told))  # type: ignore[arg-type]
     return stream.getvalue()

@@ -1,9 +1,9 @@
-"""The picture over scale and λ: how far the tangent kernel moves, from the start to the limit, for one task.
+"""The picture over scale and λ: how far the tangent kernel moves, from initialisation to limit, for one task.
 
 Each point is an exact solution at t = 0 and at a time beyond all others, so nothing is simulated. A network whose
 kernel moves by less than `lr.laziness.USUAL.lazy` is lazy; elsewhere it is rich, at once or late. The picture is that
-of a family of starts, the one of the state where that has a scale and a balance, and the λ-balanced one elsewhere, with
-the networks that the state would have there; the seed is the same at every point.
+of a family of initialisations, the one of the state where that has a scale and a balance, and the λ-balanced one
+elsewhere, with the networks that the state would have there; the seed is the same at every point.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,19 +19,18 @@ import lazyrich as lr
 from lazyrich._typing import Array
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
-
-__all__ = ["LAMS", "SCALES", "phase", "phase_header", "phase_key"]
+from lazyrich.explorer.wire import Header
 
 SCALES = np.geomspace(1e-4, 3.0, 21)
 _POSITIVE = np.geomspace(0.1, 20.0, 7)
 LAMS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
 
 _FAMILY = {"aligned": "aligned", "single_neuron": "single_neuron"}  # all others: lambda_balanced
-_OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # starts that have a place in their picture
+_OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # those that have a place in their picture
 _NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "descent", "rate")
 
 
-def phase(state: State, stale: Callable[[], bool]) -> tuple[dict[str, Any], dict[str, Array]] | None:
+def phase(state: State, stale: Callable[[], bool]) -> tuple[Header, dict[str, Array]] | None:
     """Header and arrays: scales (A,), lams (B,) and the movement (B, A) of the kernel; none where there is no picture.
 
     `stale` is asked between two rows: a picture that nobody waits for any more is given up, and None comes back. The
@@ -49,8 +47,8 @@ def phase(state: State, stale: Callable[[], bool]) -> tuple[dict[str, Any], dict
     return _header(state, None), {"scales": SCALES, "lams": LAMS, "movement": movement}
 
 
-def phase_header(state: State) -> dict[str, Any]:
-    """What goes with a picture that is there already: its caption, its axes, and the place of the present start."""
+def phase_header(state: State) -> Header:
+    """What goes with a picture that is there already: its caption, its axes, and the place of the present one."""
     return _header(state, _refusal(state))
 
 
@@ -61,7 +59,7 @@ def phase_key(state: State) -> str:
     return hashlib.sha256(json.dumps(chosen).encode()).hexdigest()[:16]
 
 
-def _header(state: State, refusal: str | None) -> dict[str, Any]:
+def _header(state: State, refusal: str | None) -> Header:
     return {
         "kind": "phase",
         "key": phase_key(state),
@@ -82,7 +80,7 @@ def _lam(state: State) -> float:
 def _at(state: State, scale: float, lam: float) -> lr.Problem:
     """The problem at one point; a horizon is given, so that none is looked for, and weight decay is left out."""
     there = replace(state, start=_family(state), scale=scale, lam=lam, then=(), horizon=1.0, weight_decay=0.0)
-    return prepared(there)["problem"]
+    return prepared(there).problem
 
 
 def _movement(problem: lr.Problem) -> float:
@@ -98,21 +96,21 @@ def _refusal(state: State) -> str | None:
         facts = _at(state, 1.0, lam).facts
         if facts.method is None:
             why = ", and ".join(map(str, facts.methods["riccati"]))
-            return f"No picture, for these starts have no closed form: {why}."
+            return f"No picture, for these initialisations have no closed form: {why}."
     return None
 
 
 def _caption(state: State) -> str:
-    starts = {"aligned": "aligned starts", "single_neuron": "one neuron"}.get(state.start, "λ-balanced starts")
-    words = f"How far the kernel moves from start to limit, for {starts} on this task: "
+    starts = {"aligned": "aligned weights", "single_neuron": "one neuron"}.get(state.start, "λ-balanced weights")
+    words = f"How far the kernel moves from initialisation to limit, for {starts} on this task: "
     words += f"below {lr.laziness.USUAL.lazy:g} lazy, above it rich"
     if state.weight_decay:
         words += "; drawn without weight decay, with which only λ = 0 has a closed form"
     if state.start in _OWN:
         inside = SCALES[0] <= state.scale <= SCALES[-1] and LAMS[0] <= _lam(state) <= LAMS[-1]
-        return words + ("." if inside else "; the present start lies outside.")
+        return words + ("." if inside else "; the present one lies outside.")
     if state.start == "prior":
-        return words + "; a start that knows another task has no place in it."
+        return words + "; an initialisation that knows another task has no place in it."
     W1, W2 = prepared(replace(state, then=(), horizon=1.0))["network"].weights
     mean = (np.sum(W2**2) - np.sum(W1**2)) / len(W1)
-    return words + f"; the present start is not of this kind, and has the mean balance λ = {mean:.2g}."
+    return words + f"; the present one is not of this kind, and has the mean balance λ = {mean:.2g}."

@@ -1,16 +1,23 @@
-"""Six stories to click through, from the staircase to the saddle.
+"""Six presets to click through, from the staircase to the saddle.
 
-Each names its seed and its scale, also where they are the defaults, so that it tells the same story when those change.
+Each names its seed and its scale, also where they are the defaults, so that it shows the same when those change.
 `text` says what there is to see, `watch` where to look first.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
-__all__ = ["PRESETS"]
 
-PRESETS: tuple[dict[str, Any], ...] = (
+class Preset(TypedDict):
+    name: str
+    title: str
+    text: str
+    state: dict[str, object]
+    watch: str
+
+
+PRESETS: tuple[Preset, ...] = (
     {
         "name": "staircase",
         "title": "Staircase",
@@ -23,7 +30,7 @@ PRESETS: tuple[dict[str, Any], ...] = (
         "name": "lazy",
         "title": "Lazy",
         "text": "With λ = 20 the last layer is large and hardly moves, so the network learns like linear regression: "
-        "all modes at once, exponentially. The kernel stays within two percent of what it was at the start.",
+        "all modes at once, exponentially. The kernel stays within two percent of what it was at initialisation.",
         "state": {"seed": 32, "scale": 0.01, "start": "lambda_balanced", "lam": 20.0},
         "watch": "The kernel distance, which stays at zero while the loss falls; then drag λ towards 0.",
     },
@@ -62,7 +69,7 @@ PRESETS: tuple[dict[str, Any], ...] = (
     {
         "name": "saddle",
         "title": "Stuck at the saddle",
-        "text": "Half of all balanced square starts never learn everything: det W₂W₁ starts with the other sign than "
+        "text": "Half of all balanced square initialisations never learn everything: det W₂W₁ has the other sign than "
         "that of the target, and the flow cannot change it. The strong mode is learned, and the weak one never.",
         "state": {"seed": 4, "scale": 0.05, "task": "own", "matrix": "3 0; 0 2", "width": 4},
         "watch": "The loss, which comes to rest far above zero; seed 0 sets the network free.",

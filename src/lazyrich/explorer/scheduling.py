@@ -1,12 +1,12 @@
 """Where and when a request is computed: stage after stage, for the latest request of each page only.
 
-All pages share two small pools of threads. In the quick lane runs what theory gives at once; in the slow one what is
+All pages share two small pools of threads. In the quick one runs what theory gives at once; in the slow one what is
 integrated, descends step by step or draws the phase picture (JAX compiles there, for seconds), and what is large, so
-that nobody who drags a slider waits for someone else's integration. A page has at most one turn in each lane, waiting
+that nobody who drags a slider waits for someone else's integration. A page has at most one turn in each pool, waiting
 or running, and a turn takes up whatever is the latest request when it starts: those who wait long skip more, nobody
 falls behind.
 
-A view that is ready is sent even if the hand has moved on meanwhile, as long as no later one has been: while a slider
+A view that is ready is sent even if the slider has moved on meanwhile, as long as no later one has been: while a slider
 is dragged faster than views come, the page follows it. All other stages are for the latest request alone. Requests
 belong to the event loop; threads read them, and what they find goes back to the loop.
 """
@@ -24,23 +24,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from threading import Lock, get_ident
-from typing import Any, NamedTuple
+from typing import NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
 import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich.explorer.captions import story
+from lazyrich._typing import Array
+from lazyrich.explorer.captions import captions
 from lazyrich.explorer.phase import phase, phase_header, phase_key
 from lazyrich.explorer.script import Script, prepared
 from lazyrich.explorer.state import State
 from lazyrich.explorer.view import View, descent, view
-from lazyrich.explorer.wire import encoded
+from lazyrich.explorer.wire import Header, encoded
 
-__all__ = ["MOST_LETTERS", "Client", "Lane", "Lanes", "Request", "error_frame", "id_of", "parsed", "sentence_for"]
-
-MOST_LETTERS = 160 * 1024  # of a request: a matrix and packed data, 64 KiB each, and all else
+MOST_CHARACTERS = 160 * 1024  # of a request: a matrix and packed data, 64 KiB each, and all else
 _MOST_DEPTH = 4  # of lists and objects in a request
 _LARGEST_ID = 2**53  # JavaScript counts so far
 
@@ -49,31 +48,32 @@ _SLOW_THREADS = 4
 _REST = 0.06  # seconds without a newer request, before what is shown is told in words
 _MOST_PICTURES = 64  # of phases, 3 kB each
 _MOST_PROGRAMS = 16  # shapes of networks that JAX has compiled for
-_LARGE = 72  # units of all layers, from where on a view and its story take a good part of a second
-_MOST_TOLD = 500  # letters of a sentence
+_LARGE = 72  # units of all layers, from where on a view and its captions take a good part of a second
+_MOST_TOLD = 500  # characters of a sentence
 
 _IN_WORDS = (InvalidInput, lr.NoExactSolution, ImportError)  # their messages are written for users
 _BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
 
-Found = tuple[dict[str, Any], dict[str, Any]]  # header and arrays
+Found = tuple[Header, dict[str, Array]]
+R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
-# lanes ------------------------------------------------------------------------------------------------------
+# pools ------------------------------------------------------------------------------------------------------
 
 
-class Lane:
+class Pool:
     """Some threads that take turns in the order in which they are asked for."""
 
     def __init__(self, name: str, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"lazyrich-{name}")
         self._at_work: set[int] = set()
 
-    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def run(self, work: Callable[..., R], *arguments: object) -> R:
         """What `work` returns, computed in a thread. One that has not begun is dropped if the caller is cancelled."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(self._run, work, arguments))
 
-    def _run(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def _run(self, work: Callable[..., R], arguments: tuple[object, ...]) -> R:
         self._at_work.add(get_ident())
         try:
             with np.errstate(all="ignore"):  # what overflows is told in a sentence, not in the server's log
@@ -91,26 +91,26 @@ class Lane:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Lanes(NamedTuple):
-    """The two that all pages share; `lanes[is_slow]` is the one that a stage belongs in."""
+class Pools(NamedTuple):
+    """The two that all pages share; `pools[is_slow]` is the one that a stage belongs in."""
 
-    quick: Lane
-    slow: Lane
+    quick: Pool
+    slow: Pool
 
     @classmethod
-    def open(cls) -> Lanes:
-        return cls(Lane("quick", _QUICK_THREADS), Lane("slow", _SLOW_THREADS))
+    def open(cls) -> Pools:
+        return cls(Pool("quick", _QUICK_THREADS), Pool("slow", _SLOW_THREADS))
 
 
 # requests ---------------------------------------------------------------------------------------------------
 
 
-def parsed(text: str | None) -> Any:
+def parsed(text: str | None) -> object:
     """JSON, neither long nor deep."""
     if text is None:
         raise InvalidInput("a request must be text, and it is binary.")
-    if len(text) > MOST_LETTERS:
-        raise InvalidInput(f"a request must have at most {MOST_LETTERS:,} letters, and it has {len(text):,}.")
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidInput(f"a request must have at most {MOST_CHARACTERS:,} characters, and it has {len(text):,}.")
     try:
         content = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
@@ -120,17 +120,17 @@ def parsed(text: str | None) -> Any:
     return content
 
 
-def id_of(content: Any) -> int | None:
+def id_of(content: object) -> int | None:
     """What a page calls its request, if it has given it a proper name."""
     id = content.get("id") if isinstance(content, dict) else None
     return id if isinstance(id, int) and not isinstance(id, bool) and abs(id) < _LARGEST_ID else None
 
 
-def _no_number(name: str) -> Any:
+def _no_number(name: str) -> NoReturn:
     raise ValueError(name)  # NaN and Infinity are not JSON
 
 
-def _is_deeper(content: Any, depth: int) -> bool:
+def _is_deeper(content: object, depth: int) -> bool:
     if not isinstance(content, dict | list):
         return False
     parts = content.values() if isinstance(content, dict) else content
@@ -152,7 +152,7 @@ class Request:
     stages: list[str] = field(init=False)
 
     @classmethod
-    def from_content(cls, content: Any) -> Request:
+    def from_content(cls, content: object) -> Request:
         """From what a page has sent, or one sentence."""
         names = ("id", "state", "phase")
         if not isinstance(content, dict) or set(content) != set(names):
@@ -165,7 +165,7 @@ class Request:
         return cls(id, State.from_dict(content["state"]), _check.flag("phase", content["phase"]))
 
     def __post_init__(self) -> None:
-        self.stages, self.large = ["view", "story"], _units(self.state) > _LARGE
+        self.stages, self.large = ["view", "captions"], _units(self.state) > _LARGE
         if self.state.then:  # whether the later tasks are integrated shows only on the way
             self.integrated = True
         elif self.state.descent:
@@ -180,14 +180,14 @@ class Request:
 
     @property
     def is_slow(self) -> bool:
-        """Does the next stage belong in the slow lane?"""
+        """Does the next stage belong in the slow pool?"""
         return self.large or bool(self.integrated) or self.stage in ("descent", "phase")
 
     def look(self) -> None:
         """Finds out whether a theorem applies, which takes a fraction of a view."""
         if self.integrated is None:
             self.script = prepared(self.state)
-            self.integrated = self.script["problem"].facts.method is None
+            self.integrated = self.script.problem.facts.method is None
 
     def found(self, stale: Callable[[], bool]) -> Found | None:
         """The next stage; nothing where it has become stale on the way."""
@@ -197,10 +197,10 @@ class Request:
             case "view":
                 self.view, self.script = view(self.state, self.script), None
                 return self.view.header, self.view.arrays
-            case "story":
+            case "captions":
                 shown, self.view = self.view, None  # megabytes that nothing needs afterwards
                 assert shown is not None
-                return story(self.state, shown), {}
+                return captions(self.state, shown), {}
             case "descent":
                 return descent(self.state)[:2]
         return _picture(self.state, stale)
@@ -220,7 +220,7 @@ def _units(state: State) -> int:
     return ends.get(state.task, 16) + state.width * (state.depth - 1)
 
 
-_programs: set[Any] = set()
+_programs: set[tuple[object, ...]] = set()  # of the process, as what JAX has compiled is
 _programs_lock = Lock()
 
 
@@ -232,11 +232,10 @@ def _bound_programs(state: State) -> None:
         if len(_programs) <= _MOST_PROGRAMS:
             return
         _programs.clear()
-    jax: Any = import_module("jax")
-    jax.clear_caches()
+    import_module("jax").clear_caches()
 
 
-_pictures: OrderedDict[str, dict[str, Any]] = OrderedDict()
+_pictures: OrderedDict[str, dict[str, Array]] = OrderedDict()  # of the process: all pages share them
 _pictures_lock = Lock()
 
 
@@ -276,7 +275,7 @@ def sentence_for(error: Exception) -> str:
     return f"{text.rstrip('.')}." if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
 
 
-def error_frame(id: int | None, sentence: str) -> bytes:
+def error_message(id: int | None, sentence: str) -> bytes:
     """An error as a message."""
     return encoded({"kind": "error", "id": id, "sentence": sentence})
 
@@ -286,19 +285,19 @@ def error_frame(id: int | None, sentence: str) -> bytes:
 
 class _Answer(NamedTuple):
     request: Request
-    frame: bytes | None  # None: there is nothing to send
+    message: bytes | None  # None: there is nothing to send
     failed: bool = False
 
 
 class Client:
     """One page: its latest request, and how far the answer to it has come."""
 
-    def __init__(self, lanes: Lanes, send: Callable[[bytes], Awaitable[None]]) -> None:
-        self._lanes = lanes
+    def __init__(self, pools: Pools, send: Callable[[bytes], Awaitable[None]]) -> None:
+        self._pools = pools
         self._send = send
         self._latest: Request | None = None
         self._asked = self._shown = 0  # numbers of the latest request and of the last one whose view was sent
-        self._wake = {lane: asyncio.Event() for lane in lanes}
+        self._wake = {pool: asyncio.Event() for pool in pools}
 
     def ask(self, request: Request) -> None:
         """From now on this request counts."""
@@ -311,43 +310,43 @@ class Client:
         """Whatever is on its way is for nobody."""
         self._latest = None
 
-    async def work(self, lane: Lane) -> None:
-        """Takes this page's turns in one lane, for ever. What a turn finds is sent before the next one is asked for."""
+    async def work(self, pool: Pool) -> None:
+        """Takes this page's turns in one pool, for ever. What a turn finds is sent before the next one is asked for."""
         while True:
-            await self._wake[lane].wait()
-            self._wake[lane].clear()
-            due = self._due(lane)
+            await self._wake[pool].wait()
+            self._wake[pool].clear()
+            due = self._due(pool)
             if due is None:
                 continue
-            if due.stage == "story":  # nobody reads while a slider moves
+            if due.stage == "captions":  # nobody reads while a slider moves
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake[lane].wait(), _REST)
-            answer = await lane.run(self._turn, lane)
+                    await asyncio.wait_for(self._wake[pool].wait(), _REST)
+            answer = await pool.run(self._turn, pool)
             if answer is not None:
                 await self._deliver(answer)
             self._rouse()
 
-    def _due(self, lane: Lane) -> Request | None:
-        """The latest request, if its next stage belongs in this lane."""
+    def _due(self, pool: Pool) -> Request | None:
+        """The latest request, if its next stage belongs in this pool."""
         request = self._latest
         if request is None or request.stage is None:
             return None
-        return request if lane is self._lanes[request.is_slow] else None
+        return request if pool is self._pools[request.is_slow] else None
 
     def _rouse(self) -> None:
-        """Wakes the lane that is to go on."""
-        for lane, wake in self._wake.items():
-            if self._due(lane) is not None:
+        """Wakes the pool that is to go on."""
+        for pool, wake in self._wake.items():
+            if self._due(pool) is not None:
                 wake.set()
 
-    def _turn(self, lane: Lane) -> _Answer | None:
-        """In a thread: one stage of whatever counts now, or nothing where it belongs in the other lane."""
-        request = self._due(lane)
+    def _turn(self, pool: Pool) -> _Answer | None:
+        """In a thread: one stage of whatever counts now, or nothing where it belongs in the other pool."""
+        request = self._due(pool)
         if request is None:
             return None
         try:
             request.look()
-            if lane is not self._lanes[request.is_slow]:
+            if pool is not self._pools[request.is_slow]:
                 return None
             found = request.found(lambda: self._latest is not request)
             if found is None:
@@ -355,13 +354,13 @@ class Client:
             header, arrays = found
             return _Answer(request, encoded({**header, "id": request.id}, arrays))
         except Exception as error:
-            return _Answer(request, error_frame(request.id, sentence_for(error)), failed=True)
+            return _Answer(request, error_message(request.id, sentence_for(error)), failed=True)
 
     async def _deliver(self, answer: _Answer) -> None:
         request, shows = answer.request, answer.request.stage == "view" and not answer.failed
-        if answer.frame is not None and (request is self._latest or (shows and request.number > self._shown)):
+        if answer.message is not None and (request is self._latest or (shows and request.number > self._shown)):
             self._shown = request.number
-            await self._send(answer.frame)
+            await self._send(answer.message)
         if answer.failed and request.stage == "view":
             request.stages.clear()  # without a view there is nothing more to say
         else:

@@ -7,7 +7,7 @@ and arguments are ours, numbers are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,6 @@ import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich.explorer.state import State, parsed_matrix, unpacked
 
-__all__ = ["MOST_STEPS", "TIMES", "Call", "Name", "Script", "descended", "prepared", "solved"]
-
 TIMES = 200
 MOST_STEPS = 4096  # of an integration; a power of two, for which `flow` compiles once
 _MOST_DESCENT = 20_000  # steps of gradient descent
@@ -26,7 +24,7 @@ _FEWEST = 20  # times that an integration must reach for a curve
 _TRIES = 4  # of a shorter one
 _FARTHEST = 20  # times the estimated horizon, for an integration or several tasks
 _SHORTEST = 1e-9  # horizon: times are sent in single precision
-_ROOTS = {"lr": lr, "np": np}
+_ROOTS: dict[str, Any] = {"lr": lr, "np": np}
 
 
 @dataclass(frozen=True)
@@ -41,20 +39,26 @@ class Call:
     """A public function and its arguments: numbers, words, lists, names and calls. `part` is read off the result."""
 
     function: str  # "lr.tasks.reversal"
-    arguments: tuple[Any, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    arguments: tuple[object, ...] = ()
+    options: Mapping[str, object] = field(default_factory=dict)
     part: str = ""
 
 
 @dataclass
 class Script:
-    """Lines that have been run, what they made, and what a reader should know about the choices."""
+    """Lines that have been run, and what they made."""
 
     lines: list[str] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    choices: list[str] = field(default_factory=list)  # what was chosen otherwise than asked for
+    followed: str = ""  # until when, where that is not as far as asked for
 
-    def add(self, name: str, expression: Any) -> Any:
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know."""
+        return [*self.choices, *[self.followed] * bool(self.followed)]
+
+    def add(self, name: str, expression: object) -> Any:
         """Runs `name = expression`."""
         self.values[name] = self._value(expression)
         self.lines.append(f"{name} = {_source(expression)}")
@@ -63,7 +67,21 @@ class Script:
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
-    def _value(self, expression: Any) -> Any:
+    @property
+    def problem(self) -> lr.Problem:
+        return self.values["problem"]
+
+    @property
+    def run(self) -> lr.Continual | None:
+        """Of several tasks."""
+        return self.values.get("run")
+
+    @property
+    def parts(self) -> tuple[lr.Trajectory, ...]:
+        """The trajectories, one per task."""
+        return (self.values["traj"],) if self.run is None else self.run.trajectories
+
+    def _value(self, expression: object) -> object:
         if isinstance(expression, Name):
             return self.values[expression.name]
         if isinstance(expression, list):
@@ -71,17 +89,17 @@ class Script:
         if not isinstance(expression, Call):
             return expression
         root, *path = expression.function.split(".")
-        function: Any = _ROOTS[root]
+        function: Callable[..., object] = _ROOTS[root]
         for word in path:
             function = getattr(function, word)
-        result: Any = function(
+        result = function(
             *(self._value(entry) for entry in expression.arguments),
             **{key: self._value(entry) for key, entry in expression.options.items()},
         )
         return getattr(result, expression.part) if expression.part else result
 
 
-def _source(expression: Any) -> str:
+def _source(expression: object) -> str:
     if isinstance(expression, Name):
         return expression.name
     if isinstance(expression, list):
@@ -115,7 +133,7 @@ def solved(state: State, script: Script | None = None) -> Script:
     if state.then:
         options = {**_training(state, script), "max_steps": MOST_STEPS}
         name, call = "run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options)
-    elif script["problem"].facts.method is not None:
+    elif script.problem.facts.method is not None:
         name, call = "traj", Call("lr.solve", (Name("problem"), Name("times")))
     else:
         name, call = "traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS})
@@ -129,8 +147,7 @@ def solved(state: State, script: Script | None = None) -> Script:
         first = _first_part(script.add(name, call))
         if first.status == "complete":
             break
-    script.notes = [note for note in script.notes if not note.startswith("followed until")]
-    script.notes.append(f"followed until {first.times[-1]:.2g} only: the problem is too stiff to go farther")
+    script.followed = f"followed until {first.times[-1]:.2g} only: the problem is too stiff to go farther"
     return script
 
 
@@ -184,8 +201,8 @@ def _random(seed: int, d_in: int, d_out: int) -> Call:
 def _network(state: State, script: Script) -> Call:
     task, depth = script["task"], state.depth
     if depth != 2 and (state.start in ("lambda_balanced", "single_neuron") or (state.start == "aligned" and state.lam)):
-        what = "the single neuron" if state.start == "single_neuron" else "a start with λ"
-        script.notes.append(f"{what} has two layers")
+        what = "the single neuron" if state.start == "single_neuron" else "an initialisation with λ"
+        script.choices.append(f"{what} has two layers")
         depth = 2
     hidden = [_width(state, script)] * (depth - 1)
     sizes = [task.d_in, *hidden, task.d_out]
@@ -211,12 +228,14 @@ def _width(state: State, script: Script) -> int:
         room = task.d_out if state.lam > 0 else task.d_in
     if room < state.width:
         side = "outputs" if state.lam > 0 else "inputs"
-        script.notes.append(f"λ {'>' if state.lam > 0 else '<'} 0 needs no more hidden units than {side}: {room} it is")
+        script.choices.append(
+            f"λ {'>' if state.lam > 0 else '<'} 0 needs no more hidden units than {side}: {room} it is"
+        )
     return min(room, state.width)
 
 
 def _first_beta(state: State, task: lr.Task) -> list[float]:
-    """β at the start: of length `scale`, at the chosen angle to the target, turned in a random direction."""
+    """β at initialisation: of length `scale`, at the chosen angle to the target, turned in a random direction."""
     if task.d_out != 1:
         raise InvalidInput(
             f"start 'single_neuron' needs a task with one output, and {state.task!r} has {task.d_out}: "
@@ -235,9 +254,9 @@ def _first_beta(state: State, task: lr.Task) -> list[float]:
     return [float(entry) for entry in beta]
 
 
-def _training(state: State, script: Script) -> dict[str, Any]:
+def _training(state: State, script: Script) -> dict[str, object]:
     """Layer rates and weight decay, where they are not the usual ones."""
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     depth = script["network"].depth
     rates = [*state.rates, *(1.0,) * depth][:depth]  # a rate that is not given is 1
     if any(rate != 1 for rate in rates):
@@ -247,15 +266,15 @@ def _training(state: State, script: Script) -> dict[str, Any]:
     return options
 
 
-def _horizon(state: State, script: Script) -> Any:
+def _horizon(state: State, script: Script) -> Call | float:
     """As chosen, or until all is learned; not so far that an integration, or weights for a next task, take minutes."""
     if not state.horizon:
         return Call("lr.landscape.horizon", (Name("problem"),))
     if state.horizon < _SHORTEST:
         raise InvalidInput(f"horizon must be 0 or at least {_SHORTEST:g}, and it is {state.horizon:g}.")
-    if script["problem"].facts.method is None or state.then:
-        farthest = _FARTHEST * lr.landscape.horizon(script["problem"])
+    if script.problem.facts.method is None or state.then:
+        farthest = _FARTHEST * lr.landscape.horizon(script.problem)
         if state.horizon > farthest:
-            script.notes.append(f"followed until {farthest:g} only")
+            script.followed = f"followed until {farthest:g} only"
             return farthest
     return state.horizon

@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import plotly
 import uvicorn
@@ -33,6 +33,7 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 import lazyrich as lr
@@ -42,19 +43,17 @@ from lazyrich._threads import one_blas_thread
 from lazyrich.explorer import export
 from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.scheduling import (
-    MOST_LETTERS,
+    MOST_CHARACTERS,
     Client,
-    Lanes,
+    Pools,
     Request,
-    error_frame,
+    error_message,
     id_of,
     parsed,
     sentence_for,
 )
 from lazyrich.explorer.state import CONTROLS, State
 from lazyrich.explorer.uploads import MOST_UPLOAD, read_upload
-
-__all__ = ["MOST_CLIENTS", "PORT", "application", "is_loopback", "serve", "server_for"]
 
 PORT = 8765
 MOST_CLIENTS = 200
@@ -75,7 +74,7 @@ _KINDS = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
-_TAKEAWAYS = {
+_EXPORTS = {
     "py": (export.code, "text/x-python"),
     "csv": (export.table, "text/csv"),
     "npz": (export.archive, "application/octet-stream"),
@@ -85,6 +84,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:@\[\]]+))(?::\d{1,5})?")  # of a header, with or without a port
 _ANYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # all addresses: where this machine finds itself
 
+R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
@@ -111,7 +111,7 @@ def serve(host: str = "127.0.0.1", port: int | None = None, open_browser: bool =
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     with listener, suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has ended
         server_for(app).run(sockets=[listener])
-    return not any(lane.busy for lane in app.state.lanes)
+    return not any(pool.busy for pool in app.state.pools)
 
 
 def server_for(app: Starlette) -> uvicorn.Server:
@@ -162,7 +162,7 @@ def application(host: str = "127.0.0.1") -> Starlette:
     routes = [
         Route("/hello", _hello),
         Route("/upload", _upload, methods=["POST"]),
-        Route("/take/{kind}", _take, methods=["POST"]),
+        Route("/export/{kind}", _export, methods=["POST"]),
         WebSocketRoute("/live", _live),
         *(Route(path, _file_sender(file)) for path, file in _files().items()),
     ]
@@ -173,7 +173,7 @@ def application(host: str = "127.0.0.1") -> Starlette:
         lifespan=_lifespan,
     )
     app.router.redirect_slashes = False
-    app.state.lanes = Lanes.open()
+    app.state.pools = Pools.open()
     app.state.clients = 0
     return app
 
@@ -182,25 +182,25 @@ def application(host: str = "127.0.0.1") -> Starlette:
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     with one_blas_thread():
         yield
-    for lane in app.state.lanes:
-        lane.close()
+    for pool in app.state.pools:
+        pool.close()
 
 
 class _Guard:
     """Around everything else: who may ask, the headers of every answer, and a sentence for whatever goes wrong."""
 
-    def __init__(self, app: Any, host: str) -> None:
+    def __init__(self, app: ASGIApp, host: str) -> None:
         self._app = app
         self._hosts = {*_LOOPBACK, host.lower()}
         self._anywhere = host in _ANYWHERE
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         begun = False
 
-        async def with_headers(message: Any) -> None:
+        async def with_headers(message: Message) -> None:
             nonlocal begun
             begun = True
             if message["type"].endswith("response.start"):
@@ -219,7 +219,7 @@ class _Guard:
             if not begun:
                 await _sentence(500, sentence)(scope, receive, with_headers)
 
-    def _refusal(self, scope: Any) -> str:
+    def _refusal(self, scope: Scope) -> str:
         headers = Headers(scope=scope)
         host, origins = headers.get("host", ""), headers.getlist("origin")
         if not self._is_ours(host):
@@ -296,12 +296,12 @@ async def _upload(request: HTTPRequest) -> Response:
     return JSONResponse(await _computed(request, read_upload, name, content))
 
 
-async def _take(request: HTTPRequest) -> Response:
+async def _export(request: HTTPRequest) -> Response:
     kind = request.path_params["kind"]
-    if kind not in _TAKEAWAYS:
+    if kind not in _EXPORTS:
         raise HTTPException(404)
-    make, media_type = _TAKEAWAYS[kind]
-    text = (await _body(request, MOST_LETTERS)).decode(errors="replace")
+    make, media_type = _EXPORTS[kind]
+    text = (await _body(request, MOST_CHARACTERS)).decode(errors="replace")
     content = await _computed(request, lambda: make(State.from_dict(parsed(text))))
     name = f'attachment; filename="lazyrich-view.{kind}"'
     return Response(content, media_type=media_type, headers={"content-disposition": name})
@@ -326,10 +326,10 @@ async def _body(request: HTTPRequest, most: int) -> bytes:
     return bytes(content)
 
 
-async def _computed(request: HTTPRequest, work: Callable[..., Any], *arguments: Any) -> Any:
-    """In the slow lane, since a file to take away may hold an integration; a fault of the input is the client's."""
+async def _computed(request: HTTPRequest, work: Callable[..., R], *arguments: object) -> R:
+    """In the slow pool, since an export may hold an integration; a fault of the input is the client's."""
     try:
-        return await request.app.state.lanes.slow.run(work, *arguments)
+        return await request.app.state.pools.slow.run(work, *arguments)
     except Exception as error:
         raise HTTPException(400, sentence_for(error)) from None
 
@@ -342,12 +342,14 @@ async def _live(websocket: WebSocket) -> None:
     state = websocket.app.state
     await websocket.accept()
     if state.clients >= MOST_CLIENTS:
-        await websocket.send_bytes(error_frame(None, f"{MOST_CLIENTS} pages are open, and there is no room for more."))
+        await websocket.send_bytes(
+            error_message(None, f"{MOST_CLIENTS} pages are open, and there is no room for more.")
+        )
         await websocket.close(1013)  # try again later
         return
     state.clients += 1
-    client = Client(state.lanes, partial(_send, websocket))
-    tasks = [asyncio.create_task(work) for work in (_receive(websocket, client), *map(client.work, state.lanes))]
+    client = Client(state.pools, partial(_send, websocket))
+    tasks = [asyncio.create_task(work) for work in (_receive(websocket, client), *map(client.work, state.pools))]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -366,15 +368,15 @@ async def _receive(websocket: WebSocket, client: Client) -> None:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
-        content: Any = None
+        content: object = None
         try:
             content = parsed(message.get("text"))
             client.ask(Request.from_content(content))
         except Exception as error:
-            await _send(websocket, error_frame(id_of(content), sentence_for(error)))
+            await _send(websocket, error_message(id_of(content), sentence_for(error)))
 
 
-async def _send(websocket: WebSocket, frame: bytes) -> None:
+async def _send(websocket: WebSocket, message: bytes) -> None:
     """Waits until there is room for it. What a page that has left would miss is dropped: `_receive` hears of it."""
     with suppress(WebSocketDisconnect, RuntimeError):
-        await websocket.send_bytes(frame)
+        await websocket.send_bytes(message)

@@ -10,7 +10,6 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +17,9 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 
-__all__ = ["CONTROLS", "MOST_UNITS", "Control", "State", "packed", "parsed_matrix", "unpacked"]
-
 MOST_UNITS = 32  # inputs and outputs
 _LARGEST = 1e6  # entry of a matrix
-_LETTERS = 64 * 1024  # of a text; packed correlations of 32 inputs and outputs take half of it
+_CHARACTERS = 64 * 1024  # of a text; packed correlations of 32 inputs and outputs take half of it
 
 _HIERARCHIES = ("semantic_hierarchy", "revised_kingdom", "colour_hierarchy")
 _RANDOM = ("random_regression", "piecewise_teacher")
@@ -47,7 +44,7 @@ class Control:
     options: tuple[str, ...] = ()
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> object:
         """The value as a state holds it, or one sentence."""
         match self.kind:
             case "choice":
@@ -58,10 +55,9 @@ class Control:
                 self._one_number(value)
                 return _check.count(self.name, value, least=int(self.least), most=int(self.most))
             case "text" | "hidden":
-                if not isinstance(value, str) or len(value) > _LETTERS:
-                    raise InvalidInput(
-                        f"{self.name} must be a text of at most {_LETTERS:,} letters, and it is {_check.shown(value)}."
-                    )
+                if not isinstance(value, str) or len(value) > _CHARACTERS:
+                    wanted = f"a text of at most {_CHARACTERS:,} characters"
+                    raise InvalidInput(f"{self.name} must be {wanted}, and it is {_check.shown(value)}.")
                 return value
             case "several" | "rates":
                 if not isinstance(value, list | tuple) or len(value) > self.most_entries:
@@ -79,14 +75,14 @@ class Control:
         """Of a list."""
         return 3 if self.kind == "several" else 5
 
-    def _between(self, value: Any) -> float:
+    def _between(self, value: object) -> float:
         self._one_number(value)
         number = _check.number(self.name, value)
         if not self.least <= number <= self.most:
             raise InvalidInput(f"{self.name} must lie between {self.least:g} and {self.most:g}, and it is {number:g}.")
         return number
 
-    def _one_number(self, value: Any) -> None:
+    def _one_number(self, value: object) -> None:
         if isinstance(value, bool | list | dict):
             raise InvalidInput(f"{self.name} must be a number, and it is {_check.shown(value)}.")
         if isinstance(value, int) and abs(value) > 2**53:  # beyond, NumPy has no number, and the sentence no end
@@ -128,12 +124,14 @@ CONTROLS = (
     ),
     Control("depth", "Layers", "whole", "Network", "Weight matrices.", 1, 5, when={"start": _LAYERED}),
     Control("width", "Hidden units", "whole", "Network", "In each hidden layer.", 1, 64, when={"start": _LAYERED}),
-    Control("start", "Start", "choice", "Start", "Where learning starts.", options=(*_WITH_SCALE, "prior")),
+    Control(
+        "start", "Initialisation", "choice", "Initialisation", "Where learning starts.", options=(*_WITH_SCALE, "prior")
+    ),
     Control(
         "scale",
         "Scale",
         "log",
-        "Start",
+        "Initialisation",
         "Size of the first weights; of ‖β‖ for the single neuron.",
         1e-6,
         10.0,
@@ -143,7 +141,7 @@ CONTROLS = (
         "lam",
         "λ (δ of one neuron)",
         "signed",
-        "Start",
+        "Initialisation",
         "Balance W2ᵀW2 − W1W1ᵀ = λI; δ of the single neuron.",
         -40.0,
         40.0,
@@ -153,8 +151,8 @@ CONTROLS = (
         "angle",
         "Angle to target",
         "number",
-        "Start",
-        "Degrees between β at the start and its target.",
+        "Initialisation",
+        "Degrees between β at initialisation and its target.",
         0.0,
         180.0,
         when={"start": ("single_neuron",)},
@@ -163,12 +161,12 @@ CONTROLS = (
         "prior",
         "Learned before",
         "choice",
-        "Start",
+        "Initialisation",
         "The task that the network knows already.",
         options=_OTHERS,
         when={"start": ("prior",)},
     ),
-    Control("seed", "Seed", "whole", "Start", "Of the random start and of random tasks.", 0, 9999),
+    Control("seed", "Seed", "whole", "Initialisation", "Of the random initialisation and of random tasks.", 0, 9999),
     Control("rates", "Layer rates", "rates", "Training", "Learning rate of each layer, first one first.", 0.01, 100.0),
     Control("weight_decay", "Weight decay", "number", "Training", "γ of loss + ½γ Σ‖W‖².", 0.0, 1.0),
     Control("horizon", "Until", "number", "Training", "Last time shown; 0: until the loss has fallen.", 0.0, 1e6),
@@ -204,15 +202,15 @@ class State:
     rate: float = 0.05
 
     @classmethod
-    def from_dict(cls, values: Any) -> State:
+    def from_dict(cls, values: object) -> State:
         """From what a page sends; what is missing keeps its default."""
         if not isinstance(values, Mapping):
             raise InvalidInput(f"state must be an object with one entry per choice, and it is {_check.shown(values)}.")
         for name in values:
             _check.choice("each name in state", name, tuple(_BY_NAME))
-        return cls(**{name: _BY_NAME[name].check(value) for name, value in values.items()})
+        return cls(**{name: _BY_NAME[name].check(value) for name, value in values.items()})  # type: ignore[arg-type]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """For JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 

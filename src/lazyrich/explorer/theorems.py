@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,43 +11,53 @@ import lazyrich as lr
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Condition
 
-__all__ = ["certificate", "equation", "refused", "theorem", "three_digits", "why_none"]
-
 _METHOD_OF_DEPTH = {1: "shallow", 2: "riccati"}  # deeper ones: deep_modes
 
+
+class _Theorem(NamedTuple):
+    title: str
+    statement: str
+    citation: str
+
+
 _THEOREMS = {
-    "riccati": (
+    "riccati": _Theorem(
         "Two balanced layers in closed form (Braun et al. 2022)",
         "The weights of both layers, as Q = [W₁ᵀ; W₂], obey a matrix Riccati equation, whose solution QQᵀ(t) is known "
         "for every time, size, rank and scale. It holds the network's function and both representations.",
+        "Fukumizu 1998; Braun et al. 2022; Dominé et al. 2025",
     ),
-    "modes": (
+    "modes": _Theorem(
         "Two layers, every mode alone (Saxe et al. 2014)",
-        "A start that shares the task's singular vectors keeps them. Each mode then follows an equation of its own, "
-        "whatever the others do.",
+        "An initialisation that shares the task's singular vectors keeps them. Each mode then follows an equation of "
+        "its own, whatever the others do.",
+        "Saxe et al. 2014; Dominé et al. 2025",
     ),
-    "deep_modes": (
+    "deep_modes": _Theorem(
         "Many layers, every mode alone (Saxe et al. 2014)",
         "In balanced layers that share the task's singular vectors, each mode grows as a power of itself: a longer "
         "plateau and a sharper rise than with two layers. The time to reach a strength is known in closed form.",
+        "Saxe et al. 2014",
     ),
-    "shallow": (
+    "shallow": _Theorem(
         "One layer: linear regression (Saxe et al. 2019)",
         "The flow is linear: what is left to learn fades exponentially, in each direction of the inputs at the rate "
         "of their variance there.",
+        "Saxe et al. 2019",
     ),
-    "flow": (
+    "flow": _Theorem(
         "Gradient flow, integrated",
         "No closed form is known for this problem. The differential equation is integrated step by step, to about nine "
         "digits; what the flow conserves is the check.",
+        "",
     ),
 }
 
 
-def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, Any]:
+def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, str]:
     """Behind the first of these curves, and the methods of the others where they differ."""
     part, facts = parts[0], parts[0].problem.facts
-    title, statement = _THEOREMS[part.method]
+    title, statement, citation = _THEOREMS[part.method]
     if part.method == "riccati" and facts.sizes[1] == 1:
         statement += " With one hidden unit it is the single neuron of Kunin et al. 2024, whose δ is λ."
     others = [f"task {k}: {other.method}" for k, other in enumerate(parts, start=1) if other.method != part.method]
@@ -57,7 +66,7 @@ def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, Any]:
         "title": title,
         "statement": statement,
         "why": _why(part.method, facts, letter) + (f" By others, {', '.join(others)}." if others else ""),
-        "citation": _short(part.citation),
+        "citation": citation,
         "anchor": f"#{part.method}",
     }
 
@@ -65,7 +74,7 @@ def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, Any]:
 def _why(method: str, facts: lr.Facts, letter: str) -> str:
     """The conditions, with the numbers by which they hold."""
     balanced = f"the layers are balanced, {letter} = {_listed(facts.balance)} ({_within(facts.balance_error)})"
-    shared = f"start and inputs share the task's modes ({_within(facts.alignment_error)})"
+    shared = f"initialisation and inputs share the task's modes ({_within(facts.alignment_error)})"
     white = f"the inputs are white, Σxx = {three_digits(facts.input_scale)}·I ({_within(facts.whitening_error)})"
     match method:
         case "riccati":
@@ -80,11 +89,29 @@ def _why(method: str, facts: lr.Facts, letter: str) -> str:
 
 
 def why_none(facts: lr.Facts) -> str:
-    """The reasons of the method for this number of layers, without their asides."""
+    """What the method for this number of layers needs, and how far the problem is from it."""
     refusals = facts.methods[_METHOD_OF_DEPTH.get(facts.depth, "deep_modes")]
-    reason = ", and ".join(map(str, refusals)) or "no closed form is known"
-    bare = re.sub(r" \((?:[^()]|\(\))*\)", "", reason)
-    return re.sub(r"\bit\b", "the closed form", bare, count=1)
+    needs = ", and ".join(_need(refusal, facts) for refusal in refusals)
+    return f"the closed form needs {needs}" if needs else "no closed form is known"
+
+
+def _need(refusal: lr.Refusal, facts: lr.Facts) -> str:
+    off = f"{refusal.measured:.2g}"
+    match refusal.condition:
+        case Condition.WHITE:
+            return f"white inputs, from which Σxx is off by {off}"
+        case Condition.BALANCED if facts.weight_decay and facts.balanced:
+            return f"λ = 0 where weights decay, and λ is off by {off}"
+        case Condition.BALANCED:
+            law = "W2ᵀW2 − W1W1ᵀ = λI" if facts.depth == 2 else "W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ"
+            return f"layers with {law}, from which these are off by {off} of their size"
+        case Condition.ALIGNED:
+            return f"an initialisation that shares the task's modes, and here they are coupled by {off}"
+        case Condition.DECAY if facts.depth == 2:
+            return f"equal layer rates where weights decay, and they are {_listed(facts.rates)}"
+        case Condition.DECAY:
+            return f"training without weight decay, and γ is {off}"
+    return f"a {refusal.condition.value}"
 
 
 def refused(facts: lr.Facts) -> list[dict[str, str]]:
@@ -162,17 +189,10 @@ def _within(error: float) -> str:
     return "exactly" if error == 0 else f"within {error:.0e}"
 
 
-def _listed(values: Any, most: int = 3) -> str:
+def _listed(values: Array | Sequence[float], most: int = 3) -> str:
     return ", ".join(map(three_digits, values[:most])) + (" …" if len(values) > most else "")
 
 
-def three_digits(value: Any) -> str:
+def three_digits(value: float) -> str:
     """Three digits, and a minus sign that is one."""
     return f"{value:.3g}".replace("-", "−")
-
-
-def _short(bibtex: str) -> str:
-    """'Fukumizu 1998; Braun et al. 2022'."""
-    entries = re.findall(r"author\s*=\s*\{(.*?)\},\n.*?year\s*=\s*\{(\d+)\}", bibtex.replace(r"{\'e}", "é"), re.DOTALL)
-    short = [(authors.split(" and ")[0].split()[-1], " and " in authors, year) for authors, year in entries]
-    return "; ".join(f"{surname}{' et al.' * others} {year}" for surname, others, year in short)

@@ -15,7 +15,6 @@ import re
 import textwrap
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,7 @@ from lazyrich import _check, _files
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.explorer.state import MOST_UNITS, packed, unpacked
-
-__all__ = ["MOST_UPLOAD", "read_upload"]
+from lazyrich.explorer.wire import Header
 
 MOST_UPLOAD = 8 * 2**20  # bytes of a file
 _MOST_UNPACKED = 2 * MOST_UPLOAD  # bytes of the arrays that are read; one byte may become a number of eight
@@ -36,7 +34,7 @@ _KNOWN = {*_CORRELATIONS, *(name for pair in _files.DATA_KEYS for name in pair)}
 _TARGET = re.compile(r"y(?![a-z])|target|output", re.IGNORECASE)  # y, y1 and y_mass, but not year
 
 
-def read_upload(name: str, content: bytes) -> dict[str, Any]:
+def read_upload(name: str, content: bytes) -> Header:
     """The choices that put the data of a file into a state, and what was found, in words.
 
     >>> found = read_upload("points.csv", b"a,b,y\\n1,0,2\\n0,1,3\\n")
@@ -95,10 +93,10 @@ def _of_npz(label: str, content: bytes) -> tuple[lr.Task, str]:
     for first, second in _files.DATA_KEYS:
         if first in arrays and second in arrays:
             return _of_samples(label, arrays[first], arrays[second])
-    given = [arrays.get(name) for name in _CORRELATIONS]
-    d_out, d_in = _check.as_matrix(f"sigma_yx in {label}", given[0]).shape
+    yx, xx, yy = (arrays.get(name) for name in _CORRELATIONS)
+    d_out, d_in = _check.as_matrix(f"sigma_yx in {label}", yx).shape
     _bound_units(label, d_in, d_out)
-    return lr.Task.from_correlations(*given), f"{_units(d_in, d_out)}, as correlations"
+    return lr.Task.from_correlations(arrays["sigma_yx"], xx, yy), f"{_units(d_in, d_out)}, as correlations"
 
 
 def _of_samples(label: str, inputs: Array, targets: Array, which: str = "") -> tuple[lr.Task, str]:

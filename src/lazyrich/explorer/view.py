@@ -6,7 +6,7 @@ count from the start of each task.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.explorer.script import Script, descended, prepared, solved
 from lazyrich.explorer.state import State
-
-__all__ = ["View", "descent", "parts_of", "view"]
+from lazyrich.explorer.wire import Header
 
 _VANISHED = 1e-9  # of the largest kernel so far: what is left has the direction of rounding
 _NUMBERS = 150_000  # of all matrices in a message: 0.6 MB
@@ -25,14 +24,9 @@ _NUMBERS = 150_000  # of all matrices in a message: 0.6 MB
 class View(NamedTuple):
     """The header and the arrays of a message, in double precision, and the script behind them."""
 
-    header: dict[str, Any]
+    header: Header
     arrays: dict[str, Array]
     script: Script
-
-
-def parts_of(script: Script) -> tuple[lr.Trajectory, ...]:
-    """The trajectories of a script, one per task."""
-    return script["run"].trajectories if "run" in script.values else (script["traj"],)
 
 
 def view(state: State, script: Script | None = None, *, thin: bool = True) -> View:
@@ -41,14 +35,14 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
     Thin, it has matrices at as many times as a message may hold, and otherwise at all.
     """
     script = solved(state, script)
-    parts, problem = parts_of(script), script["problem"]
+    parts, problem, run = script.parts, script.problem, script.run
     ends = np.cumsum([float(part.times[-1]) for part in parts])
     starts = np.append(0.0, ends[:-1])
     times = np.concatenate([start + part.times for start, part in zip(starts, parts, strict=True)])
     function = np.concatenate([part.function for part in parts])
     arrays = {
         "times": times,
-        "loss": script["run"].losses if "run" in script.values else parts[0].loss[:, None],
+        "loss": parts[0].loss[:, None] if run is None else run.losses,
         "modes": np.concatenate([lr.observables.mode_strengths(part) for part in parts]),
         "targets": np.stack([_strengths(part.problem.task) for part in parts]),
     }
@@ -59,7 +53,7 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
     arrays |= {"frames": frames, "function": function[frames], **_hidden(parts, problem, frames)}
     if state.start == "single_neuron":
         arrays["neuron"] = _neuron(parts, problem)
-    header: dict[str, Any] = {
+    header: Header = {
         "kind": "view",
         "method": parts[0].method,
         "exact": all(part.method != "flow" for part in parts),
@@ -68,7 +62,7 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "balance": problem.facts.balance[0] if problem.network.depth == 2 else None,
         "boundaries": ends,
         "tasks": [part.problem.task.name for part in parts],
-        "notes": [*script.notes, *(_stop(part) for part in parts if part.status != "complete")],
+        "notes": [*script.notes, *(stop_of(part) for part in parts if part.status != "complete")],
         "remarks": _remarks(script, parts),
         "floor": problem.task.loss_floor,
     }
@@ -92,16 +86,16 @@ def _strengths(task: lr.Task) -> Float[Array, " m"]:
     return np.einsum("om,oi,im->m", U, task.target, V)
 
 
-def _stop(part: lr.Trajectory) -> str:
-    """Where an integration stopped, without the advice, which is for users of the library."""
+def stop_of(part: lr.Trajectory) -> str:
+    """Where an integration stopped, without the advice, which is for users of the library: it follows a colon."""
     return part.status.partition(":")[0]
 
 
 def _remarks(script: Script, parts: tuple[lr.Trajectory, ...]) -> list[str]:
     """The notes of the library."""
-    if "run" not in script.values:
-        return list(script["traj"].notes)
-    return [note.replace(parts[-1].status, _stop(parts[-1])) for note in script["run"].notes]
+    if script.run is None:
+        return list(parts[0].notes)
+    return [note.replace(parts[-1].status, stop_of(parts[-1])) for note in script.run.notes]
 
 
 def _kernel(parts: tuple[lr.Trajectory, ...]) -> Float[Array, " T"] | None:
@@ -131,7 +125,8 @@ def _hidden(parts: tuple[lr.Trajectory, ...], problem: lr.Problem, frames: Array
     """QQᵀ of two layers, and what the first layer makes of each input, in the plane of the task's two main contrasts.
 
     W1ᵀW1 is known where W1 is known only up to a rotation. Its symmetric root holds the same distances between inputs,
-    and changes smoothly. The plane is the one of the learned representation, so it stays when a start is changed.
+    and changes smoothly. The plane is the one of the learned representation, so it stays when the initialisation is
+    changed.
     """
     found: dict[str, Array] = {}
     task, depth = problem.task, problem.network.depth

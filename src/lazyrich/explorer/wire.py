@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from lazyrich._typing import Array
+from lazyrich._typing import Array, ArrayLike
 
-__all__ = ["decoded", "encoded"]
+Header = dict[str, Any]  # JSON; `kind` says of what
 
 
-def encoded(header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> bytes:
+def encoded(header: Header, arrays: Mapping[str, ArrayLike] | None = None) -> bytes:
     """One message."""
     parts = {name: np.ascontiguousarray(array, dtype="<f4") for name, array in (arrays or {}).items()}
     shapes = [[name, list(array.shape)] for name, array in parts.items()]
@@ -30,7 +30,7 @@ def encoded(header: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) 
     return b"".join([len(text).to_bytes(4, "little"), text, *(array.tobytes() for array in parts.values())])
 
 
-def decoded(message: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+def decoded(message: bytes) -> tuple[Header, dict[str, Array]]:
     """Header and arrays of a message, as a client reads them.
 
     >>> header, arrays = decoded(encoded({"kind": "view"}, {"times": [0.0, 0.5]}))
@@ -47,7 +47,7 @@ def decoded(message: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     return header, arrays
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """As JSON has it."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}

@@ -1,6 +1,6 @@
-"""Balanced starts: neighbouring layers differ by a multiple of the identity, W_{ℓ+1}ᵀW_{ℓ+1} − W_ℓW_ℓᵀ = λI.
+"""Balanced initialisations: neighbouring layers differ by a multiple of the identity, W_{ℓ+1}ᵀW_{ℓ+1} − W_ℓW_ℓᵀ = λI.
 
-The flow keeps λ for ever. λ = 0 is Braun's zero-balanced start, λ ≫ 0 puts the weight into the last layer
+The flow keeps λ for ever. λ = 0 is Braun's zero-balanced one, λ ≫ 0 puts the weight into the last layer
 (upstream), λ ≪ 0 into the first (downstream). The recipe of Braun et al. 2022: take the singular values of
 a Gaussian product, and share them among the layers.
 """
@@ -8,25 +8,31 @@ a Gaussian product, and share them among the layers.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.inits.random import gaussian, random_frame
 from lazyrich.networks import Network
-
-__all__ = ["lambda_balanced", "layer_strengths", "single_neuron", "zero_balanced"]
 
 _BRAUN = 1.15  # factor on each layer in the published recipe
 
 
-def zero_balanced(rng: Rng, *, sizes: Any, scale: float) -> Network:
+def zero_balanced(rng: Rng, *, sizes: Sequence[int], scale: float) -> Network:
     """Neighbouring layers share their singular values and vectors (λ = 0), at any depth.
 
-    `scale` is the standard deviation of the Gaussian weights whose product gives the singular values.
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    sizes : widths (d_in, hidden …, d_out)
+    scale : standard deviation of the Gaussian weights whose product gives the singular values
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> net = lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01)
@@ -42,8 +48,19 @@ def zero_balanced(rng: Rng, *, sizes: Any, scale: float) -> Network:
     return Network([(new * c) @ old.T for old, new in itertools.pairwise(frames)])
 
 
-def lambda_balanced(rng: Rng, *, sizes: Any, lam: float, scale: float) -> Network:
+def lambda_balanced(rng: Rng, *, sizes: Sequence[int], lam: float, scale: float) -> Network:
     """Two layers with W2ᵀW2 − W1W1ᵀ = λI. λ > 0 needs hidden ≤ outputs, λ < 0 needs hidden ≤ inputs.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    sizes : widths (d_in, hidden, d_out)
+    lam : the balance λ
+    scale : as in `zero_balanced`
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> net = lr.inits.lambda_balanced(0, sizes=(5, 3, 4), lam=2.0, scale=0.1)
@@ -75,8 +92,18 @@ def lambda_balanced(rng: Rng, *, sizes: Any, lam: float, scale: float) -> Networ
     )
 
 
-def single_neuron(beta: Any, *, delta: float, sign: int = 1) -> Network:
-    """One hidden unit, f(x) = a wᵀx, with a w = `beta` and a² − ‖w‖² = `delta`; `sign` is that of a.
+def single_neuron(beta: ArrayLike, *, delta: float, sign: int = 1) -> Network:
+    """One hidden unit, f(x) = a wᵀx, with a w = β and a² − ‖w‖² = δ.
+
+    Parameters
+    ----------
+    beta : the linear map β, one entry per input
+    delta : the balance δ
+    sign : 1 or -1, the sign of a
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> net = lr.inits.single_neuron([-1.0, 0.0], delta=3.75)
@@ -94,7 +121,7 @@ def single_neuron(beta: Any, *, delta: float, sign: int = 1) -> Network:
     return Network([sign * norm_w * direction[None, :], sign * a[None, :]])
 
 
-def layer_strengths(a: Float[Array, " m"], lam: Any) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+def layer_strengths(a: Float[Array, " m"], lam: float | Array) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
     """c1, c2 ≥ 0 with c1·c2 = |a| and c2² − c1² = λ, without cancellation for either sign of λ."""
     big = np.sqrt((np.hypot(lam, 2 * a) + np.abs(lam)) / 2)
     small = np.abs(a) / np.where(big > 0, big, 1)
@@ -110,8 +137,7 @@ def _svd_of_gaussian_product(
 
 
 def _complete(generator: np.random.Generator, frame: Float[Array, "d m"], columns: int) -> Float[Array, "d n"]:
-    """The frame, extended by random orthonormal vectors to `columns` of them, or to as many as there is
-    room for."""
+    """The frame, extended by random orthonormal vectors to `columns` of them, or to as many as there is room for."""
     d, m = frame.shape
     extra = generator.normal(size=(d, min(columns, d) - m))
     completed, R = np.linalg.qr(np.hstack([frame, extra]))

@@ -1,30 +1,38 @@
-"""Starts that know a task: aligned with its modes, or left behind by learning it."""
+"""Initialisations that know a task: aligned with its modes, or left behind by learning it."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.inits.balanced import layer_strengths
 from lazyrich.inits.random import random_frame
 from lazyrich.networks import Network
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["aligned", "prior_knowledge"]
 
+def aligned(
+    rng: Rng, task: Task, *, hidden: int | Sequence[int], strengths: ArrayLike, lam: ArrayLike = 0.0
+) -> Network:
+    """Decoupled modes: the network has the task's singular vectors.
 
-def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0) -> Network:
-    """Decoupled start: the network has the task's singular vectors, with mode strengths `strengths`.
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    task : whose modes it has
+    hidden : one width, or several for deeper networks
+    strengths : of the modes, one number or one each; a negative one is learned backwards
+    lam : balance, one number or one per mode; of two layers
 
-    `hidden` is one width, or a tuple of widths for deeper networks. `strengths` is one number for all modes
-    or one per mode (a negative one is learned backwards). With two layers each mode may have its own
-    balance `lam`.
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
@@ -51,10 +59,20 @@ def aligned(rng: Rng, task: Task, *, hidden: Any, strengths: Any, lam: Any = 0.0
     return Network([(new * c_l) @ old.T for old, new, c_l in zip(frames, frames[1:], c, strict=False)])
 
 
-def prior_knowledge(rng: Rng, task: Task, *, hidden: Any) -> Network:
-    """The zero-balanced network that has learned `task`, up to the rotation of its hidden units.
+def prior_knowledge(rng: Rng, task: Task, *, hidden: int | Sequence[int]) -> Network:
+    """The zero-balanced network that has learned a task, up to the rotation of its hidden units.
 
     For the end of one particular training run, take `trajectory.network(-1)`.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    task : the one that is known
+    hidden : one width, or several for deeper networks
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
@@ -70,12 +88,12 @@ def prior_knowledge(rng: Rng, task: Task, *, hidden: Any) -> Network:
     return Network([(new * c) @ old.T for old, new in itertools.pairwise(frames)])
 
 
-def _hidden_widths(hidden: Any) -> tuple[int, ...]:
+def _hidden_widths(hidden: object) -> tuple[int, ...]:
     widths = tuple(hidden) if isinstance(hidden, tuple | list | np.ndarray) else (hidden,)
     return tuple(_check.count("hidden", h) for h in widths)
 
 
-def _per_mode(name: str, value: Any, modes: int) -> np.ndarray:
+def _per_mode(name: str, value: ArrayLike, modes: int) -> Float[Array, " m"]:
     array = np.atleast_1d(_check.as_array(name, value))
     if array.shape not in ((1,), (modes,)):
         raise InvalidInput(f"{name} must be one number or one per mode ({modes}), and it has shape {array.shape}.")

@@ -1,4 +1,4 @@
-"""Starts of two layers neuron by neuron: one output, an overall scale τ and a balance δ (Kunin et al. 2024, Fig. 1).
+"""Two layers neuron by neuron: one output, an overall scale τ and a balance δ (Kunin et al. 2024, Fig. 1).
 
 From unit neurons (‖w_k‖ = |a_k| = 1), w × τ/α and a × τα give every neuron the balance a² − ‖w‖² = δ where
 
@@ -9,7 +9,7 @@ From unit neurons (‖w_k‖ = |a_k| = 1), w × τ/α and a × τα give every n
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,13 +19,23 @@ from lazyrich._typing import Rng
 from lazyrich.networks import Network
 from lazyrich.tasks.teacher import unit_vectors
 
-__all__ = ["rescaled", "symmetrised"]
-
 
 def symmetrised(
-    rng: Rng, *, sizes: Any, tau: float = 1.0, delta: float = 0.0, activation: str | float = "relu"
+    rng: Rng, *, sizes: Sequence[int], tau: float = 1.0, delta: float = 0.0, activation: str | float = "relu"
 ) -> Network:
     """Neurons in pairs (w, a) and (w, −a), so that the network predicts 0; w on the sphere, a = ±1, then `rescaled`.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    sizes : widths (d_in, an even width, 1)
+    tau : overall scale τ
+    delta : balance δ of every neuron
+    activation : "linear", "relu", "tanh", or the slope of a leaky ReLU
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> net = lr.inits.symmetrised(0, sizes=(3, 4, 1), tau=0.5, delta=1.0)
@@ -36,7 +46,7 @@ def symmetrised(
     generator, (d, h, d_out) = _check.as_rng(rng), _check.sizes(sizes, depth=2)
     if d_out != 1 or h % 2:
         raise InvalidInput(
-            f"sizes must be (inputs, an even width, 1) for a symmetrised start, and it is {(d, h, d_out)}."
+            f"sizes must be (inputs, an even width, 1) for symmetrised neurons, and it is {(d, h, d_out)}."
         )
     w, a = unit_vectors(generator, h // 2, d), generator.choice([-1.0, 1.0], size=h // 2)
     return rescaled(Network([np.vstack([w, w]), np.concatenate([a, -a])[None]], activation), tau=tau, delta=delta)
@@ -44,6 +54,16 @@ def symmetrised(
 
 def rescaled(network: Network, *, tau: float, delta: float) -> Network:
     """The same neurons with w × τ/α and a × τα: balance δ for those with ‖w‖ = |a| = 1.
+
+    Parameters
+    ----------
+    network : two layers
+    tau : overall scale τ
+    delta : balance δ
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> net = lr.inits.rescaled(lr.Network([[[1.0]], [[1.0]]], "relu"), tau=2.0, delta=0.0)

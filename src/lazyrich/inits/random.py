@@ -1,8 +1,8 @@
-"""Starts drawn entry by entry, or as random rotations."""
+"""Weights drawn entry by entry, or as random rotations."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,11 +10,20 @@ from lazyrich import _check
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.networks import Network
 
-__all__ = ["gaussian", "orthogonal", "random_frame"]
 
+def gaussian(rng: Rng, *, sizes: Sequence[int], scale: float, activation: str | float = "linear") -> Network:
+    """Independent Gaussian entries in every layer.
 
-def gaussian(rng: Rng, *, sizes: Any, scale: float, activation: str | float = "linear") -> Network:
-    """Independent Gaussian entries of standard deviation `scale` in every layer.
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    sizes : widths (d_in, hidden …, d_out)
+    scale : their standard deviation
+    activation : "linear", "relu", "tanh", or the slope of a leaky ReLU
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> lr.inits.gaussian(0, sizes=(8, 14, 8), scale=1e-4)
@@ -26,8 +35,19 @@ def gaussian(rng: Rng, *, sizes: Any, scale: float, activation: str | float = "l
     return Network(layers, activation)
 
 
-def orthogonal(rng: Rng, *, sizes: Any, scale: float, activation: str | float = "linear") -> Network:
-    """Each layer `scale` times a random matrix with orthonormal rows or columns, whichever are fewer.
+def orthogonal(rng: Rng, *, sizes: Sequence[int], scale: float, activation: str | float = "linear") -> Network:
+    """Each layer a multiple of a random matrix with orthonormal rows or columns, whichever are fewer.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    sizes : widths (d_in, hidden …, d_out)
+    scale : the multiple
+    activation : "linear", "relu", "tanh", or the slope of a leaky ReLU
+
+    Returns
+    -------
+    Network
 
     >>> import lazyrich as lr
     >>> net = lr.inits.orthogonal(0, sizes=(3, 3, 3), scale=2.0)

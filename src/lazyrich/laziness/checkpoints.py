@@ -10,33 +10,30 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._typing import Array
 
-__all__ = [
-    "Run",
-    "Stage",
-    "hidden_stages",
-    "in_one_line",
-    "is_affine",
-    "is_torch_module",
-    "layer_of",
-    "neighbours",
-    "normalises",
-]
+if TYPE_CHECKING:
+    from torch.nn import Module
 
+A = TypeVar("A")
+Jacobian = Any  # a matrix of any array library, on the device where the model is
 
 _AFFINE = 1e-4  # relative to the outputs, where they are in single precision
+
+
+Kind = Literal["layer", "activation", "other"]  # dense or convolutional; an activation; all else with parameters
 
 
 class Stage(NamedTuple):
     """A part of a network that acts on what the part before it gives."""
 
     name: str
-    kind: str  # "layer": dense or convolutional; "bend": an activation function; "other": all else with parameters
+    kind: Kind
 
 
 @runtime_checkable
@@ -49,7 +46,7 @@ class Run(Protocol):
     normalisations: tuple[str, ...]  # the places of layers that normalise
     notes: tuple[str, ...]  # what to know of these checkpoints before reading anything into them
 
-    def precision(self) -> AbstractContextManager[Any]:
+    def precision(self) -> AbstractContextManager[object]:
         """Inside of which all that follows is called."""
 
     def leaves(self, t: int) -> dict[str, Array]:
@@ -64,13 +61,13 @@ class Run(Protocol):
     def hidden(self, t: int) -> dict[str, Array]:
         """Hidden activity, (samples, units), by layer; empty where it is not known."""
 
-    def jacobian(self, t: int, some: slice) -> Any:
-        """Slopes of all outputs at some samples, (samples × outputs, parameters)."""
+    def jacobian(self, t: int, some: slice) -> Jacobian:
+        """Gradients of all outputs at some samples, (samples × outputs, parameters)."""
 
 
-def is_affine(f: Callable[[Any], Array], x: Any, other: Any) -> bool:
+def is_affine(f: Callable[[A], Array], x: A, other: A) -> bool:
     """Whether half way between two samples is half way between their outputs."""
-    middle, ends = f((x + other) / 2), (f(x) + f(other)) / 2
+    middle, ends = f((x + other) / 2), (f(x) + f(other)) / 2  # type: ignore[operator]
     return bool(np.abs(middle - ends).max() <= _AFFINE * np.abs(ends).max())
 
 
@@ -86,7 +83,7 @@ def layer_of(name: str) -> str:
 
 def neighbours(course: Sequence[Stage]) -> list[tuple[str, str]]:
     """Layers that follow each other with no other parameters between them."""
-    stages = [stage for stage in course if stage.kind != "bend"]
+    stages = [stage for stage in course if stage.kind != "activation"]
     return [(one.name, other.name) for one, other in pairwise(stages) if one.kind == other.kind == "layer"]
 
 
@@ -96,11 +93,11 @@ def hidden_stages(course: Sequence[Stage]) -> dict[int, str]:
     After each activation function that has layers before and after it; after each layer but the last where there is
     no activation function, as in a linear network.
 
-    >>> hidden_stages([Stage("0", "layer"), Stage("1", "bend"), Stage("2", "layer"), Stage("3", "bend")])
+    >>> hidden_stages([Stage("0", "layer"), Stage("1", "activation"), Stage("2", "layer"), Stage("3", "activation")])
     {1: '0'}
     """
-    last = max((i for i, stage in enumerate(course) if stage.kind != "bend"), default=0)
-    shown_by = "bend" if any(stage.kind == "bend" for stage in course) else "layer"
+    last = max((i for i, stage in enumerate(course) if stage.kind != "activation"), default=0)
+    shown_by = "activation" if any(stage.kind == "activation" for stage in course) else "layer"
     found: dict[int, str] = {}
     owner = ""
     for i, stage in enumerate(course[:last]):
@@ -111,15 +108,20 @@ def hidden_stages(course: Sequence[Stage]) -> dict[int, str]:
     return found
 
 
-def normalises(part: Any) -> bool:
+def normalises(part: object) -> bool:
     """Whether a part of a model undoes the scale of what it is given: all libraries have Norm in the names of these."""
     return any("Norm" in kind.__name__ for kind in type(part).__mro__)
 
 
-def is_torch_module(model: Any) -> bool:
+def is_torch_module(model: object) -> TypeGuard[Module]:
     """Without importing PyTorch: where a module of it is, it has been."""
-    torch: Any = sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def described(found: object) -> str:
+    """What came instead of an array that would do: its shape, where it has one."""
+    return f"shape {tuple(shape)}" if (shape := getattr(found, "shape", None)) is not None else _check.shown(found)
 
 
 def in_one_line(error: Exception) -> str:

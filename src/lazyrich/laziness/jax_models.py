@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,10 +20,12 @@ from lazyrich import _engines
 from lazyrich._check import InvalidInput, shown
 from lazyrich._typing import Array
 from lazyrich.laziness.checkpoints import Stage, hidden_stages, in_one_line, is_affine, normalises
-from lazyrich.laziness.tangent import jax_jacobian
+from lazyrich.laziness.tangent import Tree, jax_jacobian
 from lazyrich.networks import Activation, Network
 
-__all__ = ["JaxRun", "as_equinox", "named_parameters", "with_parameters"]
+if TYPE_CHECKING:
+    import equinox
+    from jax import Array as JaxArray
 
 _WANTED_BY = "a network in JAX"
 
@@ -35,7 +38,9 @@ class JaxRun:
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, f: Callable[..., Any] | None, states: Sequence[Any], inputs: Array, hidden: Any) -> None:
+    def __init__(
+        self, f: Callable[..., JaxArray] | None, states: Sequence[Tree], inputs: Array, hidden: object
+    ) -> None:
         self._jax, self._eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
         states = [self._eqx.nn.inference_mode(state) for state in states] if f is None else list(states)
         kinds = _agreeing(states)
@@ -53,7 +58,7 @@ class JaxRun:
             self._apply = self._mapped(lambda state, x: self._f(state, x).ravel())
             self._jacobian = jax_jacobian(self._f, states, self._inputs)
 
-    def precision(self) -> AbstractContextManager[Any]:
+    def precision(self) -> AbstractContextManager[object]:
         return _engines.double_precision(_WANTED_BY) if self._double else nullcontext()
 
     def leaves(self, t: int) -> dict[str, Array]:
@@ -75,10 +80,10 @@ class JaxRun:
         parts = map(np.asarray, self._read(self._states[t], self._inputs)) if self._hidden else ()
         return dict(zip(self._hidden, parts, strict=True))
 
-    def jacobian(self, t: int, some: slice) -> Any:
+    def jacobian(self, t: int, some: slice) -> JaxArray:
         return self._jacobian(t, some)
 
-    def _mapped(self, read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def _mapped(self, read: Callable[[Tree, JaxArray], Tree]) -> Callable[[Tree, JaxArray], Tree]:
         return self._eqx.filter_jit(lambda state, inputs: self._jax.vmap(lambda x: read(state, x))(inputs))
 
     def _check_outputs(self) -> None:
@@ -96,14 +101,14 @@ class JaxRun:
         if stages is None:
             return ()
         x = self._jax.eval_shape(lambda x: x, self._inputs[0])
-        kinds: list[str] = []
+        kinds: list[Literal["layer", "activation", "other", "free"]] = []
         for stage in stages:
-            bends = stage.kind == "free" and any(kind != "free" for kind in kinds) and self._bends(stage.apply, x)
-            kinds.append("bend" if bends else stage.kind)
+            acts = stage.kind == "free" and any(kind != "free" for kind in kinds) and self._is_nonlinear(stage.apply, x)
+            kinds.append("activation" if acts else stage.kind)
             x = self._jax.eval_shape(stage.apply, x)
         return tuple(Stage(stage.name, kind) for stage, kind in zip(stages, kinds, strict=True) if kind != "free")
 
-    def _bends(self, function: Callable[[Any], Any], x: Any) -> bool:
+    def _is_nonlinear(self, function: Callable[[JaxArray], JaxArray], x: JaxArray) -> bool:
         """Whether a function keeps the shape and is not affine, tried on random numbers: no reshaping, no pooling."""
         if self._jax.eval_shape(function, x).shape != x.shape:
             return False
@@ -112,7 +117,7 @@ class JaxRun:
         odd, even = minus + one - 2 * zero, two + zero - 2 * one
         return not (np.allclose(odd, 0, atol=1e-5) and np.allclose(even, 0, atol=1e-5))
 
-    def _reader(self, hidden: Any) -> tuple[list[str], Callable[[Any, Any], Any]]:
+    def _reader(self, hidden: object) -> tuple[list[str], Callable[[Tree, JaxArray], Tree]]:
         """The names of hidden layers, in order, and what gives the activity of all of them at all samples."""
         wanted = {self.course[i].name: layer for i, layer in hidden_stages(self.course).items()}
         if hidden is None:
@@ -123,7 +128,7 @@ class JaxRun:
             )
         names: list[str] = []
 
-        def parts(state: Any, x: Any) -> list[Any]:
+        def parts(state: Tree, x: JaxArray) -> list[JaxArray]:
             found = _by_name(hidden(state, x))
             names[:] = found  # noted here: JAX sorts a dictionary that it gives back
             return list(found.values())
@@ -138,27 +143,27 @@ class JaxRun:
             _check_floating(name, shape)
         return names, self._mapped(lambda state, x: [part.ravel() for part in parts(state, x)])
 
-    def _along(self, model: Any, x: Any, wanted: Mapping[str, str]) -> Iterator[Any]:
+    def _along(self, model: Tree, x: JaxArray, wanted: Mapping[str, str]) -> Iterator[JaxArray]:
         for stage in _stages(self._eqx, model) or ():
             x = stage.apply(x)
             if stage.name in wanted:
                 yield x.ravel()
 
 
-def named_parameters(state: Any) -> dict[str, Any]:
+def named_parameters(state: Tree) -> dict[str, JaxArray]:
     """Every floating-point array of a pytree, by its place."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
     leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(state, eqx.is_inexact_array))
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
-def _normalisations(state: Any) -> tuple[str, ...]:
+def _normalisations(state: Tree) -> tuple[str, ...]:
     tree = _engines.load("jax", _WANTED_BY).tree_util
     parts = tree.tree_leaves_with_path(state, is_leaf=normalises)
     return tuple(tree.keystr(path, simple=True, separator=".") for path, part in parts if normalises(part))
 
 
-def with_parameters(state: Any, parameters: Mapping[str, Any]) -> Any:
+def with_parameters(state: Tree, parameters: Mapping[str, JaxArray | Array]) -> Tree:
     """The pytree with all its floating-point arrays replaced, in their order."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
     moving, still = eqx.partition(state, eqx.is_inexact_array)
@@ -166,7 +171,7 @@ def with_parameters(state: Any, parameters: Mapping[str, Any]) -> Any:
     return eqx.combine(replaced, still)
 
 
-def as_equinox(network: Network) -> Any:
+def as_equinox(network: Network) -> equinox.nn.Sequential:
     """The same network as an equinox module, in double precision."""
     eqx = _engines.load("equinox", _WANTED_BY)
     empty = _equinox_of(network.sizes, network.activation)
@@ -174,10 +179,10 @@ def as_equinox(network: Network) -> Any:
 
 
 @cache
-def _equinox_of(sizes: tuple[int, ...], activation: Activation) -> Any:
+def _equinox_of(sizes: tuple[int, ...], activation: Activation) -> equinox.nn.Sequential:
     """A module whose weights are to be filled in, the same one for all checkpoints: they share what is compiled."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
-    layers: list[Any] = []
+    layers: list[equinox.Module] = []
     sigma = eqx.nn.Lambda(partial(activation, xp=jax.numpy))
     for inputs, outputs in pairwise(sizes):
         layers += [eqx.nn.Linear(inputs, outputs, use_bias=False, key=jax.random.key(0)), sigma]
@@ -189,11 +194,11 @@ def _equinox_of(sizes: tuple[int, ...], activation: Activation) -> Any:
 
 class _Stage(NamedTuple):
     name: str
-    kind: str  # "layer", "free" (of parameters) or "other"
-    apply: Callable[[Any], Any]
+    kind: Literal["layer", "free", "other"]  # free of parameters
+    apply: Callable[[JaxArray], JaxArray]
 
 
-def _stages(eqx: Any, model: Any, place: str = "") -> list[_Stage] | None:
+def _stages(eqx: ModuleType, model: Tree, place: str = "") -> list[_Stage] | None:
     """What an MLP or a Sequential does, one after the other; None for other models."""
     if type(model) is eqx.nn.MLP and not getattr(model, "scan", False):
         return _stages_of_mlp(eqx, model, place)
@@ -206,14 +211,14 @@ def _stages(eqx: Any, model: Any, place: str = "") -> list[_Stage] | None:
     return found
 
 
-def _stages_of_mlp(eqx: Any, mlp: Any, place: str) -> list[_Stage]:
+def _stages_of_mlp(eqx: ModuleType, mlp: equinox.nn.MLP, place: str) -> list[_Stage]:
     jax = _engines.load("jax", _WANTED_BY)
     each = eqx.filter_vmap(lambda function, x: function(x))  # an activation may have parameters for every unit
     found = []
     for i, layer in enumerate(mlp.layers[:-1]):
-        bend = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, mlp.activation)
+        activation = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, mlp.activation)
         found.append(_Stage(f"{place}layers.{i}", "layer", layer))
-        found.append(_Stage(f"{place}activation.{i}", "free", partial(each, bend)))
+        found.append(_Stage(f"{place}activation.{i}", "free", partial(each, activation)))
     found.append(_Stage(f"{place}layers.{len(mlp.layers) - 1}", "layer", mlp.layers[-1]))
     if found[:-1]:
         last = mlp.final_activation
@@ -223,7 +228,7 @@ def _stages_of_mlp(eqx: Any, mlp: Any, place: str) -> list[_Stage]:
     return found
 
 
-def _kind(eqx: Any, part: Any) -> str:
+def _kind(eqx: ModuleType, part: Tree) -> Literal["layer", "free", "other"]:
     if isinstance(part, eqx.nn.Linear) or (isinstance(part, eqx.nn.Conv) and part.groups == 1):
         return "layer"
     return "other" if named_parameters(part) and not isinstance(part, eqx.nn.Lambda) else "free"
@@ -232,7 +237,7 @@ def _kind(eqx: Any, part: Any) -> str:
 # checks ------------------------------------------------------------------------------------------------------
 
 
-def _agreeing(states: Sequence[Any]) -> list[Any]:
+def _agreeing(states: Sequence[Tree]) -> list[np.dtype]:
     """The types of the parameters, if all checkpoints have the same ones, in the same places, all finite."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
     first, named = jax.tree_util.tree_leaves_with_path(states[0]), named_parameters(states[0])
@@ -257,7 +262,7 @@ def _agreeing(states: Sequence[Any]) -> list[Any]:
     return kinds
 
 
-def _check_parameter(name: str, t: int, start: Any, leaf: Any) -> None:
+def _check_parameter(name: str, t: int, start: JaxArray, leaf: JaxArray) -> None:
     if start.shape != leaf.shape or start.dtype != leaf.dtype:
         raise InvalidInput(
             f"{name} must have the same shape and type in all checkpoints, and it has {start.shape} of {start.dtype} "
@@ -272,7 +277,7 @@ def _check_parameter(name: str, t: int, start: Any, leaf: Any) -> None:
         )
 
 
-def _check_floating(name: str, found: Any) -> None:
+def _check_floating(name: str, found: object) -> None:
     dtype = getattr(found, "dtype", None)
     if dtype is None:
         raise InvalidInput(f"{name} must be an array, and they are of type {type(found).__name__}.")
@@ -280,7 +285,7 @@ def _check_floating(name: str, found: Any) -> None:
         raise InvalidInput(f"{name} must be floating-point numbers, and they are of type {dtype}.")
 
 
-def _by_name(found: Any) -> dict[str, Any]:
+def _by_name(found: Tree) -> dict[str, JaxArray]:
     """What `hidden` gave, with names: its own, or numbers."""
     if isinstance(found, Mapping):
         return {str(name): part for name, part in found.items()}

@@ -1,31 +1,32 @@
 """How lazy or rich a training run was: any network in JAX or PyTorch, measured at checkpoints against the first one.
 
-Lazy learning fits the data with the tangent kernel of the start, rich learning moves it, by turning weights and by
-changing which units are active; `lazyrich.laziness.definition` says where one ends and the other begins. Kunin et al.
-(2024, Fig. 5A) measure this for a LeNet; here it is done for any network: how far the kernel over all outputs moves and
-turns, the distances of the hidden representations, of the activation patterns and of the parameters, and for every
-hidden unit δ = ‖outgoing weights‖² − ‖incoming weights‖². What δ is at the start says which layers would have to be
-multiplied to learn in another regime: their theory is one of two layers, and a rule of thumb for deeper ones.
+Lazy learning fits the data with the tangent kernel of the initialisation, rich learning moves it, by turning weights
+and by changing which units are active; `lazyrich.laziness.definition` says where one ends and the other begins. Kunin
+et al. (2024, Fig. 5A) measure this for a LeNet; here it is done for any network: how far the kernel over all outputs
+moves and turns, the distances of the hidden representations, of the activation patterns and of the parameters, and for
+every hidden unit δ = ‖outgoing weights‖² − ‖incoming weights‖². What δ is at initialisation says which layers would
+have to be multiplied to learn in another regime: their theory is one of two layers, and a rule of thumb for deeper
+ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lazyrich import _check, _progress
+from lazyrich import _check, _engines, _progress
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.landscape.regime import regime
-from lazyrich.laziness.checkpoints import Run, is_torch_module, layer_of, neighbours
+from lazyrich.laziness.checkpoints import Jacobian, Run, is_torch_module, layer_of, neighbours
 from lazyrich.laziness.course import Course
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.laziness.scaling import SAME, Scaling, scaled, suggestion, unit_squares
-from lazyrich.laziness.tangent import KernelChanges, kernel_changes, kernel_distances
+from lazyrich.laziness.tangent import KernelChanges, Tree, kernel_changes, kernel_distances
 from lazyrich.laziness.words import as_table, in_one_sentence
 from lazyrich.networks import Network
 from lazyrich.observables.distances import unit_activity
@@ -34,20 +35,18 @@ from lazyrich.trajectory import Trajectory
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Laziness", "Scaling", "measure"]
-
 _HELD = 2**27  # numbers of a Jacobian at once: 512 MiB in float32, and there are two
 _LARGEST = 2**29  # numbers of the Jacobian of one sample
 _TRIAL = 4.0  # a power of two: multiplying by it rounds nothing
 
 
 def measure(
-    model: Any,
-    inputs: Any,
-    checkpoints: Any = None,
+    model: Tree,
+    inputs: ArrayLike,
+    checkpoints: Sequence[Tree] | None = None,
     *,
-    hidden: Any = None,
-    loss: Any = None,
+    hidden: Sequence[str] | Callable[..., Tree] | None = None,
+    loss: ArrayLike | None = None,
     samples: int = 200,
     seed: int = 0,
     thresholds: Thresholds = USUAL,
@@ -60,14 +59,23 @@ def measure(
     - a PyTorch module, called on a batch, with `checkpoints` a sequence of state_dicts or paths of .safetensors files;
     - a `Trajectory` with a few records, or a sequence of `Network`s.
 
-    `inputs` holds samples along its first axis; if there are more than `samples`, so many are drawn with `seed`.
-    `hidden` says where hidden activity is, where equinox.nn.MLP or Sequential or the activation modules of PyTorch do
-    not: a function (model, x) → list or dictionary of the activations of one sample in JAX, a list of names of
-    submodules in PyTorch. Dropout is off and batch normalisation as in use.
+    Dropout is off and batch normalisation as in use. A `Trajectory` knows its loss, and its regime is the one of
+    `lr.regime`, on the inputs of its task.
 
-    The run is lazy or rich by how far its kernel moves until the loss has fallen (`lr.laziness.Thresholds`). `loss` is
-    the one at each checkpoint; without it the whole run counts. A `Trajectory` knows its own, and its regime is the one
-    of `lr.regime`, on the inputs of its task.
+    Parameters
+    ----------
+    model : as above
+    inputs : samples along the first axis
+    checkpoints : parameters of each, the initialisation first, where the model has none of its own
+    hidden : where hidden activity is, if no MLP, Sequential or activation module tells: in JAX a function (model, x) →
+        list or dictionary of activations of one sample, in PyTorch names of submodules
+    loss : at each checkpoint; without it the whole run counts, and not only until the loss has fallen
+    samples, seed : how many are drawn from more inputs, and with which seed
+    thresholds : where lazy ends
+
+    Returns
+    -------
+    Laziness : distances over checkpoints, the regime, and what would change it
 
     >>> W, x = np.array([[1.0, -0.5], [0.3, 0.8]]), np.array([[1.0, 0.2], [0.4, -1.0], [0.7, 0.7]])
     >>> start, end = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
@@ -111,7 +119,7 @@ class Laziness:
     kernel_distance: Float[Array, " T"]  # S(0, t) of the same, its rotation
     function_distance: Float[Array, " T"]  # ‖f_t − f_0‖, relative to the larger of the two
     parameter_distance: Float[Array, " T"]
-    relative_parameter_distance: Float[Array, " T"]  # relative to the norm at the start
+    relative_parameter_distance: Float[Array, " T"]  # relative to the norm at initialisation
     hamming_distance: Float[Array, " T"]  # share of (sample, unit) that is above zero at one of the two only
     layers: tuple[str, ...]  # that hold parameters
     layer_distance: Float[Array, "T layer"]
@@ -120,7 +128,9 @@ class Laziness:
     representation_distance: Float[Array, "T hidden"]  # S(0, t) of the Gram matrix of centred activity: 1 − CKA
     layer_hamming_distance: Float[Array, "T hidden"]
     delta: Mapping[str, Float[Array, "2 units"]]  # of each unit of a layer, at the first and at the last checkpoint
-    delta_drift: Mapping[str, float]  # mean change of δ, relative to the mean of ‖outgoing‖² + ‖incoming‖² at the start
+    delta_drift: Mapping[
+        str, float
+    ]  # mean change of δ, relative to the mean of ‖outgoing‖² + ‖incoming‖² at initialisation
     scaling: Scaling | None
     linear: bool  # a network known to have no activation functions
     normalisations: tuple[str, ...]  # layers that undo the scale of what they follow
@@ -151,10 +161,7 @@ class Laziness:
 
     def to_xarray(self) -> xarray.Dataset:
         """All arrays, with named dimensions."""
-        try:
-            import xarray
-        except ImportError:
-            raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        xarray = _engines.load("xarray", "to_xarray", "sweeps")
         dims = {
             "kernel_movement": ("checkpoint",),
             "kernel_distance": ("checkpoint",),
@@ -212,6 +219,7 @@ class _Measurement:
         units = np.array([part.shape[1] for part in self.first_hidden.values()], float)
         if not self.hidden:
             self.notes.append("representation and Hamming distances are left out: hidden= says where activity is.")
+        delta, drift = self.balance()
         with np.errstate(invalid="ignore", divide="ignore"):
             whole = np.linalg.norm(layers, axis=1)
             return Laziness(
@@ -229,7 +237,8 @@ class _Measurement:
                 hidden=self.hidden,
                 representation_distance=representation,
                 layer_hamming_distance=flips,
-                **self.balance(),
+                delta=delta,
+                delta_drift=drift,
                 scaling=self.scaling(),
                 linear=self.linear,
                 normalisations=self.run.normalisations,
@@ -243,8 +252,8 @@ class _Measurement:
 
     @property
     def linear(self) -> bool:
-        bends = any(stage.kind == "bend" for stage in self.run.course)
-        return self.run.sequential and not bends and self.run.affine()
+        nonlinear = any(stage.kind == "activation" for stage in self.run.course)
+        return self.run.sequential and not nonlinear and self.run.affine()
 
     def judged_as_a_whole(self) -> Judgement | None:
         """A trajectory, between its records too, where its kernel has a formula."""
@@ -270,7 +279,7 @@ class _Measurement:
         row = self.first_outputs.shape[1] * self.size
         if row > _LARGEST:
             raise InvalidInput(
-                f"model must have at most {_LARGEST:,} slopes (outputs × parameters) for its tangent kernel, and it "
+                f"model must have at most {_LARGEST:,} gradients (outputs × parameters) for its tangent kernel, and it "
                 f"has {row:,}: try a model that gives fewer of its outputs."
             )
         most = min(_HELD // row, math.isqrt(_HELD) // self.first_outputs.shape[1])  # J of a block, and K of two
@@ -278,7 +287,7 @@ class _Measurement:
         blocks = -(-self.samples // rows)
         with _progress.progress(self.run.count * blocks**2, "tangent kernels") as tick:
 
-            def jacobian(t: int, some: slice) -> Any:
+            def jacobian(t: int, some: slice) -> Jacobian:
                 tick(1)
                 return self.run.jacobian(t, some)
 
@@ -311,10 +320,11 @@ class _Measurement:
         states = (unit_activity(before), unit_activity(now))
         return float(kernel_distances(lambda i, some: states[i][some], 2, self.samples, rows=self.samples)[1])
 
-    def balance(self) -> dict[str, Any]:
+    def balance(self) -> tuple[dict[str, Array], dict[str, float]]:
         """δ at both ends and its drift, of layers that are known to follow each other."""
         end = self.run.leaves(self.run.count - 1)
-        delta, drift = {}, {}
+        delta: dict[str, Array] = {}
+        drift: dict[str, float] = {}
         for one, other in neighbours(self.run.course):
             incoming, outgoing = unit_squares(self.start, one, other, follows=True)
             homogeneous = self.change_by({one: _TRIAL, other: 1 / _TRIAL}) < SAME
@@ -329,10 +339,10 @@ class _Measurement:
             drift[one] = float(np.mean(np.abs(last - first))) / size if size else float("nan")
         if not neighbours(self.run.course):
             self.notes.append("δ is left out: no two dense or convolutional layers are known to follow each other.")
-        return {"delta": delta, "delta_drift": drift}
+        return delta, drift
 
     def scaling(self) -> Scaling | None:
-        kinds = [stage.kind for stage in self.run.course if stage.kind != "bend"]
+        kinds = [stage.kind for stage in self.run.course if stage.kind != "activation"]
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
         if len(order) < 2 or kinds[0] != "layer" or kinds[-1] != "layer":
             return None
@@ -341,7 +351,7 @@ class _Measurement:
         return Scaling(tuple(order), float(incoming.mean()), float(outgoing.mean()), change)
 
     def change_by(self, factors: Mapping[str, float]) -> float:
-        """What multiplying layers at the start makes of the outputs, relative to them."""
+        """What multiplying layers of the first checkpoint makes of the outputs, relative to them."""
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
         return _relative_change(self.run.outputs(0, scaled(self.start, factors, order)), self.first_outputs)
 
@@ -361,7 +371,7 @@ def _as_inputs(value: Array) -> Array:
     return value if value.dtype.kind in "iub" else checked
 
 
-def _as_losses(value: Any, count: int) -> Float[Array, " T"] | None:
+def _as_losses(value: ArrayLike | None, count: int) -> Float[Array, " T"] | None:
     if value is None:
         return None
     losses = _check.as_array("loss", value, ndim=1)
@@ -370,7 +380,7 @@ def _as_losses(value: Any, count: int) -> Float[Array, " T"] | None:
     return losses
 
 
-def _as_run(model: Any, inputs: Array, checkpoints: Any, hidden: Any) -> Run:
+def _as_run(model: Tree, inputs: Array, checkpoints: object, hidden: object) -> Run:
     """The run of any kind of model."""
     if is_torch_module(model):
         from lazyrich.laziness.torch_models import TorchRun
@@ -404,9 +414,11 @@ def _as_run(model: Any, inputs: Array, checkpoints: Any, hidden: Any) -> Run:
     )
 
 
-def _sequence(name: str, value: Any, what: str) -> list[Any]:
+def _sequence(name: str, value: object, what: str) -> list[Tree]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
         raise InvalidInput(f"{name} must be a list of {what}, one per checkpoint, and it is a {type(value).__name__}.")
     if len(value) < 2:
-        raise InvalidInput(f"{name} must hold two checkpoints at least, the start first, and it holds {len(value)}.")
+        raise InvalidInput(
+            f"{name} must hold two checkpoints at least, the initialisation first, and it holds {len(value)}."
+        )
     return list(value)

@@ -1,13 +1,14 @@
-"""Layers, multiplied: the per-unit δ of a network, and the α that makes its start richer or lazier.
+"""Layers, multiplied: the per-unit δ of a network, and the α that makes its initialisation richer or lazier.
 
 Positively homogeneous activations (σ(cz) = cσ(z) for c > 0: ReLU, leaky ReLU) let a factor pass from one layer to a
 later one: weights times c_ℓ, and biases times the product of the factors so far, make f into c_1⋯c_L f. For two
 neighbours this gives every hidden unit its δ = ‖outgoing weights‖² − ‖incoming weights and bias‖², which gradient flow
 conserves (theory: sections 5 and 8, with equal rates). For the first layer and the last it is how Kunin et al. (2024,
-Fig. 5) tilt a start: first ÷ α, last × α. Large α is upstream (δ > 0), where nonlinear networks are rich by changing
-which units are active; small α is downstream (δ < 0), lazy at first; and any start of large scale is lazy. In linear
-networks both tilts are lazy and balance is rich (theory: section 2; Kunin, Theorem 6). Where a factor does not pass, a
-tilt is another function, and may be the opposite: a small first layer makes tanh or GELU linear, hence lazy upstream.
+Fig. 5) tilt an initialisation: first ÷ α, last × α. Large α is upstream (δ > 0), where nonlinear networks are rich by
+changing which units are active; small α is downstream (δ < 0), lazy at first; and any initialisation of large scale is
+lazy. In linear networks both tilts are lazy and balance is rich (theory: section 2; Kunin, Theorem 6). Where a factor
+does not pass, a tilt is another function, and may be the opposite: a small first layer makes tanh or GELU linear, hence
+lazy upstream.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,16 +25,18 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.laziness.checkpoints import is_torch_module, layer_of
 
-__all__ = ["SAME", "Scaling", "rescaled", "scaled", "suggestion", "unit_squares"]
+if TYPE_CHECKING:
+    from lazyrich.laziness.tangent import Tree
 
 SAME = 1e-4  # relative change of the outputs that rounding explains
 _TILT = 3.0  # how far beyond balance a suggestion goes
+Leaf = Any  # a parameter, of any array library
 _NEAR = 1.2  # factors nearer to 1 than this are not worth suggesting
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The first layer and the last at the start, and what first ÷ α, last × α would make of them."""
+    """The first layer and the last at initialisation, and what first ÷ α, last × α would make of them."""
 
     layers: tuple[str, ...]  # from the first to the last, as they act
     incoming: float  # mean squared norm of the weights, with bias, into a unit of the first layer
@@ -82,7 +85,7 @@ def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[s
         return (
             f"No factors are suggested: this network normalises ({normalisations[0]}"
             f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it, so that "
-            "neither their δ nor their size says how rich a start is."
+            "neither their δ nor their size says how rich an initialisation is."
         )
     if scaling is None or not np.isfinite(scaling.balancing):
         return (
@@ -109,21 +112,23 @@ def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[s
 
 def _for_nonlinear(scaling: Scaling) -> list[str]:
     richer, lazier = scaling.balancing * _TILT, scaling.balancing / _TILT
-    words = [f"Mean δ at the start is {scaling.delta:.2g}, and α = {scaling.balancing:.2g} would make it 0."]
+    words = [f"Mean δ at initialisation is {scaling.delta:.2g}, and α = {scaling.balancing:.2g} would make it 0."]
     if richer > _NEAR:
         words.append(f"Richer: {_tilting(scaling, richer)} (upstream).")
     else:
-        words.append("Richer: this start is upstream already, so by a smaller scale of all weights.")
+        words.append("Richer: this initialisation is upstream already, so by a smaller scale of all weights.")
     if lazier < 1 / _NEAR:
         words.append(f"Lazier: {_tilting(scaling, lazier)} (downstream: lazy at first).")
     else:
-        words.append("Lazier: this start is downstream already, so by a larger scale of all weights.")
+        words.append("Lazier: this initialisation is downstream already, so by a larger scale of all weights.")
     return words
 
 
 def _for_linear(scaling: Scaling) -> list[str]:
     alpha = scaling.balancing
-    words = [f"Mean δ at the start is {scaling.delta:.2g}; linear networks are rich at δ = 0 and lazy far from it."]
+    words = [
+        f"Mean δ at initialisation is {scaling.delta:.2g}; linear networks are rich at δ = 0 and lazy far from it."
+    ]
     if max(alpha, 1 / alpha) > _NEAR:
         words.append(f"Richer: {_tilting(scaling, alpha)} (balanced).")
     farther = alpha * _TILT if alpha >= 1 / _TILT else alpha / _TILT
@@ -160,7 +165,7 @@ def unit_squares(
     return incoming, np.sum(V.reshape(len(V), groups, -1) ** 2, axis=(0, 2))
 
 
-def scaled(leaves: Mapping[str, Any], factors: Mapping[str, float], order: Iterable[str]) -> dict[str, Any]:
+def scaled(leaves: Mapping[str, Leaf], factors: Mapping[str, float], order: Iterable[str]) -> dict[str, Leaf]:
     """Weights times the factor of their layer, biases times the product of the factors up to it, layers in `order`."""
     by_layer, so_far = {}, 1.0
     for layer in order:
@@ -175,14 +180,22 @@ def scaled(leaves: Mapping[str, Any], factors: Mapping[str, float], order: Itera
     return changed
 
 
-def rescaled(model: Any, factors: Any, *, order: Sequence[str] | None = None) -> Any:
-    """The network with its layers multiplied: by a number α, first layer ÷ α and last × α; or by {layer: factor}.
+def rescaled(model: Tree, factors: float | Mapping[str, float], *, order: Sequence[str] | None = None) -> Tree:
+    """The network with its layers multiplied.
 
-    `model` is an equinox module or a `state_dict` of PyTorch, which know in which order their layers were declared, not
-    in which they act: `order` names them as they act, and `lr.laziness.measure(…).scaling.layers` has these names.
-    Without it, the order of declaration is taken, and refused where a layer does not fit what the one before it gives.
     Biases are multiplied along, by the product of the factors up to their layer: with ReLU or leaky ReLU the function
     is then multiplied by the product of all factors, and α leaves it as it is.
+
+    Parameters
+    ----------
+    model : an equinox module, or a `state_dict` of PyTorch
+    factors : a number α, first layer ÷ α and last × α; or {layer: factor}
+    order : names of the layers as they act, such as `lr.laziness.measure(…).scaling.layers`; without it as they were
+        declared, which is refused where a layer does not fit what the one before it gives
+
+    Returns
+    -------
+    what came, with other numbers
 
     >>> state = {"0.weight": np.ones((3, 2)), "0.bias": np.ones(3), "2.weight": np.ones((1, 3)), "2.bias": np.ones(1)}
     >>> {name: float(array.max()) for name, array in rescaled(state, 4.0).items()}
@@ -203,7 +216,7 @@ def rescaled(model: Any, factors: Any, *, order: Sequence[str] | None = None) ->
     return with_parameters(model, scaled(leaves, _as_factors(factors, layers), layers))
 
 
-def _ordered(leaves: Mapping[str, Any], order: Sequence[str] | None) -> list[str]:
+def _ordered(leaves: Mapping[str, Leaf], order: Sequence[str] | None) -> list[str]:
     """The layers as they act: as told, or as declared where each fits the one before it."""
     weights = _weights(leaves)
     if order is not None:
@@ -222,9 +235,9 @@ def _ordered(leaves: Mapping[str, Any], order: Sequence[str] | None) -> list[str
     return list(weights)
 
 
-def _weights(leaves: Mapping[str, Any]) -> dict[str, Any]:
+def _weights(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """The weight of each layer, as declared; there must be weights, with or without biases, and nothing else."""
-    weights: dict[str, Any] = {}
+    weights: dict[str, Leaf] = {}
     for name, leaf in leaves.items():
         layer, is_bias = layer_of(str(name)), str(name).endswith(".bias")
         is_weight = not is_bias and getattr(leaf, "ndim", 0) >= 2 and layer not in weights
@@ -240,7 +253,7 @@ def _weights(leaves: Mapping[str, Any]) -> dict[str, Any]:
     return weights
 
 
-def _as_factors(factors: Any, order: list[str]) -> dict[str, float]:
+def _as_factors(factors: object, order: list[str]) -> dict[str, float]:
     if not isinstance(factors, Mapping):
         alpha = _check.positive("factors", factors)
         return {order[0]: 1 / alpha, order[-1]: alpha}

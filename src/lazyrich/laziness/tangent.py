@@ -1,7 +1,7 @@
 """How far tangent kernels have moved, for any network: in blocks of samples, so that no kernel is ever held whole.
 
 The kernel of a state is K = JJᵀ, J the Jacobian of all outputs at all samples by all parameters. Its distance from
-the start (Fort et al. 2020; Kunin et al. 2024, Fig. 5A),
+the first one (Fort et al. 2020; Kunin et al. 2024, Fig. 5A),
 
     S(0, t) = 1 − ⟨K_0, K_t⟩/(‖K_0‖‖K_t‖)      in Frobenius norm,
 
@@ -24,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain, combinations_with_replacement
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -32,8 +33,14 @@ import numpy as np
 from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.laziness.checkpoints import Jacobian, described
 
-__all__ = ["KernelChanges", "jax_jacobian", "kernel_changes", "kernel_distances"]
+if TYPE_CHECKING:
+    from jax import Array as JaxArray
+
+Kernel = Any  # a block of K, in the array library of the Jacobians
+Tree = Any  # a pytree of JAX
+JacobianOf = Callable[[int, slice], Jacobian]  # of a state, at some samples
 
 
 class KernelChanges(NamedTuple):
@@ -50,9 +57,7 @@ class KernelChanges(NamedTuple):
             return self.change / np.maximum(self.norm, self.norm[0])
 
 
-def kernel_distances(
-    jacobian: Callable[[int, slice], Any], states: int, samples: int, *, rows: int
-) -> Float[Array, " states"]:
+def kernel_distances(jacobian: JacobianOf, states: int, samples: int, *, rows: int) -> Float[Array, " states"]:
     """S(0, t) of `kernel_changes` alone; nan where a kernel is zero or not finite.
 
     >>> J = np.array([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])  # two states, two samples, one output
@@ -62,7 +67,7 @@ def kernel_distances(
     return kernel_changes(jacobian, states, samples, rows=rows).distance
 
 
-def kernel_changes(jacobian: Callable[[int, slice], Any], states: int, samples: int, *, rows: int) -> KernelChanges:
+def kernel_changes(jacobian: JacobianOf, states: int, samples: int, *, rows: int) -> KernelChanges:
     """How far the kernels of the states t = 0 … states − 1 are from the first.
 
     `jacobian(t, some)` gives J_t at the samples of a slice: a matrix of (samples of the slice × outputs) rows and one
@@ -97,7 +102,7 @@ def kernel_changes(jacobian: Callable[[int, slice], Any], states: int, samples: 
         return KernelChanges(norm, change, distance)
 
 
-def jax_jacobian(f: Callable[[Any, Any], Any], states: Sequence[Any], inputs: Any) -> Callable[[int, slice], Any]:
+def jax_jacobian(f: Callable[[Tree, JaxArray], JaxArray], states: Sequence[Tree], inputs: JaxArray) -> JacobianOf:
     """The `jacobian` of `kernel_distances` for f(parameters, input) → outputs of one sample, written in JAX.
 
     `states` holds parameters: pytrees of the same structure, such as equinox modules (then f = `lambda m, x: m(x)`).
@@ -108,16 +113,19 @@ def jax_jacobian(f: Callable[[Any, Any], Any], states: Sequence[Any], inputs: An
 
 
 @cache
-def _jax_jacobian() -> Callable[..., Any]:
+def _jax_jacobian() -> Callable[..., JaxArray]:
     """Compiled once for each f and each shape."""
     jax, eqx = _engines.load("jax", "jax_jacobian"), _engines.load("equinox", "jax_jacobian")
 
     @eqx.filter_jit
-    def jacobian(f: Callable[[Any, Any], Any], parameters: Any, inputs: Any) -> Any:
+    def jacobian(f: Callable[[Tree, JaxArray], JaxArray], parameters: Tree, inputs: JaxArray) -> JaxArray:
         moving, still = eqx.partition(parameters, eqx.is_inexact_array)
-        outputs = lambda leaves, x: f(eqx.combine(leaves, still), x).ravel()  # noqa: E731
-        slopes = jax.vmap(jax.jacrev(outputs), in_axes=(None, 0))(moving, inputs)
-        leaves = [leaf.reshape(leaf.shape[0] * leaf.shape[1], -1) for leaf in jax.tree.leaves(slopes)]
+
+        def outputs(leaves: Tree, x: JaxArray) -> JaxArray:
+            return f(eqx.combine(leaves, still), x).ravel()
+
+        gradients = jax.vmap(jax.jacrev(outputs), in_axes=(None, 0))(moving, inputs)
+        leaves = [leaf.reshape(leaf.shape[0] * leaf.shape[1], -1) for leaf in jax.tree.leaves(gradients)]
         return jax.numpy.concatenate(leaves, axis=1)
 
     return jacobian
@@ -129,7 +137,7 @@ def _pairs(samples: int, rows: int) -> Iterator[tuple[slice, slice]]:
     return combinations_with_replacement(slices, 2)
 
 
-def _block(jacobian: Callable[[int, slice], Any], t: int, one: slice, other: slice) -> Any:
+def _block(jacobian: JacobianOf, t: int, one: slice, other: slice) -> Kernel:
     """K_t between two slices of the samples."""
     A = _checked(jacobian(t, one), one)
     B = A if one == other else _checked(jacobian(t, other), other)
@@ -138,22 +146,19 @@ def _block(jacobian: Callable[[int, slice], Any], t: int, one: slice, other: sli
     return A @ B.T
 
 
-def _checked(J: Any, some: slice) -> Any:
-    J = J.detach() if hasattr(J, "detach") else J  # PyTorch: no graph is needed here
+def _checked(J: Jacobian, some: slice) -> Jacobian:
+    if array_api_compat.is_torch_array(J):
+        J = J.detach()  # no graph is needed here
     samples = some.stop - some.start
     if not array_api_compat.is_array_api_obj(J) or J.ndim != 2 or J.shape[0] % samples:
         raise InvalidInput(
             "jacobian must give a matrix with one row per sample and output, and for "
-            f"{samples} samples it gave {_described(J)}."
+            f"{samples} samples it gave {described(J)}."
         )
     return J
 
 
-def _described(J: Any) -> str:
-    return f"shape {tuple(J.shape)}" if hasattr(J, "shape") else _check.shown(J)
-
-
-def _compare(K_0: Any, K: Any) -> Array:
+def _compare(K_0: Kernel, K: Kernel) -> Array:
     """p = ‖K_0‖², c = ⟨K_0, K⟩/p and R = ‖K − cK_0‖² of a block."""
     if array_api_compat.is_jax_array(K):
         with _engines.double_precision("kernel_distances"):
@@ -161,7 +166,7 @@ def _compare(K_0: Any, K: Any) -> Array:
     return np.array([float(number) for number in _sums(array_api_compat.array_namespace(K), K_0, K)])
 
 
-def _sums(xp: Any, K_0: Any, K: Any) -> tuple[Any, Any, Any]:
+def _sums(xp: ModuleType, K_0: Kernel, K: Kernel) -> tuple[Kernel, Kernel, Kernel]:
     K_0, K = xp.astype(K_0, xp.float64), xp.astype(K, xp.float64)
     p = xp.sum(K_0 * K_0)
     c = xp.sum(K_0 * K) / xp.where(p > 0, p, xp.ones_like(p))
@@ -169,7 +174,7 @@ def _sums(xp: Any, K_0: Any, K: Any) -> tuple[Any, Any, Any]:
 
 
 @cache
-def _in_jax() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _in_jax() -> tuple[Callable[..., JaxArray], Callable[..., JaxArray]]:
     """The product and the sums, compiled: the blocks stay on the device, three numbers leave it."""
     import jax
     import jax.numpy as jnp

@@ -3,25 +3,38 @@
 The module is called in evaluation mode, with the numbers of a checkpoint in place of its own
 (torch.func.functional_call): batch normalisation and dropout do what they do in use, and the module itself stays as it
 is, its modes included. Hooks, which see what its layers and activation functions give, are taken off again whatever
-happens. Slopes are those of the parameters that require a gradient.
+happens. Gradients are those of the parameters that require a gradient.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lazyrich import _check, _files
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.laziness.checkpoints import Stage, hidden_stages, in_one_line, is_affine, layer_of, normalises
+from lazyrich.laziness.checkpoints import (
+    Kind,
+    Stage,
+    described,
+    hidden_stages,
+    in_one_line,
+    is_affine,
+    layer_of,
+    normalises,
+)
 
-__all__ = ["TorchRun"]
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    State = dict[str, Tensor]
 
 _SPREAD = ("MultiheadAttention", "Softmax", "Softmin", "Softmax2d", "LogSoftmax")  # beside activations in their module
 
@@ -29,8 +42,8 @@ _SPREAD = ("MultiheadAttention", "Softmax", "Softmin", "Softmax2d", "LogSoftmax"
 class TorchRun:
     """The `Run` of a module. `hidden` names submodules whose outputs are hidden activity, instead of activations."""
 
-    def __init__(self, module: Any, checkpoints: Sequence[Any], inputs: Array, hidden: Any) -> None:
-        self._torch: Any = import_module("torch")
+    def __init__(self, module: Module, checkpoints: Sequence[object], inputs: Array, hidden: object) -> None:
+        self._torch = import_module("torch")
         self._module = module
         self._learned = [name for name, leaf in module.named_parameters() if leaf.requires_grad]
         if not self._learned:
@@ -48,10 +61,10 @@ class TorchRun:
         self.sequential = self._is_sequential()
         self.course, readable = self._first_course()
         # functions such as torch.relu leave no trace, so that without any activation a network need not be linear
-        known = self.sequential or any(stage.kind == "bend" for stage in self.course)
+        known = self.sequential or any(stage.kind == "activation" for stage in self.course)
         self._wanted = {i: name for i, name in hidden_stages(self.course).items() if known and readable[i]}
 
-    def precision(self) -> AbstractContextManager[Any]:
+    def precision(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def leaves(self, t: int) -> dict[str, Array]:
@@ -67,13 +80,15 @@ class TorchRun:
         if not self._inputs.is_floating_point():
             return False
         with self._evaluating(), self._torch.no_grad():
-            call = lambda x: np.asarray(_check.from_any_library("outputs", self._call(self._states[0], x)))  # noqa: E731
-            return is_affine(call, self._inputs, self._inputs.flip(0))
+            return is_affine(self._first_outputs, self._inputs, self._inputs.flip(0))
+
+    def _first_outputs(self, inputs: Tensor) -> Array:
+        return _check.from_any_library("outputs", self._call(self._states[0], inputs))
 
     def hidden(self, t: int) -> dict[str, Array]:
-        calls: list[tuple[str, Any]] = []
+        calls: list[tuple[str, Tensor | None]] = []
 
-        def keep(part: Any, _: Any, output: Any) -> None:
+        def keep(part: Module, _: object, output: Tensor) -> None:
             name = self._names[part] if self._given else self._wanted.get(len(calls), "")
             if self._given and not self._has_rows(output):
                 raise InvalidInput(f"{name}, named in hidden, must give a tensor with one row per sample.")
@@ -86,23 +101,23 @@ class TorchRun:
         if idle:
             raise InvalidInput(f"{min(idle)}, named in hidden, must be called when the model is, and it is not.")
         rows = len(self._inputs)
-        return {name: _check.from_any_library(name, part.reshape(rows, -1)) for name, part in calls if name}
+        return {name: _check.from_any_library(name, part.reshape(rows, -1)) for name, part in calls if part is not None}
 
-    def jacobian(self, t: int, some: slice) -> Any:
+    def jacobian(self, t: int, some: slice) -> Tensor:
         torch, state, inputs = self._torch, self._states[t], self._inputs[some]
         learned = {name: state[name] for name in self._learned}
         with self._evaluating():
             if self._mappable:
                 of_one = torch.func.jacrev(lambda leaves, x: self._call(state | leaves, x[None]).reshape(-1))
                 try:
-                    slopes = torch.func.vmap(of_one, in_dims=(None, 0))(learned, inputs)
-                    return torch.cat([slope.flatten(0, 1).flatten(1) for slope in slopes.values()], dim=1)
+                    gradients = torch.func.vmap(of_one, in_dims=(None, 0))(learned, inputs)
+                    return torch.cat([part.flatten(0, 1).flatten(1) for part in gradients.values()], dim=1)
                 except (RuntimeError, NotImplementedError, ValueError):
                     self._mappable = False  # recurrent layers, or a forward that decides by values
             return torch.stack([row for x in inputs for row in self._rows(state, learned, x)])
 
-    def _rows(self, state: Mapping[str, Any], learned: Mapping[str, Any], x: Any) -> Iterator[Any]:
-        """The slopes of one output after the other, at one sample: slower, and possible for whatever has gradients."""
+    def _rows(self, state: State, learned: State, x: Tensor) -> Iterator[Tensor]:
+        """The gradients of one output after the other, at one sample: slower, and possible for whatever has any."""
         torch = self._torch
         with torch.enable_grad():
             leaves = {name: leaf.detach().requires_grad_() for name, leaf in learned.items()}
@@ -112,23 +127,23 @@ class TorchRun:
                     "the outputs of the model must depend on its parameters by gradients, and they do not."
                 )
             for output in outputs:
-                slopes = torch.autograd.grad(
+                gradients = torch.autograd.grad(
                     output, list(leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
                 )
-                yield torch.cat([slope.reshape(-1) for slope in slopes])
+                yield torch.cat([part.reshape(-1) for part in gradients])
 
     # the module ------------------------------------------------------------------------------------------------
 
-    def _call(self, state: Mapping[str, Any], inputs: Any) -> Any:
+    def _call(self, state: State, inputs: Tensor) -> Tensor:
         """Copies of what a forward may write into: its inputs, and buffers that count."""
         own = {name: leaf if name in self._learned else leaf.clone() for name, leaf in state.items()}
         return self._torch.func.functional_call(self._module, own, (inputs.clone(),))
 
     @contextmanager
-    def _evaluating(self, hooks: Mapping[Any, Any] | None = None) -> Iterator[None]:
+    def _evaluating(self, hooks: Mapping[Module, Callable[..., None]] | None = None) -> Iterator[None]:
         """Evaluation mode, with hooks on what the parts give; all as before afterwards."""
         modes = {part: part.training for part in self._module.modules()}
-        handles: list[Any] = []
+        handles = []
         try:
             self._module.eval()
             for part, hook in (hooks or {}).items():
@@ -140,16 +155,16 @@ class TorchRun:
             for part, mode in modes.items():
                 part.training = mode
 
-    def _staged(self) -> list[Any]:
+    def _staged(self) -> list[Module]:
         """The parts that are stages: those with parameters of their own, and activation functions."""
         return [part for part in self._module.modules() if self._kind(part)]
 
-    def _kind(self, part: Any) -> str:
+    def _kind(self, part: Module) -> Kind | None:
         nn, name = self._torch.nn, self._names[part]
         if type(part).__module__ == "torch.nn.modules.activation" and type(part).__name__ not in _SPREAD:
-            return "bend"
+            return "activation"
         if next(part.parameters(recurse=False), None) is None:
-            return ""
+            return None
         dense = isinstance(part, nn.Linear) or (
             isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d) and part.groups == 1
         )
@@ -157,10 +172,10 @@ class TorchRun:
 
     def _first_course(self) -> tuple[tuple[Stage, ...], list[bool]]:
         """The stages as they act on the samples, and which of them give one row for each."""
-        called: list[Any] = []
+        called: list[Module] = []
         readable: list[bool] = []
 
-        def see(part: Any, _: Any, output: Any) -> None:
+        def see(part: Module, _: object, output: object) -> None:
             called.append(part)
             readable.append(self._has_rows(output))
 
@@ -173,26 +188,25 @@ class TorchRun:
                 f"{in_one_line(error)}"
             ) from error
         if not self._has_rows(found):
-            came = f"a tensor of shape {tuple(found.shape)}" if hasattr(found, "shape") else f"a {type(found).__name__}"
+            tensor = isinstance(found, self._torch.Tensor)
+            came = f"a tensor of {described(found)}" if tensor else f"a {type(found).__name__}"
             raise InvalidInput(
                 f"model must give a tensor with one row per sample ({len(self._inputs)}), and it gives {came}."
             )
         if not found.dtype.is_floating_point:
             raise InvalidInput(f"the outputs of the model must be floating-point numbers, and they are {found.dtype}.")
         twice = {part for part in called if called.count(part) > 1 and self._kind(part) == "layer"}
-        stages = (Stage(self._names[part], "other" if part in twice else self._kind(part)) for part in called)
-        return tuple(stages), readable
+        kinds = ((part, "other" if part in twice else self._kind(part)) for part in called)
+        return tuple(Stage(self._names[part], kind) for part, kind in kinds if kind), readable
 
-    def _has_rows(self, output: Any) -> bool:
+    def _has_rows(self, output: object) -> bool:
         return isinstance(output, self._torch.Tensor) and output.ndim > 0 and len(output) == len(self._inputs)
 
     def _is_sequential(self) -> bool:
         nn = self._torch.nn
-        plain = lambda part: type(part) is nn.Sequential or type(part).__module__.startswith("torch.nn.modules")  # noqa: E731
-        parts = list(self._module.modules())
-        return type(self._module) is nn.Sequential and all(
-            plain(part) and (type(part) is nn.Sequential or not list(part.children())) for part in parts
-        )
+        others = [part for part in self._module.modules() if type(part) is not nn.Sequential]
+        plain = (type(part).__module__.startswith("torch.nn.modules") and not list(part.children()) for part in others)
+        return type(self._module) is nn.Sequential and all(plain)
 
     def _untried(self) -> tuple[str, ...]:
         """Batch normalisation starts from running statistics 0 and 1, which training, by the batch, never uses."""
@@ -207,7 +221,7 @@ class TorchRun:
 
     # checks ----------------------------------------------------------------------------------------------------
 
-    def _state(self, t: int, given: Any) -> dict[str, Any]:
+    def _state(self, t: int, given: object) -> State:
         """A checkpoint as tensors like those of the module."""
         if isinstance(given, str | os.PathLike):
             given = _files.read_state_dict(os.fsdecode(given))
@@ -217,10 +231,7 @@ class TorchRun:
                 f"{type(given).__name__}."
             )
         wanted = self._own
-        missing, unknown = (
-            [name for name in wanted if name not in given],
-            [name for name in given if name not in wanted],
-        )
+        missing, unknown = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
         if missing or unknown:
             what = f"it lacks {missing[0]}" if missing else f"it has {unknown[0]}"
             raise InvalidInput(
@@ -230,7 +241,7 @@ class TorchRun:
         once = {name for named in (self._module.named_parameters(), self._module.named_buffers()) for name, _ in named}
         return {name: self._like(name, given[name], t) for name in wanted if name in once}  # of shared ones, the first
 
-    def _like(self, name: str, value: Any, t: int = 0) -> Any:
+    def _like(self, name: str, value: Tensor | Array, t: int = 0) -> Tensor:
         """A tensor of the module's type and device, with its own numbers."""
         own = self._own[name]
         tensor = value.detach() if isinstance(value, self._torch.Tensor) else self._torch.as_tensor(np.array(value))
@@ -255,13 +266,13 @@ class TorchRun:
                     "does not copy, and copy.deepcopy(model.state_dict()) does."
                 )
 
-    def _as_tensor(self, inputs: Array) -> Any:
+    def _as_tensor(self, inputs: Array) -> Tensor:
         """The samples on the module's device; numbers with a point in its type, tokens as they are."""
         own = next(self._module.parameters())
         tensor = self._torch.as_tensor(np.array(inputs)).to(own.device)
         return tensor.to(own.dtype) if tensor.dtype.is_floating_point else tensor
 
-    def _checked_names(self, hidden: Any) -> list[str]:
+    def _checked_names(self, hidden: object) -> list[str]:
         if hidden is None:
             return []
         if isinstance(hidden, str) or not isinstance(hidden, Sequence):

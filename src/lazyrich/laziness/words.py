@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from lazyrich.laziness.definition import RegimeName, percent
 if TYPE_CHECKING:
     from lazyrich.laziness.measuring import Laziness
 
-__all__ = ["as_table", "in_one_sentence"]
-
 _NOTHING = 0.01  # change of the outputs, relative, below which hardly anything was learned
-_SHOWN, _WIDTH = 8, 100  # rows of a table, and letters of a line below it
+_SHOWN, _WIDTH = 8, 100  # rows of a table, and characters of a line below it
 
 
 def in_one_sentence(found: Laziness) -> str:
@@ -30,7 +28,7 @@ def in_one_sentence(found: Laziness) -> str:
         most, aside = _farthest(found.hamming_distance)
         words.append(f"{whole}{most} of the activations changed sides{aside}")
         whole = ""
-    if np.isfinite(found.relative_parameter_distance).any():  # not from a start at zero
+    if np.isfinite(found.relative_parameter_distance).any():  # not from weights of zero
         most, aside = _farthest(found.relative_parameter_distance)
         words.append(f"{whole}the parameters moved by {most} of their norm{aside}")
     if found.function_distance.max() < _NOTHING:
@@ -57,7 +55,7 @@ def as_table(found: Laziness) -> str:
     for t in sorted(shown):
         moved, flipped = found.relative_parameter_distance[t], found.hamming_distance[t]
         kernel = found.kernel_movement[t], found.kernel_distance[t]
-        lines.append(_row(t, *kernel, moved, flipped, found.function_distance[t]))
+        lines.append(_row(str(t), *kernel, moved, flipped, found.function_distance[t]))
     lines += [
         "",
         _row("layer, at the last", "features", "parameters", "Hamming", "δ at first", "at last", "drift"),
@@ -73,6 +71,6 @@ def as_table(found: Laziness) -> str:
     return "\n".join([*lines, "", *(fill(words, _WIDTH) for words in (found.verdict, found.suggestion, *found.notes))])
 
 
-def _row(name: Any, *cells: Any) -> str:
+def _row(name: str, *cells: str | float) -> str:
     words = [cell if isinstance(cell, str) else f"{cell:.2g}" if np.isfinite(cell) else "–" for cell in cells]
-    return f"{str(name)[:22]:<22}" + "".join(f"{word:>12}" for word in words)
+    return f"{name[:22]:<22}" + "".join(f"{word:>12}" for word in words)

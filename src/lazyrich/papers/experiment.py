@@ -36,7 +36,7 @@ from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Report
 from lazyrich.papers.base.types import Tick
 from lazyrich.papers.shelf import kind, preset_file
-from lazyrich.sweeps.grid import STATUS, Block, Grid, Place, Result, Variable
+from lazyrich.sweeps.grid import STATUS, Block, Cause, Grid, Place, Result, Variable
 from lazyrich.sweeps.local import accelerated
 from lazyrich.sweeps.store import configuration_in
 
@@ -121,7 +121,7 @@ class Experiment(Grid):
                 kept[here] = outcome.values[name]
             result.status[here] = STATUS.index("stopped" if outcome.cause else "complete")
             if outcome.cause:
-                result.causes[place] = outcome.cause
+                result.causes[place] = Cause("stopped", outcome.cause)
         return result
 
     def with_blocks(self) -> Experiment:

@@ -4,7 +4,6 @@ Each returns a matplotlib `Figure`, which a notebook shows and `figure.savefig` 
 your own.
 """
 
-from lazyrich.plot.curves import kernel_distance, loss, modes
-from lazyrich.plot.states import fate, forgetting, gram
+import lazy_loader
 
-__all__ = ["fate", "forgetting", "gram", "kernel_distance", "loss", "modes"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["kernel_distance", "loss", "modes"]
-
 _MODES_NAMED = 5  # more overfill the legend
 _MODES_DRAWN = 12  # more cannot be told apart
 
@@ -29,7 +27,16 @@ def loss(
 ) -> Figure:
     """The loss over time; an exact solution is dotted over the runs that it predicts.
 
-    `labels` name the trajectories in the legend, in their order.
+    Parameters
+    ----------
+    trajectories : of one problem or several
+    labels : their names in the legend
+    axes : to draw on, instead of a new figure
+    log : a logarithmic axis of the loss
+
+    Returns
+    -------
+    Figure
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
@@ -50,7 +57,14 @@ def loss(
 def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
     """How much of each mode of the task is learned, uᵀW(t)v, against what there is to learn (dashed).
 
-    One trajectory, or a run and the exact solution that predicts it; at most the twelve strongest modes.
+    Parameters
+    ----------
+    trajectories : one, or a run and the exact solution that predicts it; at most twelve modes are drawn
+    axes : to draw on, instead of a new figure
+
+    Returns
+    -------
+    Figure
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
@@ -73,7 +87,15 @@ def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
 def kernel_distance(*trajectories: Trajectory, labels: Sequence[str] | None = None, axes: Axes | None = None) -> Figure:
     """How far the tangent kernel has turned from where it was at the first time: flat at 0 is lazy.
 
-    `labels` name the trajectories in the legend, in their order.
+    Parameters
+    ----------
+    trajectories : of one problem or several
+    labels : their names in the legend
+    axes : to draw on, instead of a new figure
+
+    Returns
+    -------
+    Figure
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from lazyrich._typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["uncover"]
+    from matplotlib.legend import Legend
 
 _CORNERS = ("upper right", "upper left", "lower right", "lower left")
 _PLACES = (*_CORNERS, "center right", "center left", "upper center", "lower center", "center")
@@ -38,7 +37,7 @@ def uncover(figure: Figure) -> Figure:
     return figure
 
 
-def _find_place(legend: Any, ink: Array) -> bool:
+def _find_place(legend: Legend, ink: Array) -> bool:
     if _is_free(legend, ink):
         return True
     legend.set_bbox_to_anchor(None)
@@ -49,7 +48,7 @@ def _find_place(legend: Any, ink: Array) -> bool:
     return False
 
 
-def _ink(figure: Figure, legends: list[Any]) -> Array:
+def _ink(figure: Figure, legends: list[Legend]) -> Array:
     """Where the figure shows more than paper and grid, without its legends, which keep their places."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -68,7 +67,7 @@ def _ink(figure: Figure, legends: list[Any]) -> Array:
     return (darkest < _GRID) | (lightest - darkest > _TINT)
 
 
-def _is_free(legend: Any, ink: Array) -> bool:
+def _is_free(legend: Legend, ink: Array) -> bool:
     box = legend.get_window_extent()
     rows = slice(max(int(len(ink) - box.y1), 0), max(int(np.ceil(len(ink) - box.y0)), 0))
     return not ink[rows, max(int(box.x0), 0) : max(int(np.ceil(box.x1)), 0)].any()

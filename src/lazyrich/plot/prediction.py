@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from lazyrich.predict import Prediction
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["draw"]
+    from matplotlib.image import AxesImage
 
 _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
 
@@ -56,7 +55,7 @@ def _draw_modes(axes: Axes, prediction: Prediction) -> None:
     axes.margins(x=0.01)
 
 
-def _draw_end(axes: Axes, prediction: Prediction) -> Any:
+def _draw_end(axes: Axes, prediction: Prediction) -> AxesImage:
     """The Gram matrix in the limit where it is known, and the network function otherwise."""
     known, traj = prediction.fate, prediction.trajectory
     if known is not None and known.gram_limit is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.fate import fate as fate_of
 from lazyrich.methods.solve import NoExactSolution
@@ -22,16 +22,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["fate", "forgetting", "gram"]
-
 _SHOWN = 4  # times, where none are asked for
 
 
-def gram(traj: Trajectory, indices: Any = None) -> Figure:
+def gram(traj: Trajectory, indices: ArrayLike | None = None) -> Figure:
     """QQᵀ at some of the times: W1ᵀW1 and W2W2ᵀ on the diagonal, W2W1 below it.
 
-    `indices` names the times by their place; without them four are shown, from the first to the last, between which
-    the loss falls by equal parts.
+    Parameters
+    ----------
+    traj : of two linear layers
+    indices : places of the times; without them four, from the first to the last, between which the loss falls alike
+
+    Returns
+    -------
+    Figure
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
@@ -60,6 +64,15 @@ def gram(traj: Trajectory, indices: Any = None) -> Figure:
 
 def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
     """The timetable of learning: when each mode is half learned, and how strong it ends; missed modes are crosses.
+
+    Parameters
+    ----------
+    problem : or its fate
+    axes : to draw on, instead of a new figure
+
+    Returns
+    -------
+    Figure
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
@@ -91,6 +104,15 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
     The circles are where each stage ends if it is trained to the end: for this network where exact solutions apply,
     bottleneck and saddles included, and otherwise from the tasks alone.
 
+    Parameters
+    ----------
+    run : what `lr.continual` returns
+    axes : to draw on, instead of a new figure
+
+    Returns
+    -------
+    Figure
+
     >>> import lazyrich as lr
     >>> tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3, samples=20) for seed in range(3)]
     >>> run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), range(40))
@@ -108,7 +130,7 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
         known = _known_before(run)
         if known is not None:
             for losses, colour in zip(known[: len(ends)].T, colours, strict=True):
-                panel.plot(ends, losses, **style.MARK | {"markeredgecolor": colour})
+                panel.plot(ends, losses, **style.MARK | {"markeredgecolor": colour}, clip_on=False)
             panel.plot([], [], **style.MARK, label="known before, if trained to the end")
         panel.set(xlabel=style.TIME, ylabel="loss")
         panel.margins(x=0.01)

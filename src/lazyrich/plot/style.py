@@ -10,40 +10,21 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._engines import load
 from lazyrich._files import output_path, write_atomically
-from lazyrich._typing import Array, Float
-from lazyrich.plot.legends import uncover
+from lazyrich._typing import Array, ArrayLike, Float
+from lazyrich.plot.legends import uncover as uncover  # papers draw with it too
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "COLOURS",
-    "INTEGRATED",
-    "LIMIT",
-    "MARK",
-    "STRENGTH",
-    "THEORY",
-    "TIME",
-    "diverging_colours",
-    "draw_gram",
-    "draw_matrix",
-    "drawn_on",
-    "figure_of",
-    "figure_path",
-    "mode_colours",
-    "new_figure",
-    "save",
-    "series_colours",
-    "styled",
-    "uncover",
-]
+    from matplotlib.image import AxesImage
 
 #: Okabe and Ito's palette.
 COLOURS = {
@@ -53,12 +34,14 @@ COLOURS = {
     "orange": "#D55E00",
     "grey": "#6E6E6E",
 }
+Look = dict[str, Any]  # options of matplotlib
+Colour = Any  # all that it takes for one
 _SIDES = {-1: "blue", 0: "grey", 1: "orange"}
 TIME, STRENGTH = "time (learning rate × steps)", "mode strength uᵀWv"
 #: Theory is dotted, over what it predicts; dashed where it is the flow, integrated.
-THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (1, 1.6)), "linewidth": 1.5, "zorder": 3}
-INTEGRATED: dict[str, Any] = THEORY | {"linestyle": (0, (5, 3)), "linewidth": 1.2}
-MARK: dict[str, Any] = {
+THEORY: Look = {"color": "black", "linestyle": (0, (1, 1.6)), "linewidth": 1.5, "zorder": 3}
+INTEGRATED: Look = THEORY | {"linestyle": (0, (5, 3)), "linewidth": 1.2}
+MARK: Look = {
     "linestyle": "none",
     "marker": "o",
     "markersize": 6,
@@ -66,7 +49,7 @@ MARK: dict[str, Any] = {
     "markeredgecolor": "black",
     "zorder": 4,
 }
-LIMIT: dict[str, Any] = {"color": COLOURS["grey"], "linestyle": (0, (6, 3)), "linewidth": 1.0, "zorder": 1}
+LIMIT: Look = {"color": COLOURS["grey"], "linestyle": (0, (6, 3)), "linewidth": 1.0, "zorder": 1}
 
 _FORMATS = (".png", ".pdf", ".svg")
 _SETTINGS = {
@@ -103,8 +86,8 @@ def new_figure(width: float, height: float) -> Figure:
     _matplotlib()
     from matplotlib.figure import Figure
 
-    figure: Any = Figure(figsize=(width, height), layout="constrained")
-    figure._repr_png_ = lambda: _as_png(figure)  # what a notebook asks an object for
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure._repr_png_ = lambda: _as_png(figure)  # type: ignore[attr-defined]  # what a notebook asks an object for
     return figure
 
 
@@ -115,7 +98,7 @@ def drawn_on(axes: Axes | None) -> Iterator[Axes]:
         if axes is None:
             yield (axes := new_figure(6.0, 3.9).subplots())
             uncover(figure_of(axes))
-        elif not hasattr(axes, "plot"):
+        elif not isinstance(axes, _matplotlib().axes.Axes):
             raise InvalidInput(f"axes must be axes of a matplotlib figure, and it is a {type(axes).__name__}.")
         else:
             yield axes
@@ -123,7 +106,8 @@ def drawn_on(axes: Axes | None) -> Iterator[Axes]:
 
 def figure_of(axes: Axes) -> Figure:
     """The figure that axes belong to."""
-    figure: Any = axes.get_figure(root=True)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     return figure
 
 
@@ -149,18 +133,18 @@ def save(figure: Figure, path: Path) -> None:
         write_atomically(path, lambda stream: figure.savefig(stream, format=path.suffix[1:].lower()))
 
 
-def mode_colours(count: int) -> list[Any]:
+def mode_colours(count: int) -> list[Colour]:
     """One colour per mode, dark for strong, without the palest end."""
     return list(_matplotlib().colormaps["viridis"](np.linspace(0.0, 0.88, count)))
 
 
-def series_colours(count: int) -> list[Any]:
+def series_colours(count: int) -> list[Colour]:
     """One colour per curve: the palette, or shades from dark to light where it does not go round."""
     palette = [COLOURS[name] for name in ("blue", "orange", "green", "pink", "grey")]
     return palette[:count] if count <= len(palette) else mode_colours(count)
 
 
-def diverging_colours(values: Any) -> list[Any]:
+def diverging_colours(values: ArrayLike) -> list[Colour]:
     """One colour per signed value: blue below zero, grey at it, orange above, paler towards it."""
     values = np.asarray(values, dtype=float)
     reach = float(np.abs(values).max()) or 1.0
@@ -169,7 +153,7 @@ def diverging_colours(values: Any) -> list[Any]:
     return [tuple(1 - full[value] * (1 - rgb[int(np.sign(value))])) for value in values]
 
 
-def draw_matrix(axes: Axes, matrix: Float[Array, "rows columns"], bound: float | None = None) -> Any:
+def draw_matrix(axes: Axes, matrix: Float[Array, "rows columns"], bound: float | None = None) -> AxesImage:
     """A heat map, white at zero; returns what a colour bar needs."""
     bound = bound or float(np.abs(matrix).max()) or 1.0
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-bound, vmax=bound, interpolation="nearest", aspect="auto")
@@ -179,7 +163,7 @@ def draw_matrix(axes: Axes, matrix: Float[Array, "rows columns"], bound: float |
     return image
 
 
-def draw_gram(axes: Axes, gram: Float[Array, "n n"], d_in: int, bound: float | None = None) -> Any:
+def draw_gram(axes: Axes, gram: Float[Array, "n n"], d_in: int, bound: float | None = None) -> AxesImage:
     """QQᵀ as a heat map, with its blocks marked: W1ᵀW1 and W2W2ᵀ on the diagonal, W2W1 below it."""
     image = draw_matrix(axes, gram, bound)
     axes.set_aspect("equal")
@@ -192,10 +176,7 @@ def draw_gram(axes: Axes, gram: Float[Array, "n n"], d_in: int, bound: float | N
     return image
 
 
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-        import matplotlib.colors
-    except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'lazyrich[figures]'.") from None
-    return matplotlib
+def _matplotlib() -> ModuleType:
+    for part in ("axes", "colors"):
+        load(f"matplotlib.{part}", "a figure", "figures")
+    return load("matplotlib", "a figure", "figures")

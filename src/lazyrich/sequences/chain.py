@@ -1,6 +1,6 @@
 """`continual`: a sequence of tasks, each learned from where the one before ended.
 
-The state at any time is a valid start (semigroup; theory: section 1), and D = W2ᵀW2 − W1W1ᵀ is conserved whatever
+Every state is a valid initialisation (semigroup; theory: section 1), and D = W2ᵀW2 − W1W1ᵀ is conserved whatever
 the task, so exact solutions chain: stage i is the exact solution of Problem(task i, network after task i − 1), for
 any durations, also where a task is stopped before it is learned. Where no exact solution applies the flow is
 integrated, and nonlinear networks descend step by step. The result says which, and why.
@@ -14,38 +14,36 @@ in the end. `notes` says until when such a stage is exact.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.landscape.fate import fate
 from lazyrich.methods.descend import descend
 from lazyrich.methods.flow import flow
-from lazyrich.methods.riccati.method import Riccati
+from lazyrich.methods.riccati.balance import rebalanced
+from lazyrich.methods.riccati.method import RiccatiSolution
 from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
 from lazyrich.problem import Problem
 from lazyrich.sequences.forecast import as_tasks
-from lazyrich.sequences.rebalance import rebalance
 from lazyrich.sequences.result import Continual
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
-
-__all__ = ["continual"]
 
 _ROUNDING = 1e-8  # of the largest weights so far: a departure from balance below it is not the network's own
 _EXACT = 1e-12
 
 
 def continual(
-    tasks: Any,
+    tasks: Sequence[Task],
     network: Network,
-    times: Any,
+    times: ArrayLike | Sequence[ArrayLike],
     *,
-    rates: Any = None,
+    rates: ArrayLike | None = None,
     weight_decay: float = 0.0,
     rate: float | None = None,
     on_separatrix: str = "stay",
@@ -53,13 +51,24 @@ def continual(
 ) -> Continual:
     """A network that learns one task after another, with the loss of every task all along, and what is forgotten.
 
-    `times` is one vector for all tasks, or a list with one vector per task; each counts from the start of its task,
-    and its last entry is where the next task takes over. Linear networks follow the exact solution where one
-    applies, and the integrated flow elsewhere. With `rate` the network descends step by step at this learning rate,
-    as nonlinear ones must; times are then multiples of it. `on_separatrix="perturb"` lets a start on the separatrix
-    escape, as in `solve`. Tasks that were whitened by different maps are refused: the weights that pass from one to
-    the next would mean something else. A stage that cannot go on, or not within `max_steps` where it is integrated,
-    ends the run.
+    Linear networks follow the exact solution where one applies, and the integrated flow elsewhere. Tasks that were
+    whitened by different maps are refused: the weights that pass from one to the next would mean something else. A
+    stage that cannot go on ends the run.
+
+    Parameters
+    ----------
+    tasks : in the order in which they are learned
+    network : where the first begins
+    times : one vector for all tasks or one for each, from its own start; the last entry is where the next takes over
+    rates : learning rate of each layer
+    weight_decay : γ of loss + ½γ Σ‖W_ℓ‖²
+    rate : learning rate of gradient descent, which nonlinear networks need; times are multiples of it
+    on_separatrix : "stay", or "perturb" to let a network on the separatrix escape, as in `solve`
+    max_steps : of an integration
+
+    Returns
+    -------
+    Continual : one trajectory per task, the losses of all tasks along them, forgetting and transfer
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import continual
@@ -104,7 +113,7 @@ def continual(
     return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))
 
 
-def _as_spans(times: Any, count: int) -> list[Float[Array, " T"]]:
+def _as_spans(times: object, count: int) -> list[Float[Array, " T"]]:
     """The times of each task."""
     if not isinstance(times, list | tuple | np.ndarray) or all(np.ndim(entry) == 0 for entry in times):
         return [_check.as_times(times)] * count
@@ -113,7 +122,7 @@ def _as_spans(times: Any, count: int) -> list[Float[Array, " T"]]:
     return [_check.as_times(span) for span in times]
 
 
-def _as_rate(rate: Any, network: Network, tasks: tuple[Task, ...]) -> float | None:
+def _as_rate(rate: float | None, network: Network, tasks: tuple[Task, ...]) -> float | None:
     if network.activation.linear:
         return None if rate is None else _check.positive("rate", rate)
     if rate is None:
@@ -154,6 +163,24 @@ def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Pr
     return Problem(problem.task, network, problem.rates, problem.weight_decay), departure / largest
 
 
+def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
+    """The two-layer linear network with D = λI and the same function, and ‖D − λI‖ before.
+
+    >>> import lazyrich as lr
+    >>> from lazyrich.sequences import rebalance
+    >>> problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.5]], [[0.5 + 1e-9]]]))
+    >>> network, departure = rebalance(problem, 0.0)
+    >>> W1, W2 = network.weights
+    >>> f"{departure:.1e}", bool(abs(W2 - W1) < 1e-15), bool(abs(W2 @ W1 - problem.network.function) < 1e-15)
+    ('1.0e-09', True, True)
+    """
+    if problem.network.depth != 2 or not problem.network.activation.linear:
+        raise InvalidInput(f"rebalance needs two linear layers, and the network is {problem.network!r}.")
+    k1, k2 = problem.canonical.k
+    W1, W2, before = rebalanced(k1 * problem.network.weights[0], k2 * problem.network.weights[1], lam)
+    return Network([W1 / k1, W2 / k2]).known_to(problem.network.eps), before
+
+
 def _followed(problem: Problem, times: Float[Array, " T"], on_separatrix: str, max_steps: int) -> Trajectory:
     """The exact solution where one applies, else the flow."""
     methods = problem.facts.methods
@@ -189,24 +216,24 @@ def _end(trajectory: Trajectory) -> Network:
 
 
 def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[str]:
-    problem, notes = trajectory.problem, list(trajectory.notes)
+    problem, solution, notes = trajectory.problem, trajectory.solution, list(trajectory.notes)
     if trajectory.method == "flow":
         name = {1: "shallow", 2: "riccati"}.get(problem.facts.depth, "deep_modes")
         refused = ", and ".join(map(str, problem.facts.methods[name]))
         notes.append(f"integrated, for no exact solution applies ({name}: {refused})")
     if departure:
         notes.append(f"brought back to D = λI, from which it was off by {departure:.1e} of the largest weights so far")
-    solution = trajectory.solution
-    if chained and isinstance(solution, Riccati) and len(solution.graded.missed):
+    if chained and isinstance(solution, RiccatiSolution) and len(solution.graded.missed):
         # what may be hidden, of the size of rounding or of what was dropped as such, grows like e^{wt}
         graded = solution.graded
         hidden = max(problem.network.eps, np.finfo(np.float64).eps, float(graded.novelty[graded.missed].max()))
         w = float(solution.graded.spectrum.w[solution.graded.missed].max())
         until = np.log(_EXACT / hidden) / (w * solution.clock)
         if until < trajectory.times[-1]:
-            notes = [note for note in notes if "stays on it" not in note]  # that is what is not certain
+            if not trajectory.pushed:
+                del notes[0]  # that it stays on the separatrix, which is what is not certain
             notes.append(
-                "rounding hides whether the start lies on the separatrix or only close to it: exact to "
+                "rounding hides whether the network starts on the separatrix or only close to it: exact to "
                 f"{_EXACT:.0e} until t = {max(until, 0.0):.3g} of this task; what rounding hides stays away here, and "
                 "in a real network may return after that"
             )

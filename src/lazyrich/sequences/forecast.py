@@ -13,12 +13,12 @@ saddle, and starts the next one there.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
 from lazyrich.networks.network import layers_of_gram
@@ -26,16 +26,25 @@ from lazyrich.problem import Problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["as_tasks", "forgetting", "loss_matrix", "since_own_training"]
-
 
 def loss_matrix(
-    tasks: Any, network: Network | None = None, *, rates: Any = None, weight_decay: float = 0.0
+    tasks: Sequence[Task],
+    network: Network | None = None,
+    *,
+    rates: ArrayLike | None = None,
+    weight_decay: float = 0.0,
 ) -> Float[Array, "stage task"]:
     """Loss of task j (column) after training on tasks 0 … i (row), each to the end, before any training.
 
-    Without a network from the tasks alone; with one from where the flow of this network ends, task by task, which
-    takes an exact solution for each (`NoExactSolution` says where there is none).
+    Parameters
+    ----------
+    tasks : in the order in which they are learned
+    network : whose flow ends each task, by an exact solution; without one, from the tasks alone
+    rates, weight_decay : as in `Problem`
+
+    Returns
+    -------
+    array (stage, task)
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import loss_matrix
@@ -53,11 +62,21 @@ def loss_matrix(
 
 
 def forgetting(
-    tasks: Any, network: Network | None = None, *, rates: Any = None, weight_decay: float = 0.0
+    tasks: Sequence[Task],
+    network: Network | None = None,
+    *,
+    rates: ArrayLike | None = None,
+    weight_decay: float = 0.0,
 ) -> Float[Array, "stage task"]:
     """By how much the loss of task j (column) has risen after task i (row) since its own training, before any training.
 
-    Zero on the diagonal, nan above it, where task j is still to come. The arguments are those of `loss_matrix`.
+    Parameters
+    ----------
+    tasks, network, rates, weight_decay : as in `loss_matrix`
+
+    Returns
+    -------
+    array (stage, task), zero on the diagonal, nan above it, where task j is still to come
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import forgetting
@@ -75,7 +94,7 @@ def since_own_training(losses: Float[Array, "stage task"]) -> Float[Array, "stag
     return np.where(np.arange(stages)[:, None] >= np.arange(tasks), losses - own, np.nan)
 
 
-def as_tasks(value: Any) -> tuple[Task, ...]:
+def as_tasks(value: object) -> tuple[Task, ...]:
     """Tasks with the same inputs and outputs, in the same coordinates, or a sentence."""
     if not isinstance(value, list | tuple):
         raise InvalidInput(f"tasks must be a list of tasks, and it is a {type(value).__name__}: try [task].")
@@ -89,11 +108,14 @@ def as_tasks(value: Any) -> tuple[Task, ...]:
                 f"and tasks[{i}] has {task.d_in} and {task.d_out}."
             )
         if (apart := _coordinates_apart(tasks[0], task)) > np.sqrt(max(tasks[0].eps, task.eps)):
+            whitened = [k for k in (0, i) if tasks[k].input_map is not None]
+            came = f"tasks[0] and tasks[{i}] were whitened by maps that differ by {apart:.2g} of their size"
+            if len(whitened) == 1:
+                came = f"of tasks[0] and tasks[{i}] only tasks[{whitened[0]}] was whitened"
             raise InvalidInput(
-                "tasks must see the same input coordinates, since the weights pass from one to the next, and tasks[0] "
-                f"and tasks[{i}] were whitened by maps that differ by {apart:.2g} of their size: try the tasks before "
-                "whitened(), or, where the whitened inputs themselves are what a network sees, "
-                "Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy)."
+                "tasks must see the same input coordinates, since the weights pass from one to the next, and "
+                f"{came}: try the tasks before whitened(), or, where the whitened inputs themselves are what a "
+                "network sees, Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy)."
             )
     return tasks
 
@@ -113,12 +135,14 @@ def _target(i: int, task: Task) -> Float[Array, "out in"]:
     if rank < task.d_in:
         raise InvalidInput(
             f"tasks[{i}] must have inputs in all {task.d_in} directions, and they span {rank}: what is learned then "
-            "depends on the start, and loss_matrix(tasks, network) would say it where an exact solution exists."
+            "depends on the initialisation: try loss_matrix(tasks, network), which needs an exact solution."
         )
     return task.target
 
 
-def _limits(tasks: tuple[Task, ...], network: Network, rates: Any, decay: float) -> list[Float[Array, "out in"]]:
+def _limits(
+    tasks: tuple[Task, ...], network: Network, rates: ArrayLike | None, decay: float
+) -> list[Float[Array, "out in"]]:
     """W(∞) of each task, from the W(∞) of the one before."""
     functions = []
     for task in tasks:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lazyrich import _check
+from lazyrich import _check, _engines
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
 from lazyrich.problem import loss_of
@@ -19,13 +19,10 @@ from lazyrich.trajectory import Trajectory
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Continual"]
-
 
 @dataclass(frozen=True, eq=False)
 class Continual:
-    """A network that learns one task after another. Stage i trains task i; in print they are
-    numbered from 1, in arrays from 0.
+    """A network that learns one task after another. Stage i trains task i; in print from 1, in arrays from 0.
 
     `predicted_…` follows from the tasks alone, `limit_…` from this network trained on each task for ever; both are
     known before training, and describe runs in which each task comes to its end.
@@ -124,7 +121,7 @@ class Continual:
 
     @property
     def predicted_loss_changes(self) -> Float[Array, "stage task"]:
-        """`loss_changes` from the start and the tasks, as if each were learned completely."""
+        """`loss_changes` from the initialisation and the tasks, as if each were learned completely."""
         return np.diff(self.predicted_loss_matrix, axis=0, prepend=self.start_losses[None])
 
     @property
@@ -149,32 +146,28 @@ class Continual:
 
     def to_xarray(self) -> xarray.Dataset:
         """Losses over time, task in training, and the matrices, with named dimensions."""
-        try:
-            import xarray
-        except ImportError:
-            raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
+        xarray = _engines.load("xarray", "to_xarray", "sweeps")
         kept = np.unique(self.times, return_index=True)[1]  # a boundary comes as end and as start
-        about = lambda name: {"long_name": name, "units": "1"}  # noqa: E731
         both = ("stage", "task")
         data = {
-            "loss": (("time", "task"), self.losses[kept], about("loss of every task")),
-            "training": ("time", self.training[kept], about("task in training")),
-            "method": ("stage", np.array(self.methods), about("method")),
-            "rebalanced": ("stage", np.array(self.rebalanced), about("departure from balance taken off")),
-            "loss_matrix": (both, self.loss_matrix, about("loss at the end of a stage")),
-            "loss_changes": (both, self.loss_changes, about("change of the loss during a stage")),
-            "forgetting": (both, self.forgetting, about("rise of the loss since own training")),
-            "transfer": (both, self.transfer, about("change of the loss by earlier tasks")),
+            "loss": (("time", "task"), self.losses[kept], _about("loss of every task")),
+            "training": ("time", self.training[kept], _about("task in training")),
+            "method": ("stage", np.array(self.methods), _about("method")),
+            "rebalanced": ("stage", np.array(self.rebalanced), _about("departure from balance taken off")),
+            "loss_matrix": (both, self.loss_matrix, _about("loss at the end of a stage")),
+            "loss_changes": (both, self.loss_changes, _about("change of the loss during a stage")),
+            "forgetting": (both, self.forgetting, _about("rise of the loss since own training")),
+            "transfer": (both, self.transfer, _about("change of the loss by earlier tasks")),
         }
         coordinates = {
             "time": ("time", self.times[kept], {"long_name": "time", "units": "learning rate × steps"}),
-            "task": ("task", np.arange(len(self.tasks)), about("task")),
-            "stage": ("stage", np.arange(len(self.trajectories)), about("stage")),
-            "name": ("task", np.array([task.name for task in self.tasks]), about("name of the task")),
+            "task": ("task", np.arange(len(self.tasks)), _about("task")),
+            "stage": ("stage", np.arange(len(self.trajectories)), _about("stage")),
+            "name": ("task", np.array([task.name for task in self.tasks]), _about("name of the task")),
         }
         return xarray.Dataset(data, coords=coordinates, attrs={"notes": "\n".join(self.notes)})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """For JSON: lists and numbers, None where a matrix has no entry."""
         return {
             "tasks": [task.name for task in self.tasks],
@@ -209,6 +202,10 @@ def _losses(task: Task, trajectory: Trajectory) -> Float[Array, " T"]:
         return np.asarray(task.loss(np.asarray(trajectory.function)))
     states = zip(*trajectory.weights, strict=True)
     return np.array([loss_of(task, weights, network.activation) for weights in states])
+
+
+def _about(name: str) -> dict[str, str]:
+    return {"long_name": name, "units": "1"}
 
 
 def _row(label: str, values: Float[Array, " task"]) -> str:

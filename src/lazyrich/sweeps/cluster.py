@@ -22,14 +22,17 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._engines import load
 from lazyrich._version import __version__
+from lazyrich.sweeps.grid import in_one_line
 from lazyrich.sweeps.local import Done, Job, work
 
-__all__ = ["connected", "on_cluster"]
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 _PATIENCE = 15.0  # seconds for a scheduler to answer
 _LONELY = 60.0  # seconds without a worker before it is mentioned
@@ -39,12 +42,12 @@ _AHEAD = 2  # blocks for each thread of the workers: one at work, one waiting
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(\d{1,5})/?")
 
 
-def on_cluster(job: Job, todo: deque[int], client: Any) -> Generator[Done, None, None]:
+def on_cluster(job: Job, todo: deque[int], client: Client) -> Generator[Done, None, None]:
     """A runner (see `local`) by way of a client that is `connected`."""
     crew = _Crew(client)
     _check_workers(client, crew, job)
-    finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    at_work: dict[Any, int] = {}
+    finished: queue.SimpleQueue[Future] = queue.SimpleQueue()
+    at_work: dict[Future, int] = {}
     while todo or at_work:
         while todo and len(at_work) < max(1, _AHEAD * crew.threads):
             number = todo.popleft()
@@ -68,31 +71,32 @@ def on_cluster(job: Job, todo: deque[int], client: Any) -> Generator[Done, None,
         yield outcome
 
 
-def _outcome(future: Any, number: int, client: Any) -> Done:
+def _outcome(future: Future, number: int, client: Client) -> Done:
     if future.status == "finished":
         return future.result(timeout=_LOOK)
     if future.status == "cancelled" or client.status != "running":
         _lost(client)
     error = future.exception(timeout=_LOOK)
     if type(error).__name__ == "KilledWorker":  # Dask has tried several workers by then
-        return Done(number, error="the workers that it was given died one after the other", again=False)
-    return Done(number, error=" ".join(f"{type(error).__name__}: {error}".split())[:500])
+        died = "the workers that it was given died one after the other"
+        return Done(number, kind="worker died", error=died, again=False)
+    return Done(number, kind=type(error).__name__, error=in_one_line(error))
 
 
-def _lost(client: Any) -> NoReturn:
+def _lost(client: Client) -> NoReturn:
     raise InvalidInput(
         f"the scheduler at {_address(client)} has gone: what was finished is kept, and the same command resumes."
     ) from None
 
 
-def _address(client: Any) -> str:
+def _address(client: Client) -> str:
     return str(client.scheduler.address)
 
 
 class _Crew:
     """The workers, looked at from time to time. Without any, the sweep says so and waits."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Client) -> None:
         self.threads = 0
         self._client = client
         self._looked = self._met = time.monotonic()
@@ -131,17 +135,14 @@ class _Crew:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Client]:
     """A client of the scheduler at this address, or one sentence within seconds."""
     if not isinstance(address, str) or not (parts := _ADDRESS.fullmatch(address)) or int(parts[3]) > 65535:
         raise InvalidInput(f"scheduler must be an address such as tcp://host:8786, and it is {_check.shown(address)}.")
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise ImportError(f"a sweep on a cluster needs {error.name}: pip install 'lazyrich[sweeps]'.") from None
+    distributed = load("distributed", "a sweep on a cluster", "sweeps")
     try:
         _greet(address)
-        client = Client(address, timeout=_PATIENCE, set_as_default=False)
+        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
     except Exception as error:
         silent = isinstance(error, TimeoutError | OSError) and "Timed out" in (str(error) or "Timed out")
         reason = f"nothing answers there within {_PATIENCE:.0f} s" if silent else "what answers there is no Dask"
@@ -188,10 +189,10 @@ def _greet(address: str) -> None:
         raise error
 
 
-def _check_workers(client: Any, crew: _Crew, job: Job) -> None:
+def _check_workers(client: Client, crew: _Crew, job: Job) -> None:
     """Every worker that is there has this lazyrich, and sees this folder."""
     asked = _sees(job.out)
-    answers: dict[str, Any] = {}
+    answers: dict[str, tuple[str, str] | Exception] = {}
     while not answers:
         crew.wait()
         with suppress(OSError):  # a worker that has just left, here or in its answer

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -15,22 +14,20 @@ from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
 from lazyrich.methods import _gradients
 from lazyrich.methods.solve import NoExactSolution, solve
-from lazyrich.sweeps.grid import STATUS, Block, Place, Result, Variable
+from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, Variable
 from lazyrich.sweeps.measure import long_name, measured, measured_together, together
-from lazyrich.sweeps.problems import Cell
+from lazyrich.sweeps.problems import Cell, as_factory
 from lazyrich.sweeps.sweep import Sweep
 from lazyrich.trajectory import Trajectory
-
-__all__ = ["STATUS", "Place", "Result", "Variable", "compute", "first_cell", "made", "template"]
 
 _TRIED = 100  # cells, until one can be made, to see what there is to measure
 
 
-def compute(sweep: Sweep, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
-    """Every cell of a block; `tick` is told how many cells' worth of work has been done since the last call."""
+def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Result:
+    """Every cell of a block."""
     shape = tuple(s.stop - s.start for s in block.region)
     result = Result({}, np.zeros(shape, np.int8), {})
-    for name, variable in template(sweep).items():
+    for name, variable in sweep.variables().items():
         full = (*shape, len(sweep.at), *variable.shape)
         result.values[name] = np.full(full, np.nan, np.dtype(sweep.precision))
     places, cells = _cells(sweep, block, result)
@@ -45,17 +42,8 @@ def compute(sweep: Sweep, block: Block, tick: Callable[[float], Any] = lambda ce
     return result
 
 
-_latest: list[tuple[Sweep, dict[str, Variable]]] = []  # one entry: all blocks of a sweep ask for the same
-
-
 def template(sweep: Sweep) -> dict[str, Variable]:
-    """What there is to store, from the start of the first cell that can be made."""
-    if not _latest or _latest[0][0] is not sweep:
-        _latest[:] = [(sweep, _template(sweep))]
-    return _latest[0][1]
-
-
-def _template(sweep: Sweep) -> dict[str, Variable]:
+    """What there is to store, from the first cell that can be made."""
     cell = first_cell(sweep)
     problem = cell.problem
     start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
@@ -68,34 +56,34 @@ def _template(sweep: Sweep) -> dict[str, Variable]:
 
 def first_cell(sweep: Sweep) -> Cell:
     """The first one that can be made."""
-    cause = ""
     for place in islice(np.ndindex(sweep.shape), _TRIED):
-        cell, cause = made(sweep, place)
-        if cell is not None:
+        cell = made(sweep, place)
+        if isinstance(cell, Cell):
             return cell
-    raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
+    raise InvalidInput(f"none of the first cells of the sweep can be made: {cell}")
 
 
-def made(sweep: Sweep, place: Place) -> tuple[Cell | None, str]:
+def made(sweep: Sweep, place: Place) -> Cell | Cause:
     """A cell, or why there is none. A user's factory may raise anything."""
+    factory = as_factory(sweep.problem)
     try:
         cell = sweep.cell(place)
         if sweep.method != "solve":
             _gradients.needs_samples(cell.problem, sweep.method)
-        return cell, ""
+        return cell
     except InvalidInput as error:
-        return None, str(error)
+        return Cause.of(error, str(error), factory.__module__)
     except (Exception, SystemExit) as error:
-        return None, f"{type(error).__name__}: {error}"
+        return Cause.of(error, module=factory.__module__)
 
 
 def _cells(sweep: Sweep, block: Block, result: Result) -> tuple[list[Place], list[Cell]]:
     """Those that can be made; the others have failed."""
     places, cells = [], []
     for place in sweep.places(block):
-        cell, cause = made(sweep, place)
-        if cell is None:
-            _fail(block, place, cause, result)
+        cell = made(sweep, place)
+        if isinstance(cell, Cause):
+            _fail(block, place, cell, result)
         else:
             places.append(place)
             cells.append(cell)
@@ -106,7 +94,7 @@ def _here(block: Block, place: Place) -> Place:
     return tuple(i - s.start for i, s in zip(place, block.region, strict=True))
 
 
-def _fail(block: Block, place: Place, cause: str, result: Result) -> None:
+def _fail(block: Block, place: Place, cause: Cause, result: Result) -> None:
     result.status[_here(block, place)] = STATUS.index("failed")
     result.causes[place] = cause
 
@@ -119,15 +107,13 @@ def _keep(block: Block, place: Place, status: str, result: Result, values: dict[
         kept = kept_values[name]
         if value.shape[1:] != kept.shape[1:]:
             sizes = [" × ".join(map(str, part.shape[1:])) or "one number" for part in (kept, value)]
-            _fail(
-                block, place, f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}.", result
-            )
-            return
+            message = f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}."
+            return _fail(block, place, Cause(f"size of {name}", message), result)
     for name, value in values.items():
         kept_values[name][: len(value)] = value
     result.status[here] = STATUS.index("complete" if status == "complete" else "stopped")
     if status != "complete":
-        result.causes[place] = status
+        result.causes[place] = Cause("stopped", status)
 
 
 def _solved(sweep: Sweep, block: Block, place: Place, cell: Cell, result: Result) -> None:
@@ -135,20 +121,23 @@ def _solved(sweep: Sweep, block: Block, place: Place, cell: Cell, result: Result
         traj = solve(cell.problem, sweep.rate * cell.clock * np.array(sweep.at, float))
         values = {name: measured(traj, name, cell.test) for name in sweep.observables}
     except (InvalidInput, NoExactSolution, np.linalg.LinAlgError, ArithmeticError, ValueError) as error:
-        _fail(block, place, str(error), result)
+        _fail(block, place, Cause.of(error, str(error)), result)
     else:
         _keep(block, place, traj.status, result, values)
 
 
 def _trained(
-    sweep: Sweep, block: Block, places: Sequence[Place], cells: Sequence[Cell], result: Result, tick: Any
+    sweep: Sweep, block: Block, places: Sequence[Place], cells: Sequence[Cell], result: Result, tick: Tick
 ) -> None:
     """Stack by stack: train, then measure."""
     problems, clocks = [cell.problem for cell in cells], np.array([cell.clock for cell in cells])
     steps = np.array(sweep.at, float)
     with in_precision(sweep.precision):
         for stack in stacks(problems, np.dtype(sweep.precision)):
-            on = lambda part, count=stack.cells: tick(part * count)  # noqa: E731
+
+            def on(part: float, count: int = stack.cells) -> None:
+                tick(part * count)
+
             rates = sweep.rate * clocks[stack.members]
             if sweep.method == "descend":
                 record = descend_stack(stack, rates, sweep.at, on)
@@ -163,7 +152,7 @@ def _trained(
                 try:
                     values |= _one_by_one(sweep, cells[member], weights, times, values)
                 except (InvalidInput, np.linalg.LinAlgError, ArithmeticError, ValueError) as error:
-                    _fail(block, places[member], str(error), result)
+                    _fail(block, places[member], Cause.of(error, str(error)), result)
                 else:
                     _keep(block, places[member], record.status[number], result, values)
 

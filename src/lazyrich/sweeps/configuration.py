@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
-from lazyrich.sweeps.grid import Grid
-
-__all__ = ["configuration", "differences", "entries", "now", "origin"]
+from lazyrich.sweeps.grid import Grid, Json
 
 _MANY = 6  # values of an axis shown in a message
 _FREE = ("name", "about")
 
 
-def configuration(grid: Grid) -> dict[str, Any]:
+def configuration(grid: Grid) -> Json:
     """As JSON gives it back, with the size of the blocks in full."""
     content = grid.as_dict() | {"observables": list(grid.observables)}
     content["block"] = dict(zip(grid.axes, grid.block_shape, strict=True))
@@ -35,7 +31,7 @@ def configuration(grid: Grid) -> dict[str, Any]:
         ) from None
 
 
-def differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+def differences(stored: Json, asked: Json) -> list[str]:
     """One line for each entry that is not the same."""
     old, new = entries(stored), entries(asked)
     lines = []
@@ -52,7 +48,7 @@ def differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str
     return lines
 
 
-def entries(configuration: Mapping[str, Any]) -> dict[str, Any]:
+def entries(configuration: Json) -> Json:
     """All that must be the same, under names such as axes.tau."""
     flat = {name: value for name, value in configuration.items() if name not in _FREE}
     for table in ("axes", "settings", "block"):
@@ -60,7 +56,7 @@ def entries(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _in_words(value: Any) -> str:
+def _in_words(value: object) -> str:
     if value is None:
         return "nothing"
     if not isinstance(value, list):
@@ -69,7 +65,7 @@ def _in_words(value: Any) -> str:
     return ", ".join(shown if len(shown) <= _MANY else [*shown[:3], "…", f"{shown[-1]} ({len(shown)} values)"])
 
 
-def origin() -> dict[str, Any]:
+def origin() -> Json:
     """With what, when and where."""
     from importlib.metadata import PackageNotFoundError, version
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich.batch.stack import by_device, device_kind, operations_of
-from lazyrich.sweeps.compute import compute, first_cell, made, template
+from lazyrich.sweeps.compute import compute, first_cell, made
+from lazyrich.sweeps.grid import Cause
 from lazyrich.sweeps.problems import Cell
 from lazyrich.sweeps.sweep import Sweep
-
-__all__ = ["Estimate", "estimate", "with_blocks"]
 
 _TIMED = 4  # cells timed in full
 _SPREAD = 50  # cells over the grid, to see whether they can be made
@@ -56,12 +55,15 @@ def with_blocks(sweep: Sweep) -> Sweep:
 def estimate(sweep: Sweep) -> Estimate:
     """Cells, memory and time, from a short run of the first cell that can be made."""
     sweep = with_blocks(sweep)
-    cell, variables = first_cell(sweep), template(sweep)
+    cell, variables = first_cell(sweep), sweep.variables()
     in_block = int(np.prod(sweep.block_shape))
     itemsize = np.dtype(sweep.precision).itemsize
     numbers = len(sweep.at) * sum(int(np.prod(variable.shape)) for variable in variables.values())
     network, samples = cell.problem.network, cell.problem.task.inputs
     carried = sum(network.sizes) * (len(samples) if samples is not None else max(network.sizes))
+    tried = np.unique(np.linspace(0, sweep.cells - 1, min(sweep.cells, _SPREAD)).astype(int))
+    cells = (made(sweep, tuple(int(i) for i in np.unravel_index(number, sweep.shape))) for number in tried)
+    causes = [cell for cell in cells if isinstance(cell, Cause)]
     memory = in_block * _bytes(sweep, cell) + 6 * itemsize * carried
     return Estimate(
         cells=sweep.cells,
@@ -70,24 +72,18 @@ def estimate(sweep: Sweep) -> Estimate:
         memory=int(memory),
         store=sweep.cells * (numbers * itemsize + 1),
         device="cpu" if sweep.method == "solve" else device_kind(),
-        **_tried(sweep),
+        tried=len(tried),
+        impossible=len(causes),
+        cause=str(next(iter(causes), "")),
     )
 
 
 def _bytes(sweep: Sweep, cell: Cell) -> int:
     """What a cell takes while its block is computed: what is measured, its weights at checkpoints, and some more."""
-    numbers = sum(int(np.prod(variable.shape)) for variable in template(sweep).values())
+    numbers = sum(int(np.prod(variable.shape)) for variable in sweep.variables().values())
     weights = int(np.dot(cell.problem.network.sizes[1:], cell.problem.network.sizes[:-1]))
     kept = 2 * len(sweep.at) * (numbers + weights * (sweep.method != "solve"))  # twice: on the device, and here
     return np.dtype(sweep.precision).itemsize * (kept + 8 * weights)
-
-
-def _tried(sweep: Sweep) -> dict[str, Any]:
-    """Whether cells can be made, from some that are spread over the grid."""
-    numbers = np.unique(np.linspace(0, sweep.cells - 1, min(sweep.cells, _SPREAD)).astype(int))
-    places = (tuple(int(i) for i in np.unravel_index(number, sweep.shape)) for number in numbers)
-    causes = [cause for cell, cause in (made(sweep, place) for place in places) if cell is None]
-    return {"tried": len(numbers), "impossible": len(causes), "cause": next(iter(causes), "")}
 
 
 def _operations(sweep: Sweep, cell: Cell) -> float:

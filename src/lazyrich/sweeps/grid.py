@@ -13,8 +13,10 @@ import math
 import tomllib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,12 +26,16 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.api import as_steps
 
-__all__ = ["LARGEST", "STATUS", "Block", "Grid", "Place", "Result", "Variable", "refuse_flags"]
-
 LARGEST = 10**7  # cells
+_LONGEST = 500  # characters of an error
 _RANGES = ("linspace", "logspace", "range")
 
 G = TypeVar("G", bound="Grid")
+
+Value = int | float | str  # of an axis
+Json = dict[str, Any]  # what a file holds
+Settings = Mapping[str, Any]  # what a user chooses, checked when a grid is made
+Tick = Callable[[float], object]  # is told how many cells' worth of work has been done since the last call
 
 #: What became of a cell, by code. A stopped one diverged or stalled: its values up to then are there.
 STATUS = ("pending", "complete", "stopped", "failed")
@@ -60,12 +66,40 @@ class Variable(NamedTuple):
     units: str
 
 
+@dataclass(frozen=True)
+class Cause:
+    """Why a cell or a block is not complete: causes of one kind differ in their numbers."""
+
+    kind: str  # a short code: "stopped", or which error was raised where
+    message: str
+
+    @classmethod
+    def of(cls, error: BaseException, message: str = "", module: str = "lazyrich") -> Cause:
+        """The kind of an error is its type and the function that met it last, of ours or of a module of the user's.
+
+        One that asks for a check stands for the check.
+        """
+        found = [(str(frame.f_globals.get("__name__")), frame.f_code) for frame, _ in walk_tb(error.__traceback__)]
+        met = [code.co_qualname for name, code in found if name.startswith(("lazyrich", module))]
+        checks = [code.co_qualname for name, code in found if name == _check.__name__]
+        where = [name for name in met if name not in checks][-1:]
+        return cls(" in ".join([type(error).__name__, *where]), message or in_one_line(error))
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def in_one_line(error: BaseException) -> str:
+    """Type and message of an error that is not ours."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
+
+
 class Result(NamedTuple):
     """What a block gives. Cells are in the shape of the block; nan where a value was not reached."""
 
     values: dict[str, Array]  # observable → (*block, steps, …)
     status: Array  # (*block,), int8
-    causes: dict[Place, str]  # place in the grid → why it is not complete
+    causes: dict[Place, Cause]  # place in the grid → why it is not complete
 
 
 class Grid(ABC):
@@ -78,16 +112,16 @@ class Grid(ABC):
     NEEDED: ClassVar[tuple[str, ...]]  # the fields that a file cannot do without
 
     name: str
-    axes: Mapping[str, Any]
-    at: Any  # the steps to record
-    settings: Mapping[str, Any]
+    axes: Settings  # the values of each: numbers or words
+    at: Sequence[int]  # the steps to record
+    settings: Settings
     block: Mapping[str, int]
     about: str
     precision: str
 
     @property
     @abstractmethod
-    def observables(self) -> Any:
+    def observables(self) -> Sequence[str]:
         """Names of what is recorded."""
 
     @property
@@ -105,8 +139,8 @@ class Grid(ABC):
         """What there is to store, by name."""
 
     @abstractmethod
-    def compute(self, block: Block, tick: Callable[[float], Any]) -> Result:
-        """Every cell of a block; `tick` is told how many cells' worth of work has been done since the last call."""
+    def compute(self, block: Block, tick: Tick) -> Result:
+        """Every cell of a block."""
 
     @abstractmethod
     def with_blocks(self: G) -> G:
@@ -114,13 +148,12 @@ class Grid(ABC):
 
     def _settle(self) -> None:
         """Checks the common fields, and puts them in their plain form."""
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         if not isinstance(self.name, str) or not self.name:
             raise InvalidInput(f"name must be a word for the {self.WHAT}, and it is {_check.shown(self.name)}.")
         if not isinstance(self.about, str):
             raise InvalidInput(f"about must be words, and it is {_check.shown(self.about)}.")
-        put("axes", {str(axis): _values(str(axis), given) for axis, given in _table("axes", self.axes).items()})
-        put("settings", {name: _plain(value) for name, value in _table("settings", self.settings).items()})
+        self._put("axes", {str(axis): _values(str(axis), given) for axis, given in _table("axes", self.axes).items()})
+        self._put("settings", {name: _plain(value) for name, value in _table("settings", self.settings).items()})
         if not self.axes:
             raise InvalidInput("axes must name at least one axis, such as seed = { range = 4 }, and it is empty.")
         if self.cells > LARGEST:
@@ -128,11 +161,14 @@ class Grid(ABC):
         for name in self.settings:
             if name in self.axes:
                 raise InvalidInput(f"{name} is both an axis and a setting, and it can be one only.")
-        put("at", _steps(self.at))
+        self._put("at", _steps(self.at))
         for axis, n in _table("block", self.block).items():
             _check.choice("an axis of block", axis, tuple(self.axes))
             refuse_flags(f"block.{axis}", "a whole number", n)
-        put("block", {axis: _check.count(f"block.{axis}", n) for axis, n in self.block.items()})
+        self._put("block", {axis: _check.count(f"block.{axis}", n) for axis, n in self.block.items()})
+
+    def _put(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
     def _check_names(self, label: str, known: Iterable[str], needed: Iterable[str], *, others: bool = False) -> None:
         """Axes and settings are those that `label` knows (unless it takes `others`), with all it needs."""
@@ -167,7 +203,7 @@ class Grid(ABC):
             raise InvalidInput(f"{path}: {error}") from None
 
     @classmethod
-    def from_dict(cls: type[G], content: Mapping[str, Any]) -> G:
+    def from_dict(cls: type[G], content: Mapping[str, object]) -> G:
         """From what `as_dict` gives, or a TOML file holds."""
         known = [part.name for part in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for key in _table(f"the {cls.WHAT}", content):
@@ -175,9 +211,9 @@ class Grid(ABC):
         for key in cls.NEEDED:
             if key not in content:
                 raise InvalidInput(f"{key} is missing, and the {cls.WHAT} needs it.")
-        return cls(**dict(content))
+        return cls(**dict(content))  # type: ignore[arg-type]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The configuration in plain numbers and words, as the store keeps it."""
         content = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}  # type: ignore[arg-type]
         content["axes"] = {axis: list(values) for axis, values in self.axes.items()}
@@ -191,7 +227,7 @@ class Grid(ABC):
     def cells(self) -> int:
         return math.prod(self.shape)
 
-    def arguments(self, place: tuple[int, ...]) -> dict[str, Any]:
+    def arguments(self, place: Place) -> dict[str, object]:
         """What the factory is called with for one cell; its place is one index per axis."""
         if not isinstance(place, tuple) or len(place) != len(self.axes):
             raise InvalidInput(
@@ -241,20 +277,20 @@ class Grid(ABC):
         return itertools.product(*(range(s.start, s.stop) for s in block.region))
 
 
-def _table(name: str, value: Any) -> Mapping[str, Any]:
+def _table(name: str, value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{name} must be a table of names and values, and it is {_check.shown(value)}.")
     return value
 
 
-def _values(axis: str, given: Any) -> tuple[Any, ...]:
+def _values(axis: str, given: object) -> tuple[Value, ...]:
     """The values of an axis: a list, or a range in words."""
     if isinstance(given, Mapping):
         given = _range(axis, given)
     if isinstance(given, str | bytes) or not np.iterable(given):
         came = _check.shown(given)
         raise InvalidInput(f"axis {axis} must list its values, or be like {{ range = 4 }}, and it is {came}.")
-    values = tuple(_plain(value) for value in itertools.islice(given, LARGEST + 1))
+    values: tuple[Any, ...] = tuple(_plain(value) for value in itertools.islice(given, LARGEST + 1))  # type: ignore[call-overload]
     if not values:
         raise InvalidInput(f"axis {axis} must have at least one value, and it has none.")
     if len(values) > LARGEST:
@@ -268,29 +304,29 @@ def _values(axis: str, given: Any) -> tuple[Any, ...]:
     return values
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """NumPy's numbers as Python's."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)  # half a letter
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)  # half a character
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # a whole number beyond all floats
         return False
 
 
-def refuse_flags(name: str, wanted: str, value: Any) -> None:
+def refuse_flags(name: str, wanted: str, value: object) -> None:
     """True counts as 1 in Python, and in a file it is a mistake."""
     if isinstance(value, bool):
         raise InvalidInput(f"{name} must be {wanted}, and it is {_check.shown(value)}.")
 
 
-def _range(axis: str, given: Mapping[str, Any]) -> Any:
+def _range(axis: str, given: Mapping[str, object]) -> Iterable[object]:
     if len(given) != 1:
         raise InvalidInput(f"axis {axis} must be one of {', '.join(_RANGES)}, and it is {_check.shown(dict(given))}.")
     (kind, numbers), *_ = given.items()
@@ -313,8 +349,8 @@ def _range(axis: str, given: Mapping[str, Any]) -> Any:
         return np.linspace(first, last, count) if kind == "linspace" else np.logspace(first, last, count)
 
 
-def _steps(at: Any) -> tuple[int, ...]:
-    """The steps to record; distances are from the start, which therefore always is one."""
+def _steps(at: object) -> tuple[int, ...]:
+    """The steps to record; distances are from the first one, which therefore always is one."""
     for step in at if isinstance(at, list | tuple) else [at]:
         refuse_flags("each of at", "a whole number", step)
     steps = as_steps(at)

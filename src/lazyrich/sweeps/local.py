@@ -4,7 +4,7 @@
 nothing. A block may be worked on twice; it then gives the same bytes, since everywhere one thread computes it. The
 order in which BLAS and XLA add up depends on their number of threads, and so do the last bits of a sum.
 
-A runner is a generator: it takes numbers of blocks from `todo` as it has hands for them, and yields what became of
+A runner is a generator: it takes numbers of blocks from `todo` as it has workers for them, and yields what became of
 each. Whoever reads it may put a number back. It ends when `todo` is empty and nothing is under way.
 
 The worker processes are programs of their own, and speak in lines of JSON: no `if __name__ == "__main__"` is needed
@@ -24,8 +24,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,22 +34,8 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._threads import cores, one_blas_thread
-from lazyrich.sweeps.grid import STATUS, Grid
+from lazyrich.sweeps.grid import STATUS, Cause, Grid, Json
 from lazyrich.sweeps.store import Store
-
-__all__ = [
-    "Done",
-    "Job",
-    "accelerated",
-    "configuration_of",
-    "hands",
-    "here",
-    "one_thread",
-    "portable",
-    "processes",
-    "threads_are_right",
-    "work",
-]
 
 _STILLBORN = 5  # workers in a row that end before they have begun: none ever will
 _CLASS = "class"  # the entry that says which kind of grid a configuration is of
@@ -63,22 +50,23 @@ class Done(NamedTuple):
 
     number: int
     failed: int = 0  # cells, if it was computed just now
+    kind: str = ""  # and message of an error
     error: str = ""
     again: bool = True  # after an error: another try may help
     fatal: bool = False  # after an error: the other blocks would meet it too
 
 
 class Job(NamedTuple):
-    """What a runner works on: a grid (for other processes its configuration), and the folder that takes the results."""
+    """What a runner works on: a grid (for other processes as a text), and the folder that takes the results."""
 
-    grid: Grid | Mapping[str, Any]
+    grid: Grid | str
     out: str
 
 
-Tick = Callable[[int, float], Any]  # of a block, so many cells' worth of work has been done since the last call
+BlockTick = Callable[[int, float], object]  # of a block, so many cells' worth of work has been done since the last call
 
 
-def configuration_of(grid: Grid) -> dict[str, Any]:
+def as_text(grid: Grid) -> str:
     """As `work` takes it in any process: there a factory is found by its name, so it must have one."""
     config = grid.as_dict() | {_CLASS: f"{type(grid).__module__}:{type(grid).__qualname__}"}
     if not portable(grid):
@@ -92,7 +80,7 @@ def configuration_of(grid: Grid) -> dict[str, Any]:
                 f"problem must be at the top of a module for other processes to find it, and it is "
                 f"{config['problem']}: try a file of its own, or workers=1 without a scheduler."
             )
-    return config
+    return json.dumps(config)
 
 
 def portable(grid: Grid) -> bool:
@@ -100,10 +88,10 @@ def portable(grid: Grid) -> bool:
     return not callable(getattr(grid, "problem", None))
 
 
-def work(grid: Grid | Mapping[str, Any], out: str, number: int, tick: Tick = lambda number, cells: None) -> Done:
+def work(grid: Grid | str, out: str, number: int, tick: BlockTick = lambda number, cells: None) -> Done:
     """Computes one block and stores it, unless it is there. Whatever goes wrong comes back as an error."""
     try:
-        grid = grid if isinstance(grid, Grid) else _grid_of(grid)
+        grid = _grid_of(grid) if isinstance(grid, str) else grid
         store, block = Store(Path(out), grid), grid.block_at(number)
         if store.holds(block):
             return Done(number)
@@ -116,19 +104,17 @@ def work(grid: Grid | Mapping[str, Any], out: str, number: int, tick: Tick = lam
     except (InvalidInput, ImportError) as error:  # the folder, or what is installed; a cell's own fault is a result
         return Done(number, error=str(error), fatal=True)
     except Exception as error:
-        return Done(number, error=" ".join(f"{type(error).__name__}: {error}".split())[:500])
+        cause = Cause.of(error)
+        return Done(number, kind=cause.kind, error=cause.message)
 
 
-_latest: list[tuple[Mapping[str, Any], Grid]] = []  # one entry: all blocks of a grid ask for the same
-
-
-def _grid_of(config: Mapping[str, Any]) -> Grid:
-    if not _latest or _latest[0][0] != config:
-        content = {name: value for name, value in config.items() if name != _CLASS}
-        if ":" in str(content.get("problem", "")):
-            content["problem"] = _by_name(content["problem"])
-        _latest[:] = [(config, _by_name(config[_CLASS]).from_dict(content))]
-    return _latest[0][1]
+@lru_cache(maxsize=1)  # all blocks of a grid ask for the same
+def _grid_of(text: str) -> Grid:
+    content: Json = json.loads(text)
+    kind: type[Grid] = _by_name(content.pop(_CLASS))
+    if ":" in str(content.get("problem", "")):
+        content["problem"] = _by_name(content["problem"])
+    return kind.from_dict(content)
 
 
 def _by_name(name: str) -> Any:
@@ -162,7 +148,7 @@ def accelerated() -> bool:
     return find_spec("jax_plugins") is not None and os.environ.get("JAX_PLATFORMS", "") != "cpu"
 
 
-def hands(grid: Grid) -> int:
+def suitable_workers(grid: Grid) -> int:
     """How many processes suit this machine: one for each core, and one alone for a GPU; no more than blocks."""
     return 1 if accelerated() else min(cores(), grid.with_blocks().blocks)
 
@@ -188,15 +174,15 @@ def _jax_has_started() -> bool:
 # the two runners --------------------------------------------------------------------------------------------
 
 
-def here(job: Job, todo: deque[int], tick: Tick) -> Generator[Done, None, None]:
+def here(job: Job, todo: deque[int], tick: BlockTick) -> Generator[Done, None, None]:
     """One block after the other, in this process."""
     while todo:
         yield work(job.grid, job.out, todo.popleft(), tick)
 
 
-def processes(job: Job, todo: deque[int], tick: Tick, workers: int) -> Generator[Done, None, None]:
+def processes(job: Job, todo: deque[int], tick: BlockTick, workers: int) -> Generator[Done, None, None]:
     """So many blocks at once, each in a process of its own; a dead process is replaced."""
-    said: queue.SimpleQueue[tuple[_Worker, dict[str, Any] | None]] = queue.SimpleQueue()
+    said: queue.SimpleQueue[tuple[_Worker, Json | None]] = queue.SimpleQueue()
     crew: list[_Worker] = []
     stillborn = 0
     try:
@@ -212,7 +198,7 @@ def processes(job: Job, todo: deque[int], tick: Tick, workers: int) -> Generator
                 crew.remove(worker)
                 stillborn = 0 if worker.ready else stillborn + 1
                 if worker.number is not None:
-                    yield Done(worker.number, error=f"its worker process {worker.end()}")
+                    yield Done(worker.number, kind="worker died", error=f"its worker process {worker.end()}")
                 elif stillborn >= _STILLBORN:
                     yield Done(-1, error=f"worker processes cannot be started: the last {worker.end()}.", fatal=True)
             elif "ready" in message:
@@ -230,7 +216,7 @@ def processes(job: Job, todo: deque[int], tick: Tick, workers: int) -> Generator
 class _Worker:
     """A worker process, seen from here. What it says goes into a queue, and None when it has ended."""
 
-    def __init__(self, job: Job, said: queue.SimpleQueue) -> None:
+    def __init__(self, job: Job, said: queue.SimpleQueue[tuple[_Worker, Json | None]]) -> None:
         self.number: int | None = None  # the block it is at
         self.ready = False
         self._said = said
@@ -265,7 +251,7 @@ class _Worker:
         with suppress(OSError):
             self._process.stdin.close()
 
-    def _say(self, message: Any) -> None:
+    def _say(self, message: object) -> None:
         assert self._process.stdin is not None
         with suppress(OSError):  # it has died; the queue will say so
             self._process.stdin.write(json.dumps(message) + "\n")
@@ -307,7 +293,7 @@ def _serve() -> None:
             requests.put(json.loads(line))
         os._exit(0)  # whoever asked has gone, or needs nothing more
 
-    def say(message: dict[str, Any]) -> None:
+    def say(message: Json) -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 

@@ -5,15 +5,16 @@ tangent kernel of theory section 8,
 
     K = η_1 XXᵀ ∘ (cᵀ diag(a²) c) + η_2 ΦᵀΦ        (one output; c = σ'(WXᵀ), Φ = σ(WXᵀ)),
 
-in blocks of rows, K at the start beside K at each checkpoint, never all of it. Everything else goes through
+in blocks of rows, K at step 0 beside K at each checkpoint, never all of it. Everything else goes through
 `lazyrich.observables`, cell by cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +31,11 @@ from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
 from lazyrich.trajectory import OBSERVABLES, Trajectory
 
-__all__ = ["NAMES", "long_name", "measured", "measured_together", "together"]
+if TYPE_CHECKING:
+    from jax import Array as JaxArray
+
+    Layers = list[JaxArray]
+    Data = tuple[JaxArray, ...]
 
 #: Everything that a sweep can record.
 NAMES = ("loss", "test_loss", *OBSERVABLES)
@@ -92,7 +97,7 @@ def _tests_stack(stack: Stack, cells: Sequence[Cell]) -> bool:
     return len(shapes) == 1 and None not in shapes and all(test is row[0] for row in tests for test in row)
 
 
-def _held_out(stack: Stack, cells: Sequence[Cell]) -> Any:
+def _held_out(stack: Stack, cells: Sequence[Cell]) -> tuple[Array, ...]:
     """The held-out samples of each set, as `_gradients.data_of` gives them."""
     chosen = []
     for row in stack.members:
@@ -103,25 +108,25 @@ def _held_out(stack: Stack, cells: Sequence[Cell]) -> Any:
 
 
 @cache
-def _measures(activation: Activation) -> dict[str, Any]:
+def _measures(activation: Activation) -> dict[str, Callable[..., JaxArray]]:
     """Name → compiled function of (weights at the start, weights kept, rates, data)."""
     jax = _engines.load("jax", "a sweep")
     loss = _gradients.loss(jax, activation)
 
-    def over_networks(one: Any, per_checkpoint: bool) -> Any:
+    def over_networks(one: Callable[..., JaxArray], per_checkpoint: bool) -> Callable[..., JaxArray]:
         """From one network (and checkpoint) to a stack; of the networks of a set a few at once, since K is large."""
         few = int(by_device(*_AT_ONCE))
 
-        def stack(start: Any, kept: Any, rates: Any, data: Any) -> Any:
+        def stack(start: Layers, kept: Layers, rates: JaxArray, data: Data) -> JaxArray:
             kept = [jax.numpy.moveaxis(W, 0, 2) for W in kept]  # (sets, each, K, out, in)
 
-            def network(parts: Any, data: Any) -> Any:
+            def network(parts: tuple[Layers, Layers, JaxArray], data: Data) -> JaxArray:
                 start, kept, rates = parts
                 if per_checkpoint:
                     return jax.lax.map(lambda now: one(start, now, rates, data), kept)
                 return one(start, kept, rates, data)
 
-            def of_set(parts: Any) -> Any:
+            def of_set(parts: tuple[tuple[Layers, Layers, JaxArray], Data]) -> JaxArray:
                 networks, data = parts
                 return jax.lax.map(lambda own: network(own, data), networks, batch_size=few if few > 1 else None)
 
@@ -144,11 +149,13 @@ def _measures(activation: Activation) -> dict[str, Any]:
     }
 
 
-def _distance(start: Any, now: Any) -> Any:
+def _distance(start: Layers, now: Layers) -> JaxArray:
     return sum(((A - B) ** 2).sum() for A, B in zip(start, now, strict=True)) ** 0.5
 
 
-def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, activation: Activation) -> Any:
+def _kernel_distance(
+    jax: ModuleType, start: Layers, kept: Layers, rates: JaxArray, X: JaxArray, activation: Activation
+) -> JaxArray:
     """1 − cos(K_0, K) at each checkpoint of one network; X has a sample per column.
 
     Small distances keep their digits: with d = ‖K_0 − K‖, 1 − cos = (d² − (‖K_0‖ − ‖K‖)²)/(2‖K_0‖‖K‖).
@@ -162,10 +169,10 @@ def _kernel_distance(jax: Any, start: Any, kept: Any, rates: Any, X: Any, activa
     weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
     rows = max(1, min(n, int(by_device(*_ROWS)) // (n * (K + 1))))
     blocks = -(-n // rows)
-    padded = lambda A: xp.pad(A, [(0, 0)] * (A.ndim - 1) + [(0, blocks * rows - n)])  # noqa: E731
-    all_rows = [padded(A) for A in (X, weighted, phi)]  # padding adds rows of zeros to K
+    beyond = (0, blocks * rows - n)  # padding adds rows of zeros to K
+    all_rows = [xp.pad(A, [(0, 0)] * (A.ndim - 1) + [beyond]) for A in (X, weighted, phi)]
 
-    def block(index: Any, sums: Any) -> Any:
+    def block(index: JaxArray, sums: list[JaxArray]) -> list[JaxArray]:
         X_r, c_r, phi_r = (jax.lax.dynamic_slice_in_dim(A, index * rows, rows, A.ndim - 1) for A in all_rows)
         kernel = (X_r.T @ X) * (xp.swapaxes(c_r, 1, 2) @ c) + rates[1] * (xp.swapaxes(phi_r, 1, 2) @ phi)
         first, now = kernel[0], kernel[1:]

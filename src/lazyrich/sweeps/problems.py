@@ -1,14 +1,14 @@
 """The problems that a sweep can name: each factory takes plain numbers and returns one cell.
 
-A cell's rate and times are multiplied by its `clock`, where the literature ties the learning rate to the start.
-Cells that share a data set share the very same `Task`: the engine then holds it once.
+A cell's rate and times are multiplied by its `clock`, where the literature ties the learning rate to the
+initialisation. Cells that share a data set share the very same `Task`: the engine then holds it once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from lazyrich.networks import Network
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task, Taught, piecewise_teacher, semantic_hierarchy
 from lazyrich.tasks import random_regression as regression_task
-
-__all__ = ["PROBLEMS", "Cell", "as_factory"]
 
 
 class Cell(NamedTuple):
@@ -38,23 +36,16 @@ class Cell(NamedTuple):
     clock: float = 1.0
 
 
-#: Name → factory.
-PROBLEMS: dict[str, Callable[..., Cell]] = {}
+Factory = Callable[..., Cell | Problem]
 
 
-def _enter(factory: Callable[..., Cell]) -> Callable[..., Cell]:
-    PROBLEMS[factory.__name__] = factory
-    return factory
-
-
-def as_factory(problem: Any) -> Callable[..., Any]:
+def as_factory(problem: object) -> Factory:
     """A factory by name, or itself."""
     if callable(problem):
         return problem
     return PROBLEMS[_check.choice("problem", problem, tuple(PROBLEMS))]
 
 
-@_enter
 def teacher_student(
     seed: int,
     tau: float = 1.0,
@@ -68,14 +59,13 @@ def teacher_student(
 ) -> Cell:
     """A symmetrised (leaky) ReLU student of h neurons learns a teacher of a few, on the sphere (Kunin Fig. 1).
 
-    The seed draws teacher, samples and base start; (τ, δ) rescales the start. The clock is 1/τ².
+    The seed draws teacher, samples and base weights; (τ, δ) rescales these. The clock is 1/τ².
     """
     taught = _taught(seed, d, teacher, n, test, slope)
-    student = symmetrised(_rng(seed, "start"), sizes=(d, h, 1), tau=tau, delta=delta, activation=slope)
+    student = symmetrised(_rng(seed, "weights"), sizes=(d, h, 1), tau=tau, delta=delta, activation=slope)
     return Cell(Problem(taught.train, student), taught.test, 1 / tau**2)
 
 
-@_enter
 def random_regression(
     seed: int,
     d_in: int = 8,
@@ -86,26 +76,28 @@ def random_regression(
     lam: float = 0.0,
     activation: str | float = "linear",
 ) -> Cell:
-    """White Gaussian inputs with Gaussian targets, from a λ-balanced start."""
-    start = lambda_balanced(_rng(seed, "start"), sizes=(d_in, h, d_out), lam=lam, scale=scale)
+    """White Gaussian inputs with Gaussian targets, from a λ-balanced initialisation."""
+    start = lambda_balanced(_rng(seed, "weights"), sizes=(d_in, h, d_out), lam=lam, scale=scale)
     return Cell(Problem(_regression(seed, d_in, d_out, samples), Network(start.weights, activation)))
 
 
-@_enter
 def hierarchy(
     seed: int, h: int = 14, scale: float = 0.01, lam: float = 0.0, activation: str | float = "linear"
 ) -> Cell:
-    """The semantic hierarchy of eight items, from a λ-balanced start."""
-    start = lambda_balanced(_rng(seed, "start"), sizes=(8, h, 8), lam=lam, scale=scale)
+    """The semantic hierarchy of eight items, from a λ-balanced initialisation."""
+    start = lambda_balanced(_rng(seed, "weights"), sizes=(8, h, 8), lam=lam, scale=scale)
     return Cell(Problem(_hierarchy(), Network(start.weights, activation)))
 
 
-def _rng(seed: Any, stream: str) -> np.random.Generator:
-    """Data and start have streams of their own: more samples do not change the start."""
-    whole = isinstance(seed, int) or (isinstance(seed, float) and seed.is_integer())
-    if isinstance(seed, bool) or not whole or seed < 0:
+#: Name → factory.
+PROBLEMS: dict[str, Factory] = {made.__name__: made for made in (teacher_student, random_regression, hierarchy)}
+
+
+def _rng(seed: object, stream: str) -> np.random.Generator:
+    """Data and weights have streams of their own: more samples do not change the weights."""
+    if isinstance(seed, bool) or not isinstance(seed, int | float) or seed != seed // 1 or seed < 0:
         raise InvalidInput(f"seed must be a whole number, not negative, and it is {_check.shown(seed)}.")
-    return np.random.default_rng([int(seed), ("data", "start").index(stream)])
+    return np.random.default_rng([int(seed), ("data", "weights").index(stream)])
 
 
 @lru_cache(maxsize=32)  # of published size, 9 MB each

@@ -1,4 +1,4 @@
-"""Goes through the blocks of a sweep that are not there yet, with whatever hands there are, and says how it went.
+"""Goes through the blocks of a sweep that are not there yet, with whatever workers there are, and says how it went.
 
 The blocks are independent, and the store knows which are done: to run again is to resume, and `shard` i/n, which
 takes every nth block, lets n runs share one folder. A cell that cannot be computed is a result like others, with its
@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import operator
 import os
-import re
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,10 +28,8 @@ from lazyrich._check import InvalidInput
 from lazyrich._progress import watched
 from lazyrich._typing import Array
 from lazyrich.sweeps import cluster, local
-from lazyrich.sweeps.grid import Grid
-from lazyrich.sweeps.store import Store, failures, summary
-
-__all__ = ["Summary", "run"]
+from lazyrich.sweeps.grid import Cause, Grid
+from lazyrich.sweeps.store import Failure, Store, by_kind, failures, place_of, summary
 
 _LOG_EVERY = 30.0  # seconds between two lines in a log
 _BAR_EVERY, _BAR_AFTER = 0.5, 2.0  # seconds between two looks of a bar, and before the first
@@ -58,8 +55,8 @@ class Summary:
     failed: int
     computed: int  # cells, by this run
     seconds: float
-    failures: list[dict[str, Any]]  # cells: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}
-    failed_blocks: dict[int, str]  # by this run: number → cause; they are still to be done
+    failures: list[Failure]  # cells
+    failed_blocks: dict[int, Cause]  # by this run: number → cause; they are still to be done
 
     @property
     def pending(self) -> int:
@@ -70,15 +67,20 @@ class Summary:
         counts = {"stopped": self.stopped, "failed": self.failed, "to be done": self.pending}
         found = [f"{self.complete:,} complete", *(f"{n:,} {what}" for what, n in counts.items() if n)]
         rate = f", {self.computed / self.seconds:.3g} cells/s" if self.computed and self.seconds else ""
-        cells = [(e["status"], e["cause"], ", ".join(f"{k}={v}" for k, v in e["cell"].items())) for e in self.failures]
-        blocks = [("block failed", cause, f"block {number}") for number, cause in self.failed_blocks.items()]
-        return "\n".join(
-            [
-                f"{self.cells:,} cells: {', '.join(found)}.",
-                f"{self.computed:,} computed now in {_in_words(self.seconds)}{rate}.",
-                *_by_cause(cells + blocks),
-            ]
-        )
+        lines = [
+            f"{self.cells:,} cells: {', '.join(found)}.",
+            f"{self.computed:,} computed now in {_in_words(self.seconds)}{rate}.",
+        ]
+        blocks: list[Failure] = [
+            {"cell": {"block": number}, "status": "block failed", "kind": cause.kind, "cause": cause.message}
+            for number, cause in self.failed_blocks.items()
+        ]
+        kinds = by_kind([*self.failures, *blocks])
+        for alike in kinds[:_CAUSES]:
+            first = alike[0]
+            why = f"{first['status']}: {first['cause'].rstrip('.')} (such as {place_of(first)})"
+            lines.append(f"{len(alike):>8,} × {why}")
+        return "\n".join(lines + [f"{'':10} and {len(kinds) - _CAUSES:,} other causes"] * (len(kinds) > _CAUSES))
 
 
 def run(
@@ -92,11 +94,22 @@ def run(
 ) -> Summary:
     """Computes what is missing of a sweep or an experiment into a folder: here, in processes, or on a Dask cluster.
 
-    `workers` is the number of processes, each of which computes on one thread, so that all runners give the same
-    bits; 1 means this process. JAX on the CPU then keeps to that thread as long as the process lives; where it has
-    started before on several, another process is taken instead (but not for a problem factory of your own).
-    `scheduler` is the address of a Dask scheduler, `shard` (i, n) the ith of n runs that share a folder, `retries`
-    how often a block is tried again that breaks.
+    Each process computes on one thread, so that all runners give the same bits. JAX on the CPU then keeps to that
+    thread as long as the process lives; where it has started before on several, another process is taken instead (but
+    not for a problem factory of your own).
+
+    Parameters
+    ----------
+    sweep : a Sweep or an Experiment
+    out : folder of the results
+    workers : processes; 1 means this one
+    scheduler : address of a Dask scheduler
+    shard : (i, n), the ith of n runs that share a folder
+    retries : how often a block is tried again that breaks
+
+    Returns
+    -------
+    Summary : what the folder holds, and what this run did
 
     >>> import tempfile
     >>> from lazyrich.sweeps import Sweep
@@ -118,7 +131,7 @@ def run(
         raise InvalidInput(f"workers must be 1 with a scheduler, which has workers of its own, and it is {workers}.")
     alone = workers == 1 and scheduler is None
     if not alone:
-        local.configuration_of(sweep)  # what other processes could not find is said before anything is made
+        local.as_text(sweep)  # what other processes could not find is said before anything is made
     start = time.perf_counter()
     with _resumable(), ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(cluster.connected(scheduler))
@@ -131,7 +144,7 @@ def run(
         if alone and (local.threads_are_right(sweep) or not local.portable(sweep)):
             outcomes = local.here(local.Job(store.grid, str(store.out)), todo, report.tick)
         else:
-            job = local.Job(local.configuration_of(store.grid), str(store.out))
+            job = local.Job(local.as_text(store.grid), str(store.out))
             outcomes = (
                 local.processes(job, todo, report.tick, workers)
                 if client is None
@@ -153,10 +166,10 @@ def run(
 
 def _gather(
     outcomes: Generator[local.Done, None, None], todo: deque[int], retries: int, report: _Report
-) -> dict[int, str]:
+) -> dict[int, Cause]:
     """Reads a runner to its end; what failed comes again into `todo`. The blocks that failed for good, with causes."""
     tries: Counter[int] = Counter()
-    lost: dict[int, str] = {}
+    lost: dict[int, Cause] = {}
     with closing(outcomes):
         for done in outcomes:
             if done.fatal:
@@ -165,7 +178,7 @@ def _gather(
                 tries[done.number] += 1
                 todo.append(done.number)
             elif done.error:
-                lost[done.number] = done.error
+                lost[done.number] = Cause(done.kind, done.error)
             report.add(done, lost=done.number in lost)
     return lost
 
@@ -179,10 +192,10 @@ def _resumable() -> Iterator[None]:
         raise
 
 
-def _as_shard(shard: Any) -> tuple[int, int]:
+def _as_shard(shard: object) -> tuple[int, int]:
     """Which of how many runs, from 0."""
     try:
-        i, n = (1, 1) if shard is None else map(operator.index, shard)
+        i, n = (1, 1) if shard is None else map(operator.index, shard)  # type: ignore[call-overload]
     except (TypeError, ValueError):
         i, n = 0, 0
     if not 1 <= i <= n:
@@ -244,36 +257,16 @@ class _Report:
     def _show(self) -> None:
         if os.environ.get("LAZYRICH_PROGRESS") == "0":
             return
-        tqdm = _tqdm() if watched() else None
-        if tqdm is None:
+        if not (watched() and find_spec("tqdm")):
             while not self._over.wait(_LOG_EVERY):
                 print(f"lazyrich: {self._name}: {self._state()[1]}", file=sys.stderr, flush=True)
         elif not self._over.wait(_BAR_AFTER):
+            from tqdm import tqdm
+
             with tqdm(total=self._total, bar_format=_BAR, file=sys.stderr, leave=False) as bar:
                 while not self._over.wait(_BAR_EVERY):
                     bar.n, line = self._state()
                     bar.set_description_str(f"{self._name}: {line}")
-
-
-def _tqdm() -> Any:
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return None
-    return tqdm
-
-
-def _by_cause(entries: Sequence[tuple[str, str, str]]) -> list[str]:
-    """A short table: how many, what became of them, why, and one of them. Causes that differ in numbers are one."""
-    kinds: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for fate, cause, which in entries:
-        kinds.setdefault((fate, re.sub(r"[-+]?\d[\d.,]*(e[-+]?\d+)?", "#", cause)), []).append((cause, which))
-    most = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    lines = [
-        f"{len(found):>8,} × {fate}: {found[0][0].rstrip('.')} (such as {found[0][1]})"
-        for (fate, _), found in most[:_CAUSES]
-    ]
-    return lines + [f"{'':10} and {len(most) - _CAUSES:,} other causes"] * (len(most) > _CAUSES)
 
 
 def _in_words(seconds: float) -> str:

@@ -17,35 +17,44 @@ its configuration.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import platform
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._engines import load
 from lazyrich._files import write_atomically
 from lazyrich._typing import Array
 from lazyrich.sweeps.configuration import configuration, differences, entries, now, origin
-from lazyrich.sweeps.grid import STATUS, Block, Grid, Result, Variable
+from lazyrich.sweeps.grid import STATUS, Block, Grid, Json, Result, Value, Variable
 
 if TYPE_CHECKING:
     import xarray
-
-__all__ = ["Store", "configuration_in", "failures", "load_store", "open_store", "summary"]
+    import zarr
 
 _OLD = 3600.0  # seconds after which a file in the making belongs to a process that died
 _MANY = 6  # names of files shown in a message
+
+
+class Failure(TypedDict):
+    """A cell that is not complete."""
+
+    cell: dict[str, Value]  # by axis
+    status: str  # "stopped" or "failed"
+    kind: str  # of cause: those of one kind differ in their numbers
+    cause: str  # a sentence
 
 
 @dataclass(frozen=True)
@@ -121,12 +130,12 @@ class Store:
         else:  # nothing but nan, which Zarr does not write
             (folder / name).unlink(missing_ok=True)
 
-    def _failures(self, block: Block, result: Result) -> list[dict[str, Any]]:
-        found = []
+    def _failures(self, block: Block, result: Result) -> list[Failure]:
+        found: list[Failure] = []
         for place, cause in sorted(result.causes.items()):
             status = result.status[tuple(i - s.start for i, s in zip(place, block.region, strict=True))]
             cell = {axis: values[i] for (axis, values), i in zip(self.grid.axes.items(), place, strict=True)}
-            found.append({"cell": cell, "status": STATUS[status], "cause": cause})
+            found.append({"cell": cell, "status": STATUS[status], "kind": cause.kind, "cause": cause.message})
         return found
 
 
@@ -136,7 +145,13 @@ class Store:
 def open_store(out: str | Path) -> xarray.Dataset:
     """The results as an xarray Dataset: lazy, at any time, nan and status 0 where nothing is there yet.
 
-    Dimensions are the axes of the grid, then `step` (or `epoch`), then those of the observable itself.
+    Parameters
+    ----------
+    out : folder of a sweep or an experiment
+
+    Returns
+    -------
+    Dataset with the axes of the grid, then `step` (or `epoch`), then those of the observable itself
 
     >>> import tempfile
     >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10, 20], method="solve")
@@ -165,13 +180,21 @@ def load_store(out: str | Path) -> xarray.Dataset:
         return data.load()
 
 
-def configuration_in(out: str | Path) -> dict[str, Any]:
+def configuration_in(out: str | Path) -> Json:
     """What a folder holds the results of, as `configuration` made it."""
     return dict(_record(_check.as_path("out", out))["configuration"])
 
 
-def failures(out: str | Path) -> list[dict[str, Any]]:
-    """The cells that are not complete: {"cell": {axis: value}, "status": "stopped" or "failed", "cause": sentence}.
+def failures(out: str | Path) -> list[Failure]:
+    """The cells that are not complete.
+
+    Parameters
+    ----------
+    out : folder of a sweep or an experiment
+
+    Returns
+    -------
+    list of {"cell": {axis: value}, "status": "stopped" or "failed", "kind": code, "cause": sentence}
 
     >>> import tempfile
     >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
@@ -185,6 +208,19 @@ def failures(out: str | Path) -> list[dict[str, Any]]:
     reports = (path for path in (out / "failures").glob("*.json") if path.stem.isdigit())  # ours, no others
     files = sorted(reports, key=lambda path: int(path.stem))
     return [entry for path in files for entry in _read_json(path)]
+
+
+def by_kind(entries: Sequence[Failure]) -> list[list[Failure]]:
+    """Those of one status and one kind of cause together, most first."""
+    kinds: dict[tuple[str, str], list[Failure]] = {}
+    for entry in entries:
+        kinds.setdefault((entry["status"], entry["kind"]), []).append(entry)
+    return sorted(kinds.values(), key=len, reverse=True)
+
+
+def place_of(entry: Failure) -> str:
+    """Its values on the axes."""
+    return ", ".join(f"{axis}={value}" for axis, value in entry["cell"].items())
 
 
 def summary(out: str | Path) -> dict[str, int]:
@@ -220,7 +256,7 @@ def _status(out: Path) -> Array:
     return status
 
 
-def _in_memory(*paths: Path) -> tuple[Any, dict[str, Any]]:
+def _in_memory(*paths: Path) -> tuple[zarr.Array, Json]:
     """A Zarr array over copies of its files, and these: a chunk assigned to it comes to be one of them."""
     zarr = _load("zarr")
     from zarr.buffer.cpu import Buffer
@@ -271,11 +307,11 @@ def _create(out: Path, grid: Grid) -> None:
             raise
 
 
-def _make_arrays(group: Any, grid: Grid, variables: Mapping[str, Variable]) -> None:
+def _make_arrays(group: zarr.Group, grid: Grid, variables: Mapping[str, Variable]) -> None:
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     # "c.0.1" and not c/0/1: a folder per variable is all there is to bring to the disk with a chunk
-    flat: dict[str, Any] = {"chunk_key_encoding": {"name": "default", "separator": "."}}
+    flat: Json = {"chunk_key_encoding": {"name": "default", "separator": "."}}
     packed = {"compressors": [ZstdCodec(level=1), Crc32cCodec()], **flat}
     for dim, values in {**grid.axes, grid.unit: grid.at}.items():
         about = {"long_name": dim, "units": "1"}
@@ -306,14 +342,14 @@ def _make_arrays(group: Any, grid: Grid, variables: Mapping[str, Variable]) -> N
     )
 
 
-def _coordinate(values: tuple[Any, ...]) -> Array:
+def _coordinate(values: Sequence[Value]) -> Array:
     array = np.asarray(values)
     if array.dtype.kind == "U":
         return array.astype(np.dtypes.StringDType())  # the strings that Zarr v3 has a lasting form for
     return array.astype(float) if array.dtype.kind == "O" else array  # whole numbers beyond 64 bits
 
 
-def _record(out: Path) -> dict[str, Any]:
+def _record(out: Path) -> Json:
     """Configuration, versions, when and where, as stored."""
     path = out / "data.zarr" / "zarr.json"
     with _faults_of(out):
@@ -330,7 +366,7 @@ def _record(out: Path) -> dict[str, Any]:
     return record
 
 
-def _tidy(out: Path, record: dict[str, Any]) -> None:
+def _tidy(out: Path, record: Json) -> None:
     """Adds what a creator that died did not come to, and removes what writers that died left."""
     for name in ("failures", "partial"):
         (out / name).mkdir(exist_ok=True)
@@ -347,11 +383,8 @@ def _tidy(out: Path, record: dict[str, Any]) -> None:
 # files ------------------------------------------------------------------------------------------------------
 
 
-def _load(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise ImportError(f"the store of a sweep needs {error.name}: pip install 'lazyrich[sweeps]'.") from None
+def _load(name: str) -> ModuleType:
+    return load(name, "the store of a sweep", "sweeps")
 
 
 def _partial(out: Path, name: str) -> Path:
@@ -378,7 +411,7 @@ def _sync(*paths: Path) -> None:
             os.close(handle)
 
 
-def _as_json(content: Any) -> bytes:
+def _as_json(content: object) -> bytes:
     return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
 
 

@@ -20,20 +20,16 @@ Nothing in the file is executed; `grid` says what blocks are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from functools import cached_property
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.batch.api import PRECISIONS, as_rtol
 from lazyrich.problem import Problem
-from lazyrich.sweeps.grid import Block, Grid, Result, Variable, refuse_flags
-from lazyrich.sweeps.problems import PROBLEMS, Cell, as_factory
-
-__all__ = ["Sweep"]
+from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable, refuse_flags
+from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory
 
 METHODS = ("descend", "flow", "solve")
 
@@ -42,7 +38,19 @@ METHODS = ("descend", "flow", "solve")
 class Sweep(Grid):
     """What to compute. Build one here, or read it with `Sweep.from_toml(path)`.
 
-    `problem` names a factory, or is one: a function of the axes and settings that returns a `Cell` or a `Problem`.
+    Parameters
+    ----------
+    name, about : words for people
+    problem : a factory by name, or a function of the axes and settings that returns a `Cell` or a `Problem`
+    axes : {name: values}; one cell per combination, the last axis varies fastest
+    at : steps to record
+    settings : the other arguments of the factory
+    method : "descend", "flow" or "solve"
+    rate : learning rate; times are rate × step × the cell's clock
+    rtol : of the flow
+    observables : names of what is recorded
+    precision : "float64" or "float32"
+    block : cells of a block along axes; {} leaves it to the size of the problem
 
     >>> sweep = Sweep("mine", "teacher_student", axes={"seed": [0, 1], "tau": [0.1, 1.0, 2.0]}, at=[0, 100])
     >>> sweep.shape, sweep.cells, sweep.arguments((1, 2))["tau"]
@@ -54,20 +62,19 @@ class Sweep(Grid):
     unit = "step"
 
     name: str
-    problem: str | Callable[..., Any]
-    axes: Mapping[str, Any]
-    at: Any
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    problem: str | Factory
+    axes: Settings
+    at: Sequence[int]
+    settings: Settings = field(default_factory=dict)
     method: str = "descend"
     rate: float = 0.01
     rtol: float = 1e-3  # of the flow
-    observables: Any = ("loss",)
+    observables: Sequence[str] = ("loss",)
     precision: str = "float64"
     block: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         factory = as_factory(self.problem)
         self._settle()
         _check.choice("method", self.method, METHODS)
@@ -76,12 +83,12 @@ class Sweep(Grid):
             raise InvalidInput("precision must be 'float64' where method is 'solve', and it is 'float32'.")
         for name in ("rate", "rtol"):
             refuse_flags(name, "a number", getattr(self, name))
-        put("rate", _check.positive("rate", self.rate))
-        put("rtol", as_rtol(self.rtol))
-        put("observables", _names(self.observables))
+        self._put("rate", _check.positive("rate", self.rate))
+        self._put("rtol", as_rtol(self.rtol))
+        self._put("observables", _names(self.observables))
         self._check_arguments(factory)
 
-    def _check_arguments(self, factory: Callable[..., Any]) -> None:
+    def _check_arguments(self, factory: Factory) -> None:
         """Every axis and setting must be an argument of the factory, and those it cannot do without must be there."""
         import inspect
 
@@ -101,7 +108,7 @@ class Sweep(Grid):
         others = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._check_names(label, parameters, needed, others=others)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         content = super().as_dict()
         if callable(self.problem):
             content["problem"] = f"{self.problem.__module__}:{self.problem.__qualname__}"
@@ -112,11 +119,15 @@ class Sweep(Grid):
         return self.method != "solve"
 
     def variables(self) -> dict[str, Variable]:
+        return self._variables
+
+    @cached_property
+    def _variables(self) -> dict[str, Variable]:
         from lazyrich.sweeps.compute import template  # here and below: what computes sweeps reads them
 
         return template(self)
 
-    def compute(self, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
+    def compute(self, block: Block, tick: Tick = lambda cells: None) -> Result:
         from lazyrich.sweeps.compute import compute
 
         return compute(self, block, tick)
@@ -126,7 +137,7 @@ class Sweep(Grid):
 
         return with_blocks(self)
 
-    def cell(self, place: tuple[int, ...]) -> Cell:
+    def cell(self, place: Place) -> Cell:
         """The problem of one cell."""
         made = as_factory(self.problem)(**self.arguments(place))
         cell = made if isinstance(made, Cell) else Cell(made)
@@ -136,11 +147,11 @@ class Sweep(Grid):
         return cell
 
 
-def _names(observables: Any) -> tuple[str, ...]:
+def _names(observables: object) -> tuple[str, ...]:
     from lazyrich.sweeps.measure import NAMES
 
     names = (observables,) if isinstance(observables, str) else observables
-    if not np.iterable(names) or isinstance(names, Mapping):
+    if not isinstance(names, Iterable) or isinstance(names, Mapping):
         raise InvalidInput(f"observables must list names, such as ['loss'], and it is {_check.shown(observables)}.")
     chosen = tuple(dict.fromkeys(_check.choice("observables", name, NAMES) for name in names))
     if not chosen:

@@ -13,8 +13,6 @@ from lazyrich import _check
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.tasks.task import Task
 
-__all__ = ["binary_tree", "colour_hierarchy", "revised_kingdom", "semantic_hierarchy"]
-
 # rows: items (two fish, two birds, two flowers, two trees); columns: features, one per node of the tree
 _KINGDOM = np.array(
     [
@@ -35,6 +33,14 @@ _COLOUR = _KINGDOM[[4, 3, 0, 6, 2, 1, 7, 5]]  # the same tree, with the items in
 def semantic_hierarchy(*, split: float = 0.1) -> Task:
     """The living kingdom: eight items, eight features, a three-level tree.
 
+    Parameters
+    ----------
+    split : how far equal singular values are set apart
+
+    Returns
+    -------
+    Task
+
     >>> import lazyrich as lr
     >>> lr.tasks.semantic_hierarchy().modes.s.round(3)
     array([0.389, 0.371, 0.258, 0.256, 0.18 , 0.18 , 0.179, 0.179])
@@ -43,8 +49,15 @@ def semantic_hierarchy(*, split: float = 0.1) -> Task:
 
 
 def revised_kingdom(*, split: float = 0.1) -> Task:
-    """The living kingdom with its last feature reversed: two neighbours swap places, as in reversal
-    learning.
+    """The living kingdom with its last feature reversed: two neighbours swap places, as in reversal learning.
+
+    Parameters
+    ----------
+    split : how far equal singular values are set apart
+
+    Returns
+    -------
+    Task
 
     >>> kingdom, revised = lr.tasks.semantic_hierarchy(), lr.tasks.revised_kingdom()
     >>> np.argwhere(kingdom.sigma_yx != revised.sigma_yx)
@@ -57,6 +70,14 @@ def revised_kingdom(*, split: float = 0.1) -> Task:
 def colour_hierarchy(*, split: float = 0.1) -> Task:
     """The same eight items sorted by colour: the same tree over another order.
 
+    Parameters
+    ----------
+    split : how far equal singular values are set apart
+
+    Returns
+    -------
+    Task
+
     >>> kingdom, colours = lr.tasks.semantic_hierarchy(), lr.tasks.colour_hierarchy()
     >>> bool(np.allclose(kingdom.modes.s, colours.modes.s)), bool(np.allclose(kingdom.sigma_yx, colours.sigma_yx))
     (True, False)
@@ -65,11 +86,18 @@ def colour_hierarchy(*, split: float = 0.1) -> Task:
 
 
 def binary_tree(rng: Rng, *, levels: int = 5, features: int = 1000, flip: float = 0.1) -> Task:
-    """Branching diffusion (Saxe et al. 2014): 2^levels one-hot items and ±1 features that flip down a
-    binary tree.
+    """Branching diffusion (Saxe et al. 2014): one-hot items and ±1 features that flip down a binary tree.
 
-    Each feature starts as ±1 at the root, and each child takes its parent's value, or its opposite with
-    probability `flip`.
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    levels : of the tree, which has 2^levels items
+    features : outputs, ±1 at the root; each child takes its parent's value
+    flip : or its opposite, with this probability
+
+    Returns
+    -------
+    Task
 
     >>> import lazyrich as lr
     >>> lr.tasks.binary_tree(0, levels=3, features=100)

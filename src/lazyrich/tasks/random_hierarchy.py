@@ -23,9 +23,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float, Rng
-
-__all__ = ["RandomHierarchy", "random_hierarchy"]
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 
 _LONGEST = 4096  # symbols of an input
 _MOST_RULES = 10**7  # of one level
@@ -45,7 +43,7 @@ class RandomHierarchy:
     ([[0, 1], [0, 2]], [0, 1])
     """
 
-    rules: tuple[Any, ...]
+    rules: tuple[Any, ...]  # arrays, once made
     v: int
 
     def __post_init__(self) -> None:
@@ -102,11 +100,11 @@ class RandomHierarchy:
         """How many inputs there are, all different."""
         return self.classes * self.m**self.choices
 
-    def labels(self, indices: Any) -> Array:
+    def labels(self, indices: ArrayLike) -> Array:
         """The class of each input, (n,)."""
         return (self._as_indices(indices) // self.m**self.choices).astype(np.int64)
 
-    def inputs(self, indices: Any) -> Array:
+    def inputs(self, indices: ArrayLike) -> Array:
         """The symbols of each input, (n, s^L)."""
         digits = self._digits(indices)
         symbols, rest = digits[:, :1], digits[:, 1:]
@@ -121,7 +119,7 @@ class RandomHierarchy:
         n = _check.count("n", n, least=0, most=min(self.total, 10**9))
         return _distinct(_check.as_rng(rng), self.total, n, self._any)
 
-    def parse(self, tokens: Any) -> tuple[Array, Array]:
+    def parse(self, tokens: ArrayLike) -> tuple[Array, Array]:
         """The labels and the numbers of inputs, read back through the rules from the bottom up.
 
         That this can be done for every input is why no two are the same. Symbols that no rules make are refused.
@@ -142,29 +140,29 @@ class RandomHierarchy:
             found.append(choices)
         return symbols[:, 0], self._number(np.concatenate([symbols, *found[::-1]], axis=1))
 
-    def one_hot(self, tokens: Any) -> Float[Array, "n width"]:
+    def one_hot(self, tokens: ArrayLike) -> Float[Array, "n width"]:
         """Each symbol as v zeros but for a one: (n, s^L · v)."""
         symbols = self._as_tokens(tokens)
         return (symbols[..., None] == np.arange(self.v)).astype(float).reshape(len(symbols), self.length * self.v)
 
-    def tokens(self, one_hot: Any) -> Array:
+    def tokens(self, one_hot: ArrayLike) -> Array:
         """The symbols that were written as zeros and ones, (n, s^L)."""
         ones = _check.as_matrix("one_hot", one_hot, (None, self.length * self.v)).reshape(-1, self.length, self.v)
         if not (np.isin(ones, (0, 1)).all() and (ones.sum(axis=2) == 1).all()):
             raise InvalidInput(f"one_hot must hold a single one among the {self.v} numbers of each symbol, and zeros.")
         return ones.argmax(axis=2)
 
-    def _as_tokens(self, tokens: Any) -> Array:
+    def _as_tokens(self, tokens: ArrayLike) -> Array:
         return _whole("tokens", tokens, self.v, (None, self.length))
 
-    def _as_indices(self, indices: Any) -> Array:
+    def _as_indices(self, indices: ArrayLike) -> Array:
         return _whole("indices", indices, self.total, (None,))
 
     @cached_property
     def _bases(self) -> tuple[int, ...]:
         return (self.classes, *(self.m,) * self.choices)
 
-    def _digits(self, indices: Any) -> Array:
+    def _digits(self, indices: ArrayLike) -> Array:
         """Label and choices, (n, 1 + choices), of numbers from 0 to total."""
         rest = self._as_indices(indices)
         digits = np.empty((len(rest), len(self._bases)), np.int64)
@@ -186,6 +184,19 @@ class RandomHierarchy:
 
 def random_hierarchy(rng: Rng, *, L: int = 3, classes: int = 8, m: int = 4, s: int = 2, v: int = 8) -> RandomHierarchy:
     """Rules drawn at random: at each level the tuples are different ones of the v^s, each choice as likely as any.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    L : levels of rules
+    classes : labels
+    m : ways in which each label and each symbol can be written
+    s : symbols that one is written with
+    v : symbols that there are
+
+    Returns
+    -------
+    RandomHierarchy : its rules, and the inputs and labels that they make
 
     >>> import lazyrich as lr
     >>> hierarchy = lr.tasks.random_hierarchy(0)
@@ -213,8 +224,7 @@ def random_hierarchy(rng: Rng, *, L: int = 3, classes: int = 8, m: int = 4, s: i
             raise InvalidInput(f"m · {name} must be at most {_MOST_RULES:,} rules, and it is {m * symbols:,}.")
 
     def drawn(symbols: int) -> Array:
-        any_tuple = lambda rng, n: rng.integers(tuples, size=n)  # noqa: E731
-        codes = _distinct(generator, tuples, symbols * m, any_tuple)
+        codes = _distinct(generator, tuples, symbols * m, lambda rng, n: rng.integers(tuples, size=n))
         powers = v ** np.arange(s)[::-1]
         return (codes[:, None] // powers % v).reshape(symbols, m, s)
 
@@ -241,7 +251,7 @@ def _codes(tuples: Array, v: int) -> Array:
     return number
 
 
-def _as_rules(name: str, value: Any, v: int) -> Array:
+def _as_rules(name: str, value: object, v: int) -> Array:
     rules = _whole(name, value, v, (None, None, None))
     symbols, m, s = rules.shape
     if not symbols or not m or s < 2:
@@ -263,7 +273,7 @@ def _check_length(s: int, L: int) -> None:
         raise InvalidInput(f"s^L must be at most {_LONGEST:,} symbols, and s is {s} and L is {L}.")
 
 
-def _whole(name: str, value: Any, below: int, shape: tuple[int | None, ...]) -> Array:
+def _whole(name: str, value: object, below: int, shape: tuple[int | None, ...]) -> Array:
     """A new array of whole numbers from 0 to below, in a shape (None for any length). Large ones stay Python's own."""
     array = _check.from_any_library(name, value)
     if array.ndim != len(shape) or any(n not in (None, got) for n, got in zip(shape, array.shape, strict=True)):

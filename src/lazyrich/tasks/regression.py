@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from lazyrich import _check
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.tasks.task import Task, as_task
-
-__all__ = ["linear_teacher", "random_regression", "reversal"]
 
 
 def random_regression(rng: Rng, *, d_in: int, d_out: int, samples: int) -> Task:
     """Whitened Gaussian inputs, Gaussian targets of variance 1/d_out (Braun et al. 2022).
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    d_in, d_out : numbers of inputs and outputs
+    samples : at least as many as inputs
+
+    Returns
+    -------
+    Task
 
     >>> import lazyrich as lr
     >>> lr.tasks.random_regression(0, d_in=4, d_out=3, samples=10)
@@ -27,9 +34,19 @@ def random_regression(rng: Rng, *, d_in: int, d_out: int, samples: int) -> Task:
     return _white_task(X, Y, "random regression")
 
 
-def linear_teacher(rng: Rng, teacher: Any, *, samples: int, noise: float = 0.0) -> Task:
-    """Whitened Gaussian inputs, targets `teacher @ x` plus Gaussian noise; `teacher` is a d_out × d_in
-    matrix.
+def linear_teacher(rng: Rng, teacher: ArrayLike, *, samples: int, noise: float = 0.0) -> Task:
+    """Whitened Gaussian inputs, targets `teacher @ x` plus Gaussian noise.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    teacher : a d_out × d_in matrix
+    samples : at least as many as inputs
+    noise : standard deviation
+
+    Returns
+    -------
+    Task
 
     >>> import lazyrich as lr
     >>> task = lr.tasks.linear_teacher(0, [[1.0, 0.0, 2.0]], samples=20)
@@ -46,6 +63,14 @@ def linear_teacher(rng: Rng, teacher: Any, *, samples: int, noise: float = 0.0) 
 
 def reversal(task: Task) -> Task:
     """The same task with every label reversed.
+
+    Parameters
+    ----------
+    task : with samples or without
+
+    Returns
+    -------
+    Task
 
     >>> import lazyrich as lr
     >>> lr.tasks.reversal(lr.Task.from_correlations([[2.0]])).target

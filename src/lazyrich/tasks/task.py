@@ -19,9 +19,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float
-
-__all__ = ["Modes", "Task"]
+from lazyrich._typing import Array, ArrayLike, Float
 
 
 class Modes(NamedTuple):
@@ -64,8 +62,19 @@ class Task:
                 object.__setattr__(self, name, _check.read_only(_check.as_matrix(name, array)))  # a copy of its own
 
     @classmethod
-    def from_data(cls, inputs: Any, targets: Any, *, reduction: str = "mean", name: str = "") -> Task:
-        """A task from samples: row i of `inputs` (P × d_in) belongs to row i of `targets` (P × d_out)."""
+    def from_data(cls, inputs: ArrayLike, targets: ArrayLike, *, reduction: str = "mean", name: str = "") -> Task:
+        """A task from samples.
+
+        Parameters
+        ----------
+        inputs, targets : P × d_in and P × d_out; rows are samples
+        reduction : "mean" or "sum" over samples
+        name : for people
+
+        Returns
+        -------
+        Task
+        """
         X, Y = _check.as_matrix("inputs", inputs), _check.as_matrix("targets", targets)
         if len(X) != len(Y):
             raise InvalidInput(
@@ -97,8 +106,27 @@ class Task:
         )
 
     @classmethod
-    def from_correlations(cls, sigma_yx: Any, sigma_xx: Any = None, sigma_yy: Any = None, *, name: str = "") -> Task:
-        """A task from Σyx (d_out × d_in), Σxx (identity if not given) and Σyy (noiseless if not given)."""
+    def from_correlations(
+        cls,
+        sigma_yx: ArrayLike,
+        sigma_xx: ArrayLike | None = None,
+        sigma_yy: ArrayLike | None = None,
+        *,
+        name: str = "",
+    ) -> Task:
+        """A task from correlations alone.
+
+        Parameters
+        ----------
+        sigma_yx : Σyx, d_out × d_in
+        sigma_xx : Σxx; the identity if not given
+        sigma_yy : Σyy; that of targets without noise if not given
+        name : for people
+
+        Returns
+        -------
+        Task
+        """
         S = _check.as_matrix("sigma_yx", sigma_yx)
         _check.memory("Σxx, Σyx and Σyy", float(sum(S.shape)) ** 2, "fewer inputs and outputs")
         given = [array for array in (sigma_yx, sigma_xx, sigma_yy) if array is not None]
@@ -161,14 +189,13 @@ class Task:
 
     @cached_property
     def loss_floor(self) -> float:
-        """The least loss any linear map reaches, ½ tr(Σyy − T Σxx Tᵀ), by residuals where samples are
-        known."""
+        """The least loss any linear map reaches, ½ tr(Σyy − T Σxx Tᵀ), by residuals where samples are known."""
         if self.inputs is not None and self.targets is not None:
             squares = np.sum((self.targets - self.inputs @ self.target.T) ** 2)
             return float(squares / 2 / (len(self.inputs) if self.reduction == "mean" else 1))
         return float(max(np.trace(self.sigma_yy) - np.sum(self.sigma_yx * self.target), 0.0) / 2)
 
-    def loss(self, function: Float[Array, "*T out in"]) -> Any:
+    def loss(self, function: Float[Array, "*T out in"]) -> Any:  # a number for one map, an array for many
         """Loss of one or many linear maps, written so that it is accurate near the minimum too."""
         if np.shape(function)[-2:] != self.target.shape:
             raise InvalidInput(
@@ -194,7 +221,7 @@ class Task:
                 f"inputs cannot be whitened: Σxx has rank {rank} and {self.d_in} would be needed; "
                 "drop dependent inputs or project onto the directions that vary first."
             )
-        if self.inputs is None:
+        if self.inputs is None or self.targets is None:
             M = (V / np.sqrt(eigenvalues)) @ V.T
             return Task(
                 sigma_yx=self.sigma_yx @ M, sigma_xx=np.eye(self.d_in), sigma_yy=self.sigma_yy,
@@ -219,7 +246,7 @@ class Task:
         return f"<Task{label}: {self.d_in} inputs, {self.d_out} outputs{samples}>"
 
 
-def _correlation(name: str, value: Any, size: int) -> Float[Array, "d d"]:
+def _correlation(name: str, value: ArrayLike, size: int) -> Float[Array, "d d"]:
     """A symmetric positive semi-definite matrix, or a sentence."""
     C = _check.as_matrix(name, value, (size, size))
     scale = np.abs(C).max()
@@ -239,7 +266,7 @@ def _pseudo_inverse(C: Float[Array, "d d"]) -> Float[Array, "d d"]:
     return np.linalg.pinv(C, rcond=len(C) * np.finfo(np.float64).eps, hermitian=True)
 
 
-def as_task(value: Any) -> Task:
+def as_task(value: object) -> Task:
     """A task, or a sentence."""
     if not isinstance(value, Task):
         raise InvalidInput(f"task must be a lazyrich Task, and it is a {type(value).__name__}: try Task.from_data.")

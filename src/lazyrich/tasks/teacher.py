@@ -15,8 +15,6 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.tasks.task import Task
 
-__all__ = ["Taught", "piecewise_teacher", "unit_vectors"]
-
 
 class Taught(NamedTuple):
     """What a teacher gives: samples to learn from, others to test on, and its own neurons.
@@ -35,7 +33,19 @@ class Taught(NamedTuple):
 def piecewise_teacher(
     rng: Rng, *, d: int, neurons: int = 3, samples: int, test: int = 1000, slope: float = 0.0
 ) -> Taught:
-    """Inputs uniform on the sphere in d dimensions, labelled by a ReLU teacher (leaky where `slope` is above 0).
+    """Inputs uniform on the sphere, labelled by a ReLU teacher.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    d : dimensions of the inputs
+    neurons : of the teacher
+    samples, test : to learn from, and to test on
+    slope : of a leaky teacher, below zero
+
+    Returns
+    -------
+    Taught : train, test, and the teacher's w and a
 
     >>> import lazyrich as lr
     >>> taught = lr.tasks.piecewise_teacher(0, d=10, samples=50)

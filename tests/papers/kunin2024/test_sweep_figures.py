@@ -14,7 +14,7 @@ from lazyrich.papers import figure as entry
 from lazyrich.papers import sweep as published
 from lazyrich.papers.kunin2024.figures import _grid, _kept
 from lazyrich.sweeps import Sweep
-from lazyrich.sweeps.compute import STATUS, Result
+from lazyrich.sweeps.grid import STATUS, Result
 from lazyrich.sweeps.store import Store
 
 pytestmark = pytest.mark.timeout(120)

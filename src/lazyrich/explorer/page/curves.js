@@ -11,7 +11,7 @@ const LEAST_KERNEL = 0.02; // height of the panel: a kernel that stays is seen t
 
 export class Curves {
   constructor(place, line, frame, move, resized) {
-    Object.assign(this, { place, line, view: null, story: null, descent: null, page: null, span: [0, 1], size: { width: 0, height: 0 } });
+    Object.assign(this, { place, line, view: null, captions: null, descent: null, page: null, span: [0, 1], size: { width: 0, height: 0 } });
     const drag = (event) => {
       if (event.buttons === 0 || !this.view) return;
       const box = frame.getBoundingClientRect();
@@ -81,7 +81,7 @@ export class Curves {
         traces.push(line(this.descent.arrays.times.values, column(this.descent.arrays.modes, k), colour("ink"), "y2", { dash: "dot", width: 1.2 }));
       }
     }
-    const marks = (this.story?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1));
+    const marks = (this.captions?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1));
     if (marks.length) {
       traces.push({
         x: marks.map(({ time }) => time), y: marks.map(({ strength }) => strength), yaxis: "y2", type: "scatter", mode: "markers",

@@ -70,7 +70,7 @@ export function onScreen(call) {
   requestAnimationFrame(() => setTimeout(call));
 }
 
-/** A message of frames.py: a JSON header, and float32 arrays read where they lie. */
+/** A message of wire.py: a JSON header, and float32 arrays read where they lie. */
 function decode(buffer) {
   const size = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));

@@ -7,14 +7,14 @@ import { Link, onScreen } from "./link.js";
 import { Matrix } from "./matrices.js";
 import { Neuron, Phase, Points } from "./pictures.js";
 import { Store } from "./state.js";
-import { figure, file } from "./take.js";
-import { complain, tellStory, tellView } from "./words.js";
+import { figure, file } from "./export.js";
+import { complain, tellCaptions, tellView } from "./words.js";
 
 const get = (id) => document.getElementById(id);
 const PHASE_REST = 300; // ms without a change, before the phase picture is asked for
 const MARKS_REST = 120; // ms without a change, before the predicted times are marked
 const PLAY = 6; // seconds from start to end
-const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // starts with a λ
+const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // those with a λ
 
 const theme = () => {
   try {
@@ -27,7 +27,7 @@ document.documentElement.dataset.theme = theme() ?? (matchMedia("(prefers-color-
 
 const hello = await (await fetch("/hello")).json();
 const store = new Store(hello.defaults);
-let [view, story, descent, phase] = [null, null, null, null];
+let [view, captions, descent, phase] = [null, null, null, null];
 let [rest, marks] = [null, null];
 
 // panels
@@ -83,9 +83,9 @@ function receive(header, arrays) {
     painted(header.id, link.since);
   } else if (header.id !== view?.header.id) {
     return; // of a picture that is gone
-  } else if (header.kind === "story") {
-    story = header;
-    tellStory(header);
+  } else if (header.kind === "captions") {
+    captions = header;
+    tellCaptions(header);
     clearTimeout(marks);
     marks = setTimeout(drawCurves, MARKS_REST);
   } else if (header.kind === "descent") {
@@ -111,7 +111,7 @@ function painted(id, since) {
 
 function drawView() {
   const { arrays } = view;
-  story = null;
+  captions = null;
   tellView(view, store.state);
   drawCurves();
   matrices.function.update(arrays.function);
@@ -125,7 +125,7 @@ function drawView() {
 
 function drawCurves() {
   clearTimeout(marks);
-  curves.update({ view, story, descent }, store.page);
+  curves.update({ view, captions, descent }, store.page);
   curves.cursor(timeNow());
   showKey(curves.legend());
 }
@@ -142,7 +142,7 @@ function showKey(entries) {
   get("key").replaceChildren(...entries.map(line));
 }
 
-/** The point of the phase picture follows the sliders at once; starts without a λ of their own lie at 0. */
+/** The point of the phase picture follows the sliders at once; those without a λ of their own lie at 0. */
 function pointOfPhase() {
   const { start, scale, lam } = store.state;
   phases.point(phase?.header.point ? [scale, BALANCED.includes(start) ? lam : 0] : null);
@@ -211,7 +211,7 @@ get("time").addEventListener("input", (event) => {
   store.set({ cursor: event.target.value / 1000 });
 });
 
-// axes, stories, take away
+// axes, presets, export
 get("log-loss").addEventListener("change", (event) => store.set({ logLoss: event.target.checked }));
 get("log-time").addEventListener("change", (event) => store.set({ logTime: event.target.checked }));
 get("with-descent").addEventListener("change", (event) => store.set({ descent: event.target.checked }));
@@ -253,13 +253,13 @@ get("link").addEventListener("click", async () => {
 
 for (const button of document.querySelectorAll("[data-file]")) {
   button.addEventListener("click", async () => {
-    get("take").open = false;
+    get("export").open = false;
     complain(await file(button.dataset.file, store.state));
   });
 }
 for (const button of document.querySelectorAll("[data-figure]")) {
   button.addEventListener("click", () => {
-    get("take").open = false;
+    get("export").open = false;
     const shown = [...document.querySelectorAll(".panel:not([hidden])")]
       .map((panel) => ({ name: panel.querySelector("h2").textContent, node: panel.querySelector("canvas, svg") }))
       .filter(({ node }) => node);

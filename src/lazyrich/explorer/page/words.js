@@ -11,20 +11,20 @@ export function tellView({ header }, state) {
   get("remarks").textContent = header.remarks.join(" · ");
 }
 
-export function tellStory(story) {
-  get("sentence").textContent = story.sentence;
-  const { theorem } = story;
+export function tellCaptions(captions) {
+  get("sentence").textContent = captions.sentence;
+  const { theorem } = captions;
   const title = element("a", { href: `/help${theorem.anchor}`, target: "_blank", rel: "noopener", textContent: theorem.title });
   get("theorem-title").replaceChildren(title);
   get("theorem-statement").textContent = theorem.statement;
   get("theorem-why").textContent = [theorem.why, theorem.citation].filter((part) => part).join(" · ");
-  get("equation").textContent = story.equation.join("\n");
-  get("certificate").textContent = story.certificate ?? "";
-  get("refused").hidden = story.refused.length === 0;
+  get("equation").textContent = captions.equation.join("\n");
+  get("certificate").textContent = captions.certificate ?? "";
+  get("refused").hidden = captions.refused.length === 0;
   get("refused").querySelector("dl").replaceChildren(
-    ...story.refused.flatMap(({ name, reason }) => [element("dt", { textContent: name }), element("dd", { textContent: reason })]),
+    ...captions.refused.flatMap(({ name, reason }) => [element("dt", { textContent: name }), element("dd", { textContent: reason })]),
   );
-  get("forgetting").replaceChildren(...(story.forgetting ? [table(story.forgetting)] : []));
+  get("forgetting").replaceChildren(...(captions.forgetting ? [table(captions.forgetting)] : []));
 }
 
 /** By how much the loss of each task (columns) has risen after each stage (rows). */

@@ -25,7 +25,7 @@ from lazyrich.papers.kunin2024.figures._kept import configuration_of, is_publish
 from lazyrich.papers.kunin2024.figures._shared import as_text
 from lazyrich.plot import style
 from lazyrich.sweeps.grid import STATUS
-from lazyrich.sweeps.local import hands
+from lazyrich.sweeps.local import suitable_workers
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import open_store
 
@@ -50,7 +50,7 @@ def results(kind: str, axes: Sequence[str], store: str, preset: str) -> Dataset:
         return _told(load_kept(experiment.name), kind, axes)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "experiment"
-        summary = run(experiment, out, workers=hands(experiment))
+        summary = run(experiment, out, workers=suitable_workers(experiment))
         if summary.failed_blocks:
             raise RuntimeError(f"{experiment.name} could not be trained: {next(iter(summary.failed_blocks.values()))}")
         return _stored(out, kind, axes)

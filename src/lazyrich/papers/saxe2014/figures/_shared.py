@@ -11,6 +11,7 @@ from lazyrich.tasks import Task, binary_tree
 def tree(rng: Rng, levels: int, features: int, flip: float) -> Task:
     """Items and features of a branching diffusion, with sums over the items as in the paper (Σxx = I)."""
     task = binary_tree(rng, levels=levels, features=features, flip=flip)
+    assert task.inputs is not None and task.targets is not None
     return Task.from_data(task.inputs, task.targets, reduction="sum", name=task.name)
 
 

@@ -13,7 +13,7 @@ export function save(blob, name) {
 /** Data or code of a state; a sentence where there is none. */
 export async function file(kind, state) {
   try {
-    const answer = await fetch(`/take/${kind}`, { method: "POST", body: JSON.stringify(state), headers: { "Content-Type": "application/json" } });
+    const answer = await fetch(`/export/${kind}`, { method: "POST", body: JSON.stringify(state), headers: { "Content-Type": "application/json" } });
     if (!answer.ok) return await refusal(answer);
     save(await answer.blob(), `lazyrich-view.${kind}`);
     return null;

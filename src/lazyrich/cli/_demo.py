@@ -1,20 +1,20 @@
-"""The demonstration: a semantic hierarchy learned from three starts (after Braun et al. 2022, Figure 3).
+"""The demonstration: a semantic hierarchy learned from three initialisations (after Braun et al. 2022, Figure 3).
 
 Eight living things and their features, an 8-14-8 linear network, gradient descent with rate 0.05 for 2000
-steps, so that t = rate × steps ends at 100, when even the small start has long learned all. From small weights
+steps, so that t = rate × steps ends at 100, when even the small initialisation has long learned all. From small weights
 the modes are learned one level of the tree after the other, and the hidden layer takes on the structure of the
 task (rich). Large random weights learn fast and keep their own (lazy); large zero-balanced weights learn fast
 and are rich none the less.
 
-The paper's small start is Gaussian. Here it is zero-balanced at the same scale, so that its theory is exact.
-No theorem covers the large Gaussian start: the gradient flow is integrated there, and the figure says so.
+The paper's small initialisation is Gaussian. Here it is zero-balanced at the same scale, so that its theory is exact.
+No theorem covers the large Gaussian initialisation: the gradient flow is integrated there, and the figure says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MEANINGS", "RATE", "SIZES", "STEPS", "Demo", "Run", "compute", "draw"]
-
 SIZES, RATE, STEPS = (8, 14, 8), 0.05, 2000
 #: What each mode of the task is about, strongest first.
 MEANINGS = (
@@ -56,7 +54,7 @@ _COLOURS = {"small": "green", "large": "pink", "large zero-balanced": "blue"}
 
 @dataclass(frozen=True)
 class Run:
-    """One start: gradient descent, and the theory of the same network at the same times."""
+    """One initialisation: gradient descent, and the theory of the same network at the same times."""
 
     name: str
     weights: str
@@ -72,7 +70,7 @@ class Run:
 
     @property
     def largest_gap(self) -> float:
-        """Between the two loss curves, relative to the loss at the start."""
+        """Between the two loss curves, relative to the first loss."""
         return float(np.max(np.abs(self.descent.loss - self.theory.loss)) / self.descent.loss[0])
 
 
@@ -88,13 +86,13 @@ class Demo:
 
     @property
     def promise(self) -> Fate:
-        """The fate of the small start."""
+        """The fate of the small initialisation."""
         assert self.small.fate is not None
         return self.small.fate
 
     @cached_property
     def observed(self) -> Float[Array, " m"]:
-        """When gradient descent from the small start had learned half of each mode."""
+        """When gradient descent from the small initialisation had learned half of each mode."""
         descent = self.small.descent
         return half_times(descent.times, mode_strengths(descent), self.promise.limit)
 
@@ -110,10 +108,10 @@ class Demo:
 
 
 def compute() -> Demo:
-    """Train and predict the three starts.
+    """Train and predict the three initialisations.
 
-    The seeds are such that det W2W1 of the zero-balanced starts has the sign of the task's: half of all such starts
-    have the other, and end in a saddle.
+    The seeds are such that det W2W1 of the zero-balanced ones has the sign of the task's: half of all have the other,
+    and end in a saddle.
     """
     starts = (
         ("small", "zero-balanced", 1e-4, inits.zero_balanced(1, sizes=SIZES, scale=1e-4)),
@@ -121,7 +119,7 @@ def compute() -> Demo:
         ("large zero-balanced", "zero-balanced", 0.44, inits.zero_balanced(3, sizes=SIZES, scale=0.44)),
     )
     runs = []
-    with progress(len(starts), "three starts") as move_on:
+    with progress(len(starts), "three initialisations") as move_on:
         for start in starts:
             runs.append(_run(*start))
             move_on(1)
@@ -137,11 +135,10 @@ def _run(name: str, weights: str, scale: float, network: Network) -> Run:
 
 
 def draw(demo: Demo) -> Figure:
-    """Loss curves, modes of the small start with their predicted times, and what the hidden layers end with."""
+    """Loss curves, modes from small weights with their predicted times, and what the hidden layers end with."""
     with style.styled():
         figure = style.new_figure(12.0, 7.6)
-        halves: Any = figure.subfigures(2, 1, height_ratios=(1.2, 1.0))
-        top, bottom = halves
+        top, bottom = figure.subfigures(2, 1, height_ratios=(1.2, 1.0))  # type: ignore[misc]
         losses, modes = top.subplots(1, 2)
         _draw_losses(losses, demo)
         _draw_modes(modes, demo)
@@ -167,7 +164,7 @@ def _draw_losses(axes: Axes, demo: Demo) -> None:
     axes.plot([], [], **style.THEORY, label="exact solution")
     axes.plot([], [], **style.INTEGRATED, label="no theorem: gradient flow, integrated")
     axes.legend(loc="upper right")
-    axes.set(xlabel=style.TIME, ylabel="loss", title="Gradient descent from three starts", ylim=0)
+    axes.set(xlabel=style.TIME, ylabel="loss", title="Gradient descent from three initialisations", ylim=0)
     axes.margins(x=0.01)
     early.set(xlim=(0, 15), ylim=0)
     early.set_title("at first", weight="normal", fontsize="medium", loc="center")
@@ -184,5 +181,5 @@ def _draw_modes(axes: Axes, demo: Demo) -> None:
         end = (descent.times[-1], promise.limit[modes].mean())
         axes.annotate(level, end, (6, 0), textcoords="offset points", va="center")
     axes.legend(loc="lower right")
-    axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title="Modes of the small start")
+    axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title="Modes of the small initialisation")
     axes.margins(x=0.01)

@@ -1,4 +1,4 @@
-"""`python -m lazyrich.cli` is `lazyrich`."""
+"""`python -m lazyrich` is `lazyrich`."""
 
 import sys
 

@@ -1,0 +1,4 @@
+from .curves import kernel_distance, loss, modes
+from .states import fate, forgetting, gram
+
+__all__ = ["fate", "forgetting", "gram", "kernel_distance", "loss", "modes"]
