@@ -73,6 +73,8 @@ def test_a_name_given_twice_counts_once(capsys):
     assert "\n1 claim on one problem each in " in out
 
 
+@pytest.mark.processes
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_it_soon():
     command = [sys.executable, "-m", "lazyrich.cli", "claims", "--source", "notes", "--seeds", "200", "--workers", "2"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | ENVIRONMENT)

@@ -434,6 +434,8 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path) -> None:
     _prefix_is_right(tmp_path)
 
 
+@pytest.mark.processes
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
     program, workers = _long_run(tmp_path)
     program.send_signal(signal.SIGINT)
