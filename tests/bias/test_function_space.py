@@ -200,6 +200,7 @@ def test_flow_on_white_inputs_is_the_closed_form(rng):
         assert np.abs(function_space_flow(task, network.function[0], delta, TIMES) - exact).max() <= 1e-11
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("delta", [-2.0, 0.0, 2.0])
 def test_flow_of_an_isotropic_start(rng, delta):
     for d_in, d_out in ((3, 2), (2, 3), (3, 3), (1, 2)):

@@ -58,6 +58,7 @@ def minimiser_mp(X, y, slope_over_size, c) -> np.ndarray:
         return np.array([float(x) for x in solution[:d]])
 
 
+@pytest.mark.long
 def test_one_neuron_against_the_conditions_in_40_digits():
     for seed in SEEDS:
         rng = np.random.default_rng((40, seed))
@@ -94,6 +95,7 @@ def test_deep_against_the_conditions_in_40_digits():
         assert abs(ours.objective - objective) <= 1e-12 * (1 + abs(objective))
 
 
+@pytest.mark.long
 def test_predicted_and_reached_agree(record_property):
     """δ = −4 … 4, starts of all sizes and directions: those that pass through zero too."""
     worst = residual = 0.0
@@ -113,6 +115,7 @@ def test_predicted_and_reached_agree(record_property):
     assert passed >= PROBLEMS // 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hidden_layers", [1, 2, 3])
 def test_deep_prediction_and_flow_agree(hidden_layers, record_property):
     worst = 0.0
@@ -264,6 +267,7 @@ def test_the_curved_separatrix_of_correlated_inputs(hidden_layers):
             assert np.array_equal(call(start).beta, CORRELATED.target[0])
 
 
+@pytest.mark.long
 def test_the_separatrix_below_zero_is_too_close_to_tell():
     """Bisected: both sides are told apart to a change of 1e-7 or less, and then no more."""
     for delta in (-0.01, -1.0, -30.0):

@@ -39,6 +39,7 @@ def test_the_table_has_the_measured_errors(capsys):
     assert lines[-2] == "1 claim not right as printed, 1 distinct slip"
 
 
+@pytest.mark.long
 def test_every_claim_has_its_own_number_of_seeds(capsys):
     names = ["post/equation-9", "kunin2024/theorem-6"]
     few, more = (ledger()[name].seeds for name in names)

@@ -72,6 +72,7 @@ def check_form(state: State, found: dict[str, Any], shown: Any) -> None:
 # every state that has a view has a story --------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(
     st.fixed_dictionaries(

@@ -34,6 +34,7 @@ def on_the_separatrix(rng: np.random.Generator, d: int, h: int, scale: float) ->
 # Which starts they are
 
 
+@pytest.mark.long
 def test_half_of_all_square_starts_end_in_a_saddle_and_fate_knows_which():
     rng, saddles = np.random.default_rng(0), 0
     for i in range(100):

@@ -50,6 +50,7 @@ def trajectory(weights, X, Y=None, activation="linear", rates=None) -> lr.Trajec
     return lr.Trajectory(problem, np.arange(float(len(weights[0]))), "flow", {"weights": weights})
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_method_is_that_of_the_brute_force_kernel(kind):
     for seed in SEEDS:

@@ -46,6 +46,7 @@ def test_closed_form_follows_the_taylor_series(name):
     assert distance(exact, series) < 1e-25
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sign", [1, -1])
 def test_closed_form_follows_the_taylor_series_on_and_off_the_separatrix(sign):
     sigma_yx = np.diag([2.0, 1.0])

@@ -143,6 +143,7 @@ def _data_in(folder, known):
     return xarray.open_dataset(folder / f"{known.name.replace('/', '-')}.nc", engine="scipy").load()
 
 
+@pytest.mark.figures
 def test_gallery_draws_one_picture_alone(tmp_path, capsys):
     from lazyrich.papers import gallery
 

@@ -113,6 +113,7 @@ def test_on_the_separatrix_it_stays_and_with_a_push_it_leaves(rng):
     np.testing.assert_allclose(to_numpy(push.function)[0], sigma_yx, atol=1e-12)
 
 
+@pytest.mark.compiles
 def test_the_precision_of_jax_is_left_as_it_was(rng):
     jnp = pytest.importorskip("jax.numpy")
     before = jnp.asarray([1.0]).dtype

@@ -155,6 +155,7 @@ def test_turning_the_hidden_units_changes_nothing(case, seed):
     assert_same(solved(case), solved(turned).gram, solved(case).gram)
 
 
+@pytest.mark.long
 @given(random_cases(), st.integers(0, 2**32))
 def test_turning_inputs_and_outputs_turns_the_solution(case, seed):
     rng, (W1, W2) = np.random.default_rng(seed), case.start
@@ -178,6 +179,7 @@ def test_a_larger_problem_runs_faster(case, factor):
     assert_same(solved(case), solved(larger).gram, factor * solved(case).gram)
 
 
+@pytest.mark.long
 @given(random_cases())
 def test_exchanging_inputs_and_outputs_transposes_everything(case):
     W1, W2 = case.start
