@@ -25,7 +25,6 @@ PUBLIC = [
 ]
 CALLED = [entry for entry in PUBLIC if inspect.isclass(entry[2]) or inspect.isroutine(entry[2])]
 WRITTEN = pages()
-IDS = {"ids": lambda value: value if isinstance(value, str) else ""}
 
 
 def examples(module) -> list[doctest.DocTest]:
@@ -53,17 +52,20 @@ def test_examples_run(name):
     assert runner.failures == 0, "".join(report)
 
 
-@pytest.mark.parametrize("namespace, name, thing", CALLED, **IDS)
-def test_has_a_docstring_and_an_example(namespace, name, thing):
-    assert inspect.getdoc(thing).split(">>>")[0].strip()
-    owner = importlib.import_module(thing.__module__)
-    assert any(test.name == f"{thing.__module__}.{thing.__name__}" for test in examples(owner))
+def test_have_a_docstring_and_an_example(subtests):
+    for namespace, name, thing in CALLED:
+        with subtests.test(f"{namespace}.{name}"):
+            assert inspect.getdoc(thing).split(">>>")[0].strip()
+            owner = importlib.import_module(thing.__module__)
+            assert any(test.name == f"{thing.__module__}.{thing.__name__}" for test in examples(owner))
 
 
-@pytest.mark.parametrize("namespace, name, thing", [entry for entry in PUBLIC if inspect.ismodule(entry[2])], **IDS)
-def test_modules_have_a_docstring_and_an_example_of_their_own_or_in_each_of_their_names(namespace, name, thing):
-    assert thing.__doc__.strip()
-    assert thing.__name__ in NAMESPACES or ">>>" in thing.__doc__
+def test_modules_have_a_docstring_and_an_example_of_their_own_or_in_each_of_their_names(subtests):
+    for namespace, name, thing in PUBLIC:
+        if inspect.ismodule(thing):
+            with subtests.test(f"{namespace}.{name}"):
+                assert thing.__doc__.strip()
+                assert thing.__name__ in NAMESPACES or ">>>" in thing.__doc__
 
 
 def test_all_namespaces_of_the_package_are_there():

@@ -45,11 +45,12 @@ class TestMathematics:
         with pytest.raises(NotMathematics, match=re.escape(formula)):
             to_mathml(formula)
 
-    @pytest.mark.parametrize("name", CLAIMS)
-    def test_of_the_ledger_is_converted(self, name):
-        to_mathml(CLAIMS[name].formula, display=True)
-        if CLAIMS[name].amendment:
-            to_mathml(CLAIMS[name].amendment.formula, display=True)
+    def test_of_the_ledger_is_converted(self, subtests):
+        for name, claim in CLAIMS.items():
+            with subtests.test(name):
+                to_mathml(claim.formula, display=True)
+                if claim.amendment:
+                    to_mathml(claim.amendment.formula, display=True)
 
 
 class TestLedger:

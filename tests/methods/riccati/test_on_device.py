@@ -64,7 +64,15 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    "library",
+    [
+        "numpy",
+        "array_api_strict",
+        pytest.param("jax", marks=pytest.mark.compiles),
+        pytest.param("torch", marks=pytest.mark.torch),
+    ],
+)
 def test_arrays_of_one_library_in_and_out(library, rng):
     times = LIBRARIES[library]()
     xp = array_namespace(times)

@@ -25,6 +25,7 @@ from ..families import (
 )
 
 REQUIRED = 1e-12  # relative error of QQᵀ
+_QUICK = ("zero_balanced", "lambda_positive", "layer_rates", "unseen_modes")  # families that every run tries
 
 
 def solved(case: Case, times=None) -> lr.Trajectory:
@@ -42,7 +43,9 @@ def test_there_are_at_least_300_problems():
     assert len(FAMILIES) * PER_FAMILY >= 300
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=[pytest.mark.long] * (name not in _QUICK)) for name in FAMILIES]
+)
 def test_gram_matrix_against_mpmath(family, record_property):
     """Both evaluations, all times at once and one after another, whatever the size they are meant for."""
     worst = {"stacked": 0.0, "looped": 0.0}
