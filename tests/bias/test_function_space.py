@@ -271,6 +271,7 @@ def test_flow_from_nothing(rng):
     assert not function_space_flow(task, np.zeros(3), 0.0, TIMES, model="deep").any()
 
 
+@pytest.mark.compiles
 def test_flow_through_zero_is_refused_when_it_happens(rng):
     times, crossings = np.linspace(0, 2, 41), 0
     for _ in range(12):

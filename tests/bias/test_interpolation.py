@@ -131,6 +131,7 @@ def test_deep_prediction_and_flow_agree(hidden_layers, record_property):
     assert worst <= 1e-8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hidden_layers", [1, 2, 3])
 def test_deep_isotropic_starts_of_square_width(rng, hidden_layers):
     """δ < 0, beyond the paper's δ → 0; from β0 = 0 too, where a = 0 and the hidden layers are rotations."""
@@ -148,6 +149,7 @@ def test_deep_isotropic_starts_of_square_width(rng, hidden_layers):
                 assert relative(end.predicted.beta, task.target[0]) <= 1e-9  # least norm
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rtol", [1e-9, 1e-6])
 def test_a_flow_of_fewer_digits_arrives_too(rtol):
     task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])

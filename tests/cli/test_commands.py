@@ -189,6 +189,7 @@ def test_an_interrupt_is_quiet(capsys, folder, monkeypatch):
 # predict ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("network", ["balanced.npz", "balanced.safetensors"])
 @pytest.mark.parametrize("data", ["data.npz", "data.csv"])
 def test_predict_from_every_format(capsys, folder, network, data):
@@ -380,6 +381,7 @@ def computed():
     return demo.compute()
 
 
+@pytest.mark.compiles
 @pytest.mark.timeout(180)
 def test_demo_predicts_what_gradient_descent_does(computed):
     """A step of η grows a mode by (1 + ηs)², and the flow by e^{2ηs}: so descent lags, by no more than these differ.

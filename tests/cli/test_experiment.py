@@ -41,6 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.compiles
 def test_run_again_and_look(capsys: Any, folder: Path) -> None:
     status, out, err = answer(capsys, "tiny.toml --workers 1 --out results")
     assert status == 0 and err == "" and out.startswith("4 cells: 4 complete.\n4 computed now")

@@ -137,6 +137,7 @@ def test_degenerate_states_have_a_story(chosen: dict[str, Any]) -> None:
     check_form(state, story(state, shown), shown)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "chosen",
     [

@@ -220,6 +220,7 @@ def test_equal_modes_appear_in_the_directions_of_the_start(rng):
         assert learned[:2].all() and learned[2] != problem.facts.determinant_obstruction
 
 
+@pytest.mark.long
 def test_modes_that_never_come_have_no_time():
     task = lr.Task.from_correlations(np.diag(S))
     narrow = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(3, 2, 3), scale=1e-4))

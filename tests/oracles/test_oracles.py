@@ -35,6 +35,7 @@ def distance(A: Any, B: Any) -> float:
         return float(mp.mnorm(A - B, "f") / (1 + mp.mnorm(A, "f")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TINY)
 def test_closed_form_follows_the_taylor_series(name):
     (d_in, h, d_out), lam, target, options = TINY[name]

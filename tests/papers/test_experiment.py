@@ -145,6 +145,7 @@ def test_without_a_block_the_last_axis_trains_together() -> None:
 # runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 def test_a_store_holds_all_that_was_set_and_measured(undisturbed: Path) -> None:
     data = open_store(undisturbed)
     assert dict(data.sizes) == {"points": 3, "alpha": 2, "epoch": 3}

@@ -275,6 +275,7 @@ def test_one_block_at_a_time_in_a_process(tmp_path: Path, monkeypatch: pytest.Mo
 # what goes wrong --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("workers", [1, 2])
 def test_one_bad_cell_never_stops_a_sweep(workers: int, tmp_path: Path) -> None:
     axes = {"seed": range(4), "scale": [0.1, 1e12]}  # the second diverges
