@@ -189,7 +189,6 @@ def test_an_interrupt_is_quiet(capsys, folder, monkeypatch):
 # predict ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("network", ["balanced.npz", "balanced.safetensors"])
 @pytest.mark.parametrize("data", ["data.npz", "data.csv"])
 def test_predict_from_every_format(capsys, folder, network, data):
