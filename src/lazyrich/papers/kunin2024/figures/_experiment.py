@@ -19,7 +19,7 @@ import numpy as np
 from lazyrich import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.papers.base.figure import Axes, DataArray, Dataset, Picture
-from lazyrich.papers.base.types import Colour
+from lazyrich.papers.base.types import Colour, Row
 from lazyrich.papers.experiment import experiment as preset_of
 from lazyrich.papers.kunin2024.figures._kept import configuration_of, is_published, kept, load_kept
 from lazyrich.papers.kunin2024.figures._shared import as_text
@@ -123,7 +123,7 @@ def over_seeds(values: DataArray) -> tuple[DataArray, DataArray]:
 # how they are drawn -----------------------------------------------------------------------------------------
 
 
-def alpha_colours(alphas: Array) -> list[Colour]:
+def alpha_colours(alphas: Row) -> list[Colour]:
     """One colour per α: blue below 1, grey at it, orange above, paler towards it."""
     return style.diverging_colours(np.log(alphas))
 

@@ -42,7 +42,7 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, rate: 
         curves.append([_measure(exact), _measure(run)])
         published.append(_published(exact))
         W1, W2 = problem.network.weights
-        letter.append(formulas.single_neuron(float(W2[0, 0]), W1[0], TARGET, run.times).phi)
+        letter.append(formulas.single_neuron(float(W2[0, 0]), W1[0], list(TARGET), run.times).phi)
     names = ("delta", "source", "quantity", "time")
     values = xarray.DataArray(np.array(curves), dims=names, name="curves").assign_coords(
         delta=list(deltas), source=["theory", "descent"], quantity=list(_PANELS), time=run.times

@@ -47,7 +47,7 @@ def compute(
     rng = np.random.default_rng(seed)
     points = np.stack([_on_hyperboloid(rng, starts, delta, target) for delta in deltas])
     task = Task.from_correlations([list(target)])
-    named = np.array([[basin(a, w, target) for a, *w in rows] for rows in points])
+    named = np.array([[basin(a, w, list(target)) for a, *w in rows] for rows in points])
     exact, integrated, near = np.zeros(named.shape), np.zeros((len(deltas), flows)), []
     for i, delta in enumerate(deltas):
         late = 60.0 * (1.0 + abs(delta)) / float(np.dot(target, target))
