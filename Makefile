@@ -31,9 +31,14 @@ endef
 
 export SMOKE PROBE_VERSION PROBE_BESIDE
 
+# Bytecode goes to .venv, also where PYTHONDONTWRITEBYTECODE keeps the folders clean: compiling the sources takes longer
+# than most tests, and each process that a test starts would do it again.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX="$(CURDIR)/$(VENV)/bytecode" \
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo explore test test-slow lint claims docs wheel gallery browser clean
+.PHONY: help demo explore test test-rest test-all test-slow lint claims docs wheel gallery browser clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do \
@@ -45,11 +50,16 @@ demo: $(VENV)/.demo ## the semantic hierarchy from three initialisations: a tabl
 explore: $(VENV)/.explore ## drag λ from lazy to rich: the explorer, in your browser
 	@$(BIN)/lazyrich explore
 
-test: lint browser ## style, types, layers and the tests
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+test: lint ## style, types, layers and the quick tests of every room: five minutes on 2 cores
+	@$(PYTEST) -m quick
 
-test-slow: $(VENV)/.test ## the long checks that `make test` leaves out
-	@$(BIN)/python -m pytest -q -n 2 -m slow
+test-rest: $(VENV)/.test browser ## what is not quick: browser, processes, compilation, figures, pages; about 12 minutes
+	@$(PYTEST) -m 'not quick and not slow' --durations 25
+
+test-all: test test-rest ## both: all tests but the slow ones
+
+test-slow: $(VENV)/.test ## the slow tests: published sizes, a thousand problems, every mutation; about an hour
+	@$(PYTEST) -m slow
 
 lint: $(VENV)/.test ## style, types and layers alone
 	@$(BIN)/ruff check --quiet .

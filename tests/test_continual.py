@@ -223,6 +223,7 @@ def apart(rng, d_in, d_out) -> lr.Task:
     return lr.Task.from_correlations(U[:, :m] * np.linspace(2, 0.6, m) @ V[:, :m].T)
 
 
+@pytest.mark.long
 def test_what_is_forgotten_is_known_before_training():
     complete = narrow = obstructed = 0
     for seed in SEEDS:

@@ -153,7 +153,7 @@ NONE_IS_THE_DEFAULT = ("sigma_xx", "sigma_yy", "rates")
 
 def crossed(takers, bad):
     return [
-        pytest.param(f"^{re.escape(name)} {sentence}", take, value, id=f"{name}, {kind}")
+        (f"{name}, {kind}", f"^{re.escape(name)} {sentence}", take, value)
         for name, take in takers.items()
         for kind, (value, sentence) in bad.items()
         if not (value is None and name in NONE_IS_THE_DEFAULT)
@@ -169,36 +169,34 @@ def check(sentence, call, *arguments):
 
 
 @pytest.mark.parametrize(
-    "sentence, call, value",
-    crossed(TAKES_A_MATRIX, NO_REAL_NUMBERS | NO_FINITE_MATRICES | NO_MATRICES)
-    + crossed(TAKES_A_VECTOR, NO_REAL_NUMBERS | NO_FINITE_VECTORS),
+    "takers, values",
+    [
+        (TAKES_A_MATRIX, NO_REAL_NUMBERS | NO_FINITE_MATRICES | NO_MATRICES),
+        (TAKES_A_VECTOR, NO_REAL_NUMBERS | NO_FINITE_VECTORS),
+        (TAKES_A_NUMBER, NO_NUMBERS),
+        (TAKES_A_COUNT, NO_COUNTS),
+    ],
+    ids=["no matrix", "no vector", "no number", "no count"],
 )
-def test_what_is_no_array_of_real_numbers(sentence, call, value):
-    check(sentence, call, value)
+def test_what_is_none_of_what_is_taken(takers, values, subtests):
+    for case, sentence, call, value in crossed(takers, values):
+        with subtests.test(case):
+            check(sentence, call, value)
 
 
-@pytest.mark.parametrize("sentence, call, value", crossed(TAKES_A_NUMBER, NO_NUMBERS))
-def test_what_is_no_number(sentence, call, value):
-    check(sentence, call, value)
+def test_what_is_no_seed(subtests):
+    for taker, call in TAKES_A_SEED.items():
+        for kind, (value, came) in NO_SEEDS.items():
+            with subtests.test(f"{taker}-{kind}"):
+                must = r"^rng must be a seed \(a whole number, not negative\) or a numpy Generator"
+                check(f"{must}, and it is {came}", call, value)
 
 
-@pytest.mark.parametrize("sentence, call, value", crossed(TAKES_A_COUNT, NO_COUNTS))
-def test_what_is_no_count(sentence, call, value):
-    check(sentence, call, value)
-
-
-@pytest.mark.parametrize("taker", TAKES_A_SEED)
-@pytest.mark.parametrize("kind", NO_SEEDS)
-def test_what_is_no_seed(taker, kind):
-    value, came = NO_SEEDS[kind]
-    sentence = rf"^rng must be a seed \(a whole number, not negative\) or a numpy Generator, and it is {came}"
-    check(sentence, TAKES_A_SEED[taker], value)
-
-
-@pytest.mark.parametrize("taker", TAKES_A_TASK)
-@pytest.mark.parametrize("value", [None, np.eye(8), "kingdom"], ids=["None", "a matrix", "a name"])
-def test_what_is_no_task(taker, value):
-    check(rf"^task must be a lazyrich Task, and it is a {type(value).__name__}", TAKES_A_TASK[taker], value)
+def test_what_is_no_task(subtests):
+    for taker, call in TAKES_A_TASK.items():
+        for value in (None, np.eye(8), "kingdom"):
+            with subtests.test(f"{taker}-{type(value).__name__}"):
+                check(rf"^task must be a lazyrich Task, and it is a {type(value).__name__}", call, value)
 
 
 # The sentence: who says it.
@@ -337,10 +335,11 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.filterwarnings("error")
-def test_one_sentence_says_what_would_do(sentence):
-    check(sentence, SENTENCES[sentence])
+def test_one_sentence_says_what_would_do(subtests):
+    for sentence, call in SENTENCES.items():
+        with subtests.test(sentence):
+            check(sentence, call)
 
 
 def start(kind, sizes=(8, 14, 8), **options):

@@ -83,6 +83,7 @@ def relative(value, truth):
 # The flow
 
 
+@pytest.mark.compiles
 def test_flow_follows_the_factor_equation():
     """50 problems: entries and general measurements, balanced and unbalanced starts."""
     times, worst = [0.0, 0.2, 1.0], 0.0
@@ -158,6 +159,7 @@ def test_tiny_and_huge_matrices_are_the_same_flow(scale):
     assert relative(run.W / scale, plain.W) < 1e-7
 
 
+@pytest.mark.compiles
 def test_small_shapes_equal_values_and_zero_rows():
     one = factorise(completion([[2.0]]), small_start((1, 1), depth=2, epsilon=1e-2))
     assert one.status == "converged" and abs(one.W[-1, 0, 0] - 2) < 1e-4
@@ -233,6 +235,7 @@ def test_test_error_without_truth_or_hidden_entries():
     assert completion(np.eye(2)).test_error(np.ones((2, 2))) == 0
 
 
+@pytest.mark.compiles
 def test_rank_growth_against_the_exact_times():
     """All entries seen, aligned start: ȧ = L a^{2−2/L}(s − a) has its passage times as integrals."""
     s, epsilon = np.array([3.0, 2.0, 1.0]), 1e-4
@@ -289,6 +292,7 @@ def diagonal_end(L, epsilon):
     return np.exp(brentq(mismatch, np.log(epsilon), np.log(2.3), xtol=1e-14, rtol=1e-14))
 
 
+@pytest.mark.compiles
 def test_commuting_flow_is_a_diagonal_network():
     for L in (2, 3, 4):
         rate = lambda _, x, L=L: L * x ** (2 - 2 / L) * (A_COMMUTING.T @ (Y_COMMUTING - A_COMMUTING @ x))
@@ -354,6 +358,7 @@ def test_off_the_diagonal_depth_three_prefers_rank_one():
 # Where it ends: rank against norms
 
 
+@pytest.mark.compiles
 def test_li_luo_lyu_ends_in_the_least_rank_not_the_least_norm():
     for R in (1.5, 2.0, 3.0):
         problem = li_luo_lyu(R)

@@ -200,6 +200,7 @@ def test_flow_on_white_inputs_is_the_closed_form(rng):
         assert np.abs(function_space_flow(task, network.function[0], delta, TIMES) - exact).max() <= 1e-11
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("delta", [-2.0, 0.0, 2.0])
 def test_flow_of_an_isotropic_start(rng, delta):
     for d_in, d_out in ((3, 2), (2, 3), (3, 3), (1, 2)):
@@ -270,6 +271,7 @@ def test_flow_from_nothing(rng):
     assert not function_space_flow(task, np.zeros(3), 0.0, TIMES, model="deep").any()
 
 
+@pytest.mark.compiles
 def test_flow_through_zero_is_refused_when_it_happens(rng):
     times, crossings = np.linspace(0, 2, 41), 0
     for _ in range(12):

@@ -58,6 +58,7 @@ def minimiser_mp(X, y, slope_over_size, c) -> np.ndarray:
         return np.array([float(x) for x in solution[:d]])
 
 
+@pytest.mark.long
 def test_one_neuron_against_the_conditions_in_40_digits():
     for seed in SEEDS:
         rng = np.random.default_rng((40, seed))
@@ -94,6 +95,7 @@ def test_deep_against_the_conditions_in_40_digits():
         assert abs(ours.objective - objective) <= 1e-12 * (1 + abs(objective))
 
 
+@pytest.mark.long
 def test_predicted_and_reached_agree(record_property):
     """δ = −4 … 4, starts of all sizes and directions: those that pass through zero too."""
     worst = residual = 0.0
@@ -113,6 +115,7 @@ def test_predicted_and_reached_agree(record_property):
     assert passed >= PROBLEMS // 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hidden_layers", [1, 2, 3])
 def test_deep_prediction_and_flow_agree(hidden_layers, record_property):
     worst = 0.0
@@ -128,6 +131,7 @@ def test_deep_prediction_and_flow_agree(hidden_layers, record_property):
     assert worst <= 1e-8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hidden_layers", [1, 2, 3])
 def test_deep_isotropic_starts_of_square_width(rng, hidden_layers):
     """δ < 0, beyond the paper's δ → 0; from β0 = 0 too, where a = 0 and the hidden layers are rotations."""
@@ -145,6 +149,7 @@ def test_deep_isotropic_starts_of_square_width(rng, hidden_layers):
                 assert relative(end.predicted.beta, task.target[0]) <= 1e-9  # least norm
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rtol", [1e-9, 1e-6])
 def test_a_flow_of_fewer_digits_arrives_too(rtol):
     task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
@@ -264,6 +269,7 @@ def test_the_curved_separatrix_of_correlated_inputs(hidden_layers):
             assert np.array_equal(call(start).beta, CORRELATED.target[0])
 
 
+@pytest.mark.long
 def test_the_separatrix_below_zero_is_too_close_to_tell():
     """Bisected: both sides are told apart to a change of 1e-7 or less, and then no more."""
     for delta in (-0.01, -1.0, -30.0):

@@ -39,6 +39,7 @@ def test_the_table_has_the_measured_errors(capsys):
     assert lines[-2] == "1 claim not right as printed, 1 distinct slip"
 
 
+@pytest.mark.long
 def test_every_claim_has_its_own_number_of_seeds(capsys):
     names = ["post/equation-9", "kunin2024/theorem-6"]
     few, more = (ledger()[name].seeds for name in names)
@@ -73,6 +74,8 @@ def test_a_name_given_twice_counts_once(capsys):
     assert "\n1 claim on one problem each in " in out
 
 
+@pytest.mark.processes
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_it_soon():
     command = [sys.executable, "-m", "lazyrich", "claims", "--source", "notes", "--seeds", "200", "--workers", "2"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | ENVIRONMENT)

@@ -341,6 +341,7 @@ def test_figures_leave_the_settings_alone_and_fit(folder):
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("count", [4, 8])
 @pytest.mark.parametrize("init", [lr.inits.zero_balanced, lr.inits.gaussian])
 def test_the_legend_covers_nothing_and_half_way_is_exact(rng, count, init):
@@ -381,6 +382,7 @@ def computed():
     return demo.compute()
 
 
+@pytest.mark.compiles
 @pytest.mark.timeout(180)
 def test_demo_predicts_what_gradient_descent_does(computed):
     """A step of η grows a mode by (1 + ηs)², and the flow by e^{2ηs}: so descent lags, by no more than these differ.
@@ -432,6 +434,7 @@ def test_demo_prints_tables(capsys, folder, computed, monkeypatch):
     assert float(row[-1]) == pytest.approx(float(row[-2]) - float(row[-3]), abs=2e-3)
 
 
+@pytest.mark.processes
 @pytest.mark.timeout(180)
 def test_demo_as_a_program(tmp_path):
     """Once from beginning to end, as users start it: one document on one stream, nothing on the other."""

@@ -41,6 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.compiles
 def test_run_again_and_look(capsys: Any, folder: Path) -> None:
     status, out, err = answer(capsys, "tiny.toml --workers 1 --out results")
     assert status == 0 and err == "" and out.startswith("4 cells: 4 complete.\n4 computed now")
@@ -69,6 +70,7 @@ def test_shards_share_a_folder(capsys: Any, folder: Path) -> None:
     assert answer(capsys, "tiny.toml --workers 1 --shard 1/2 --out results")[1].startswith("4 cells: 4 complete.")
 
 
+@pytest.mark.compiles
 def test_list_and_show(capsys: Any, folder: Path) -> None:
     status, out, _ = answer(capsys, "--list")
     assert status == 0 and all(name in out for name in experiments())

@@ -287,6 +287,7 @@ def in_the_document(folder, monkeypatch):
     return folder
 
 
+@pytest.mark.documentation
 def test_the_python_of_the_document_runs_block_after_block(folder):
     matplotlib.use("agg")
     blocks, session = blocks_of("python"), {"__name__": "document"}
@@ -298,6 +299,7 @@ def test_the_python_of_the_document_runs_block_after_block(folder):
     assert (open_store("tilted").status == 1).all()
 
 
+@pytest.mark.documentation
 def test_the_commands_of_the_document_run(capsys, in_the_document):
     """Those that need a cluster are only read."""
     ran = []
@@ -313,6 +315,7 @@ def test_the_commands_of_the_document_run(capsys, in_the_document):
     assert (one.status == 1).all() and one.identical(two.assign_attrs(one.attrs))
 
 
+@pytest.mark.processes
 def test_the_jobs_of_the_slurm_script_share_the_blocks(folder):
     script, lazyrich = ROOT / "docs/examples/slurm-sweep.sh", folder / "lazyrich"
     assert "#SBATCH --array=1-16 " in script.read_text() and script.read_text().splitlines()[-1].split("exec ")[1] in (

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.documentation
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "developing.md"
 BLOCK = re.compile(r"```\{code-block\} (\w+)\n:caption: (\S+)\n\n(.*?)```|```console\n(.*?)```", re.DOTALL)

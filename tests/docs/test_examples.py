@@ -50,11 +50,13 @@ def empty_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
 
 
+@pytest.mark.documentation
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_page(page, capsys):
     run(page, {"lr": lr, "np": np}, capsys)
 
 
+@pytest.mark.documentation
 def test_readme(rng, tmp_path, capsys):
     W1, W2 = lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1).weights
     session = {"inputs": rng.normal(size=(20, 4)), "targets": rng.normal(size=(20, 3)), "W1": W1, "W2": W2}

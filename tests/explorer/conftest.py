@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -30,7 +32,7 @@ def running():
     started.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def address() -> Iterator[str]:
     process, url = started(free_port())
     yield url
@@ -38,8 +40,9 @@ def address() -> Iterator[str]:
     assert process.wait(30) in (0, 130)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
+    """One for all pages. While it is open Playwright's event loop runs in this thread, and asyncio.run refuses."""
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip("NO BROWSER: the explorer's page was NOT tested; `make browser` says how to install Chromium")
@@ -56,6 +59,17 @@ def tab(browser: Any, address: str) -> Iterator[Page]:
     opened = Page(browser, address)
     yield opened
     opened.context.close()
+
+
+@pytest.fixture
+def in_a_thread() -> Callable[[Any], Any]:
+    """Runs a coroutine where no event loop is running, whatever a browser does in this thread."""
+
+    def run(coroutine: Any) -> Any:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, coroutine).result()
+
+    return run
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def check_form(state: State, found: dict[str, Any], shown: Any) -> None:
 # every state that has a view has captions --------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(
     st.fixed_dictionaries(
@@ -136,6 +137,7 @@ def test_degenerate_states_have_captions(chosen: dict[str, Any]) -> None:
     check_form(state, captions(state, shown), shown)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "chosen",
     [

@@ -149,7 +149,7 @@ def test_what_is_integrated_goes_to_the_slow_lane(running, monkeypatch):
     assert "quick" in threads[0] and "slow" in threads[1]
 
 
-def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch):
+def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch, in_a_thread):
     computed = []
     monkeypatch.setattr(scheduling, "view", lambda state, *rest: computed.append(state.seed) or view(state, *rest))
 
@@ -180,7 +180,7 @@ def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch):
             pool.close()
         return before, sent
 
-    before, sent = asyncio.run(asyncio.wait_for(scenario(), 60))
+    before, sent = in_a_thread(asyncio.wait_for(scenario(), 60))
     assert before == [1] and computed == [1, 19]
     assert [header["id"] for header in sent if header["kind"] == "view"] == [1, 19]
 

@@ -23,7 +23,7 @@ from lazyrich.explorer.view import view
 
 from .browsing import NEURON, Page, shows
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 
 # presets ----------------------------------------------------------------------------------------------------

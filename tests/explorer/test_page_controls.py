@@ -17,7 +17,7 @@ from lazyrich.explorer.state import CONTROLS, State
 
 from .browsing import NEURON, Page, free_port, shows, started
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 
 # numbers ----------------------------------------------------------------------------------------------------

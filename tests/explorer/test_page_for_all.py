@@ -16,7 +16,7 @@ import pytest
 
 from .browsing import NEURON, Page, shows
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 
 # for everybody ----------------------------------------------------------------------------------------------

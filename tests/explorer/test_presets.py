@@ -43,6 +43,7 @@ def test_there_are_six_in_their_order() -> None:
         State.from_dict(preset["state"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_exact(name: str) -> None:
     assert shown(name)[0].header["exact"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import select
 import socket
@@ -85,13 +84,13 @@ def test_all_names_of_the_loopback_will_do(running, host):
         ("::", socket.gethostname(), 200),
     ],
 )
-def test_other_hosts_where_they_are_served(served, host, status):
+def test_other_hosts_where_they_are_served(served, host, status, in_a_thread):
     async def ask():
         transport = httpx.ASGITransport(server.application(served))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             return await client.get("/hello", headers={"host": host})
 
-    assert asyncio.run(ask()).status_code == status
+    assert in_a_thread(ask()).status_code == status
 
 
 # pages, uploads, downloads ----------------------------------------------------------------------------------

@@ -182,6 +182,7 @@ def test_a_run_that_stops_early_says_so_and_gives_no_advice_for_code(monkeypatch
     assert shown.header["boundaries"] == [shown.arrays["times"][-1]]
 
 
+@pytest.mark.compiles
 def test_a_problem_too_stiff_for_its_horizon_is_followed_as_far_as_it_goes():
     """By the lines that were run: the loss falls from 6e7 to 9 within a thousandth."""
     stiff = {"task": "own", "matrix": "1 2 3 4 5; 1 1 1 1 2; 3 2 1 1 1", "depth": 3, "width": 4, "scale": 10.0}

@@ -25,6 +25,7 @@ def integrated_loss(problem: lr.Problem, times: list[float]) -> np.ndarray:
     return np.array([float(task.loss(B @ A)) for A, B in parts])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lam", [-4.0, 0.0, 0.3, 6.0])
 @pytest.mark.parametrize("scale", [1e-3, 0.2, 2.0])
 def test_by_the_horizon_the_loss_has_fallen_and_not_long_before(lam, scale):

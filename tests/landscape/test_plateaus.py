@@ -44,6 +44,7 @@ def powers(s):
     return 2 * np.array([min(1.0, *np.abs(np.delete(row, i) - 1)) for i, row in enumerate(ratios)])
 
 
+@pytest.mark.long
 def test_two_layers_become_exact_by_the_power_of_the_gaps():
     """Zero-balanced starts, scaled copies of one, by the closed form: slopes of the error in doubly logarithmic scale.
 
@@ -66,6 +67,7 @@ def test_two_layers_become_exact_by_the_power_of_the_gaps():
     np.testing.assert_allclose(np.median(slopes, axis=0), expected, atol=0.05)
 
 
+@pytest.mark.long
 def test_two_layers_from_gaussian_starts_which_are_not_balanced():
     """By the oracle's integration: the error goes at least with the first power of ε here (gaps of a half)."""
     sigma_yx = np.diag(S)
@@ -100,6 +102,7 @@ def observed_over_predicted(L, scale):
     return observed(network, sigma_yx, 4 * prediction.times.max(), steps=60) / prediction.times
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("L", "scales"), [(3, (0.03, 0.01, 1 / 300)), pytest.param(4, (0.1, 0.05, 0.025), marks=pytest.mark.slow)]
 )
@@ -117,6 +120,7 @@ def test_deeper_networks_keep_the_scaling_alone(L, scales):
     assert ratios[2].max() > 1.05
 
 
+@pytest.mark.long
 def test_four_layers_go_with_the_inverse_square():
     first, second = (observed_over_predicted(4, scale) for scale in (0.1, 0.05))
     np.testing.assert_allclose(np.log2(second / first), 0, atol=0.02)  # the prediction goes as 1/ε²
@@ -216,6 +220,7 @@ def test_equal_modes_appear_in_the_directions_of_the_start(rng):
         assert learned[:2].all() and learned[2] != problem.facts.determinant_obstruction
 
 
+@pytest.mark.long
 def test_modes_that_never_come_have_no_time():
     task = lr.Task.from_correlations(np.diag(S))
     narrow = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(3, 2, 3), scale=1e-4))

@@ -228,6 +228,7 @@ class TestPredicted:
             assert predict_regime(problem).name == limits[limit]
             assert fate(problem).regime.name == limits[limit]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("starts", [((0.1, 0),), pytest.param(STARTS, marks=pytest.mark.slow)], ids=("one", "all"))
     def test_agrees_with_the_measured_regime_on_the_grid(self, starts, record_property):
         total, apart = 0, []

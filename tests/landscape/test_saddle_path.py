@@ -134,6 +134,7 @@ def test_it_is_the_rule_on_random_networks_of_any_depth():
     assert worst < 1e-10
 
 
+@pytest.mark.long
 def test_edges_of_exact_trajectories_lie_where_the_rule_says():
     """At the edges of each visit the rule, written out, gives the radius; inside less, just outside more."""
     edges, worst = 0, 0.0
@@ -185,6 +186,7 @@ def test_aligned_modes_leave_at_a_tenth_and_arrive_at_nine_tenths(L):
     assert [visit.loss for visit in path.visits] == pytest.approx(losses, rel=1e-14, abs=1e-15)
 
 
+@pytest.mark.long
 def test_the_grid_does_not_matter_to_exact_trajectories():
     problem = staircase()
     path = saddle_path(lr.solve(problem, [400.0]))
@@ -220,6 +222,7 @@ def test_recorded_trajectories_find_the_same_as_exact_ones():
         assert (a.arrival, a.departure) == pytest.approx((b.arrival, b.departure), rel=1e-10)
 
 
+@pytest.mark.long
 def test_descent_and_deep_networks_from_small_random_starts():
     task = lr.Task.from_correlations(np.diag([4.0, 1.0]))
     shallow = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 4, 2), scale=1e-5))

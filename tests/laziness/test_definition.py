@@ -72,6 +72,7 @@ def test_a_kernel_that_grows_and_does_not_turn_is_rich():
     assert found.name == "rich" and found.kernel_distance < 1e-15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(4, 4, 4), (6, 3, 3)], ids=str)
 def test_lazy_networks_follow_their_tangent_model(sizes):
     """What lazy means: by the closed form of the tangent model, with exponentials of whole matrices."""

@@ -44,13 +44,13 @@ def moved(rng, layers, by=0.3):
 def mlp(layers, **options):
     """The same in equinox: arrays of NumPy, so that all is done in double precision."""
     sizes = (layers[0][0].shape[1], len(layers[-1][0]), len(layers[0][0]), len(layers) - 1)
-    model = eqx.nn.MLP(*sizes, key=jax.random.key(0), **options)
+    model = eqx.filter_eval_shape(lambda: eqx.nn.MLP(*sizes, key=jax.random.key(0), **options))  # nothing is drawn
     places = lambda m: [part for layer in m.layers for part in (layer.weight, layer.bias)]
     return eqx.tree_at(places, model, [part for layer in layers for part in layer])
 
 
 def dense(W, b):
-    layer = eqx.nn.Linear(W.shape[1], len(W), key=jax.random.key(0))
+    layer = eqx.filter_eval_shape(lambda: eqx.nn.Linear(W.shape[1], len(W), key=jax.random.key(0)))
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), layer, (W, b))
 
 
@@ -240,6 +240,7 @@ def exact_problem(sizes, lam, scale):
     return lr.Problem(task, lr.inits.lambda_balanced(rng, sizes=sizes, lam=lam, scale=scale))
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "lams, scales",
     [((-30.0, 0.0, 3.0), (0.3,)), pytest.param(LAMS, SCALES, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
@@ -439,6 +440,7 @@ def test_many_outputs_are_held_in_blocks(rng, monkeypatch):
 # the page ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.documentation
 def test_the_example_for_equinox_runs(capsys):
     pytest.importorskip("optax")
     pytest.importorskip("sklearn")

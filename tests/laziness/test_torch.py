@@ -17,7 +17,7 @@ from lazyrich.laziness.scaling import rescaled
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(120)]
 
 tool = importlib.import_module(laziness.__module__)
 

@@ -26,7 +26,7 @@ from laziness.test_torch import (  # noqa: E402
     plain,
 )
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(120)]
 tool = importlib.import_module(laziness.__module__)
 
 

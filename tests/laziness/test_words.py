@@ -38,6 +38,7 @@ def trained(scale, alpha=1.0):
     return lr.descend(problem, rate=rate, steps=3000, at=[0, 1000, 3000]), X
 
 
+@pytest.mark.compiles
 def test_a_large_start_is_lazy_and_a_small_one_rich():
     lazy, rich = (laziness(*trained(scale)) for scale in (8.0, 0.1))
     assert lazy.regime == "lazy" and lazy.kernel_movement.max() < USUAL.lazy
@@ -55,6 +56,7 @@ def test_following_the_suggestion_has_the_effect_it_names():
     assert downstream.hamming_distance[-1] < upstream.hamming_distance[-1]
 
 
+@pytest.mark.compiles
 def test_alpha_reaches_the_delta_asked_for(rng):
     X, model = rng.normal(size=(6, 4)), mlp(drawn(rng, 4, 7, 2))
     scaling = laziness([model, model], X).scaling
@@ -70,6 +72,7 @@ def test_activations_that_are_not_homogeneous_are_found_out(rng):
     assert smooth.notes == ("δ of layers.0 need not be conserved: what follows is not positively homogeneous.",)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("width", [7, 8, 9, 16])
 def test_the_balancing_factor_does_not_ask_whether_widths_divide_each_other(rng, width):
     layers = drawn(rng, 3, 4, width, 2)
@@ -118,6 +121,7 @@ def test_words_say_where_the_farthest_checkpoint_is(rng):
     assert sum(line.startswith("5 ") and "0.41" in line for line in str(words).splitlines()) == 1
 
 
+@pytest.mark.compiles
 def test_what_the_kernel_does_after_learning_does_not_count(rng):
     """Three checkpoints: the loss has fallen at the second, and the kernel moves far at the third."""
     start = drawn(rng, 4, 5, 2)

@@ -79,6 +79,7 @@ class TestFollowsTheFlow:
         exact, traj = lr.solve(problem, times), flow(problem, times, record=("function", "gram", "loss"))
         np.testing.assert_allclose(traj.function, exact.function, atol=1e-8 * np.abs(exact.function).max())
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("seed, saddle", [(0, False), (1, False), (2, False), (3, True)])
     def test_from_a_start_of_1e_8(self, seed, saddle):
         """The last mode grows from 1e-8 while the others are of order one; on the separatrix it never does."""
@@ -90,6 +91,7 @@ class TestFollowsTheFlow:
         assert worst([traj.function[:2]], [exact[:2]]) < 2e-8
         assert bool(traj.notes) == saddle and (not saddle or "saddle" in traj.notes[0])
 
+    @pytest.mark.compiles
     def test_notes_name_solve_only_where_it_applies(self):
         target = np.diag([3.0, -2.0])
         two = lr.Problem(lr.Task.from_correlations(target), lr.Network([0.5 * np.eye(2)] * 2))
@@ -152,6 +154,7 @@ class TestTimes:
 
 
 class TestWhatIsKept:
+    @pytest.mark.compiles
     def test_only_what_is_asked_for(self, rng):
         problem = correlated(rng, SIZES[2])
         all_four = flow(problem, TIMES, record=("loss", "weights", "gram", "function"))
@@ -199,6 +202,7 @@ class TestHowItEnds:
         with pytest.raises(RuntimeError, match=r"flow reached none of the times: stopped at t = .* after 500 steps"):
             flow(problem, [1e9], max_steps=500)
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize(("rate", "scale", "end"), [(1e4, 0.1, 0.01), (1.0, 100.0, 1e-3), (1e-9, 0.1, 1e11)])
     def test_a_first_step_that_overflows_is_not_the_end(self, rate, scale, end):
         """Rates and weights set the unit of time, and no step is right in all units."""
@@ -208,6 +212,7 @@ class TestHowItEnds:
         assert traj.status == "complete"
         assert worst(traj.weights, oracle(problem, traj.times)) < 1e-7
 
+    @pytest.mark.compiles
     def test_numbers_that_overflow(self):
         problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([1e49 * np.eye(2)] * 4))
         with warnings.catch_warnings():
@@ -336,6 +341,7 @@ class TestRefuses:
             flow(correlated(rng, SIZES[3]), TIMES, record="gram")
 
 
+@pytest.mark.compiles
 def test_other_problems_of_a_shape_are_not_compiled_anew(rng):
     module = importlib.import_module("lazyrich.batch.linear")
     for seed in range(3):  # each takes another number of steps

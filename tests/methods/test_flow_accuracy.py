@@ -95,6 +95,7 @@ def cases(few):
     return found
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("few", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_one_and_many_against_scipy(few, record_property):
     """Up to a hundred problems, shuffled into one list, at the defaults and with repeated times."""
@@ -115,6 +116,7 @@ def test_one_and_many_against_scipy(few, record_property):
 
 
 class TestAnyTolerance:
+    @pytest.mark.compiles
     @given(st.integers(0, 10**6), st.sampled_from(sorted(SIZES)), st.floats(-11, -2), st.sampled_from([0.0, 0.1]))
     @settings(max_examples=60)
     def test_of_linear_networks(self, seed, depth, digits, decay):
@@ -146,6 +148,7 @@ class TestAlarm:
     def any_rtol(self, monkeypatch):
         monkeypatch.setattr(many, "_COARSEST", 1.0)
 
+    @pytest.mark.compiles
     def test_what_tolerances_let_pass(self, any_rtol):
         """Without the bound on rtol: no run that is complete, and no record of any, stands far above an earlier one."""
         ended = 0
@@ -177,6 +180,7 @@ class TestAlarm:
         monkeypatch.setattr(linear, "_compiled", linear._compiled.__wrapped__)
         monkeypatch.setattr(run, "_flow", run._flow.__wrapped__)
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("activation, rtol", [("linear", "1e-09"), ("tanh", "0.001")])
     @pytest.mark.parametrize("decay, what", [(0.0, "the loss rises"), (0.1, "loss and decay term rise")])
     def test_a_flow_that_goes_uphill(self, uphill, activation, rtol, decay, what):
@@ -217,6 +221,7 @@ def test_one_signature(name):
 
 
 class TestRecords:
+    @pytest.mark.compiles
     def test_of_a_flow(self):
         problems = [problem(seed, sizes=SIZES[2]) for seed in range(3)]
         for p, traj in zip(problems, lr.batch.flow(problems, TIMES, record=("loss", "gram")), strict=True):
@@ -243,6 +248,7 @@ class TestRecords:
             for i in np.flatnonzero(np.diff(row) == 0):
                 assert all((W[i] == W[i + 1]).all() for W in traj.weights)
 
+    @pytest.mark.compiles
     def test_what_stops_some_stops_no_other(self):
         """A start that overflows has nothing to hand out, in a list or alone; the others are as they are alone."""
         fine = problem(1, sizes=SIZES[4])

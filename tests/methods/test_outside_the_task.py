@@ -85,7 +85,7 @@ def check(seed: int) -> str:
     return traj.method
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, 10))])
 def test_a_hundred_problems(part):
     methods = [check(seed) for seed in range(10 * part, 10 * part + 10)]
     assert "modes" in methods

@@ -91,6 +91,7 @@ class TestCoefficients:
 
 
 class TestFollowsTheFlow:
+    @pytest.mark.compiles
     @pytest.mark.parametrize("activation, sizes", [("tanh", SIZES), ("tanh", DEEP), ("linear", SIZES)])
     def test_with_layer_rates_and_weight_decay(self, rng, activation, sizes):
         rates = rng.uniform(0.3, 2, size=len(sizes) - 1)
@@ -246,6 +247,7 @@ class TestManyAtOnce:
         turned = lr.batch.flow([problems[i] for i in order], TIMES, rtol=1e-5)
         assert all(error(traj, flat(straight[i].weights)) < 1e-9 for i, traj in zip(order, turned, strict=True))
 
+    @pytest.mark.compiles
     def test_one_that_diverges_takes_nothing_from_its_neighbours(self, rng):
         """Bit for bit what they are beside one that behaves."""
         tasks, start = [task(rng, DEEPER)] * 3, [network(rng, 0.3, DEEPER) for _ in range(3)]
@@ -263,6 +265,7 @@ class TestManyAtOnce:
             assert traj.times.tolist() == row.tolist() and traj.status == "complete"
             assert error(traj, oracle(problem, np.concatenate([[0.0], row[row > 0]]))[-4:]) < 1e-4
 
+    @pytest.mark.compiles
     def test_single_precision(self, rng):
         problems = [lr.Problem(task(rng), network(rng)) for _ in range(3)]
         fine, coarse = (run_stack(problems, TIMES, 1e-3, dtype) for dtype in (np.float64, np.float32))

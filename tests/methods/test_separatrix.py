@@ -34,6 +34,7 @@ def on_the_separatrix(rng: np.random.Generator, d: int, h: int, scale: float) ->
 # Which starts they are
 
 
+@pytest.mark.long
 def test_half_of_all_square_starts_end_in_a_saddle_and_fate_knows_which():
     rng, saddles = np.random.default_rng(0), 0
     for i in range(100):
@@ -62,6 +63,7 @@ def test_half_of_all_square_starts_end_in_a_saddle_and_fate_knows_which():
     print(f"{saddles} of 100 square zero-balanced starts end in a saddle")
 
 
+@pytest.mark.long
 def test_other_shapes_and_other_balances_have_no_obstruction(rng):
     for i in range(60):
         d = int(rng.integers(2, 7))

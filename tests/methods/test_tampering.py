@@ -62,6 +62,7 @@ def with_arrays(problem: lr.Problem, arrays: dict[str, list[np.ndarray]]) -> lr.
     return lr.Trajectory(problem, TIMES, solved.method, parts, solution=solved.solution)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=6)
 @given(seed=st.integers(0, 10**6), data=st.data())
@@ -209,6 +210,7 @@ def test_an_imbalance_beyond_rounding_is_refused():
         lr.solve(problem, [0.0, 36.0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lam", [1e-2, 1e-4, 1e-6, 1e-8])
 def test_close_to_the_separatrix_the_doubt_is_no_smaller_than_the_error(lam):
     """λ takes a start of the wrong determinant off the separatrix, by so little that its own rounding shows."""

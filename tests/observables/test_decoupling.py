@@ -127,6 +127,7 @@ def test_equal_modes_with_rates_and_scaled_inputs(rng):
     is_peak(problem, peak.exact)
 
 
+@pytest.mark.long
 def test_any_two_modes_of_any_start_with_a_solution():
     """Unequal modes, unequal sizes, λ ≠ 0, layer rates: where the slope passes zero."""
     found = 0

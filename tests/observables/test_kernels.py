@@ -50,6 +50,7 @@ def trajectory(weights, X, Y=None, activation="linear", rates=None) -> lr.Trajec
     return lr.Trajectory(problem, np.arange(float(len(weights[0]))), "flow", {"weights": weights})
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_method_is_that_of_the_brute_force_kernel(kind):
     for seed in SEEDS:
@@ -72,6 +73,7 @@ def test_each_method_is_that_of_the_brute_force_kernel(kind):
             assert K.distance(K2) == pytest.approx(cosine_distance(M, M2), rel=EXACT, abs=1e-14, nan_ok=True)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_observable_is_that_of_the_brute_force_kernel(kind):
     """Closed forms are asked for their observables before their weights are known, so that these come from `gram`."""

@@ -28,6 +28,7 @@ def by_hand(traj, i, inputs):
     return found
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "kind", [piecewise_linear, lambda seed: sampled(seed, 3, "relu"), lambda s: sampled(s, 2, "tanh")]
 )
@@ -63,6 +64,7 @@ def test_neighbours_across_one_wall_differ_in_colour(rng):
     assert set(crossed) == {0.0, 1.0} and np.array_equal(crossed == 1, changed) and changed.sum() in (13, 14)
 
 
+@pytest.mark.compiles
 def test_in_xarray(rng):
     taught = lr.tasks.piecewise_teacher(rng, d=3, samples=5)
     traj = lr.flow(lr.Problem(taught.train, lr.inits.symmetrised(rng, sizes=(3, 4, 1))), [0.0, 1.0])

@@ -53,6 +53,7 @@ def test_a_recorded_gram_matrix_holds_function_and_loss():
     assert np.allclose(run.function, whole.function, rtol=1e-7) and np.allclose(run.loss, whole.loss, rtol=1e-7)
 
 
+@pytest.mark.compiles
 def test_many_inputs_are_read_by_weights():
     """QQᵀ of 300 inputs would be larger than the weights of five units."""
     network = lr.inits.zero_balanced(0, sizes=(300, 5, 2), scale=0.1)

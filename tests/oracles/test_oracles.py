@@ -35,6 +35,7 @@ def distance(A: Any, B: Any) -> float:
         return float(mp.mnorm(A - B, "f") / (1 + mp.mnorm(A, "f")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TINY)
 def test_closed_form_follows_the_taylor_series(name):
     (d_in, h, d_out), lam, target, options = TINY[name]
@@ -46,6 +47,7 @@ def test_closed_form_follows_the_taylor_series(name):
     assert distance(exact, series) < 1e-25
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sign", [1, -1])
 def test_closed_form_follows_the_taylor_series_on_and_off_the_separatrix(sign):
     sigma_yx = np.diag([2.0, 1.0])

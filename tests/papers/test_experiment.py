@@ -145,6 +145,7 @@ def test_without_a_block_the_last_axis_trains_together() -> None:
 # runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 def test_a_store_holds_all_that_was_set_and_measured(undisturbed: Path) -> None:
     data = open_store(undisturbed)
     assert dict(data.sizes) == {"points": 3, "alpha": 2, "epoch": 3}
@@ -160,6 +161,7 @@ def test_another_experiment_in_the_same_folder_is_refused(undisturbed: Path) -> 
         run(Experiment.from_dict(TINY).changed(width=9), undisturbed)
 
 
+@pytest.mark.processes
 def test_runs_in_parts_and_in_other_processes_give_the_same_bytes(undisturbed: Path, tmp_path: Path) -> None:
     experiment = Experiment.from_dict(TINY)
     run(experiment, tmp_path / "out", shard=(2, 3))
@@ -167,6 +169,7 @@ def test_runs_in_parts_and_in_other_processes_give_the_same_bytes(undisturbed: P
     assert files(tmp_path / "out") == files(undisturbed)
 
 
+@pytest.mark.processes
 def test_a_killed_experiment_resumes_to_the_same_bytes(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     program = "from lazyrich.papers import Experiment; from lazyrich.sweeps import run; "
@@ -222,6 +225,7 @@ def test_axes_that_change_the_size_of_results_are_refused() -> None:
         preset("filters", "quick").changed(kernel=[15, 7])
 
 
+@pytest.mark.compiles
 def test_a_report_says_what_it_averages_and_when_training_has_not_ended(undisturbed: Path, tmp_path: Path) -> None:
     assert "before training ends" not in Experiment.from_dict(TINY).report(open_store(undisturbed)).sentence
     longer = Experiment.from_dict(TINY).changed(epochs=100, points=16, width=[4, 8])
@@ -243,6 +247,7 @@ def test_the_public_names(undisturbed: Path) -> None:
     assert [row["alpha"] for row in report.rows] == [0.5, 2.0] and report.sentence.endswith(".")
 
 
+@pytest.mark.documentation
 def test_the_python_of_the_page_runs_and_says_what_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)

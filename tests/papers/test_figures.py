@@ -35,6 +35,7 @@ _LONG = (  # more than five seconds, most of it compilation; what they stand on 
 )
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in _LONG)) for n in names()])
 def test_quick_version_is_true_and_drawn_from_its_data(name):
     known = entry(name)
@@ -143,6 +144,7 @@ def _data_in(folder, known):
     return xarray.open_dataset(folder / f"{known.name.replace('/', '-')}.nc", engine="scipy").load()
 
 
+@pytest.mark.figures
 def test_gallery_draws_one_picture_alone(tmp_path, capsys):
     from lazyrich.papers import gallery
 

@@ -60,19 +60,22 @@ def test_at_least_75_and_every_source():
     assert list(ledger("notes")) == [name for name in LEDGER if name.startswith("notes/")]
 
 
-@pytest.mark.parametrize("name", [f"{source}/{name}" for source, names in KNOWN_ERRORS.items() for name in names])
-def test_known_errors_are_wrong_as_printed(name):
-    assert LEDGER[name].verdict is Verdict.WRONG
+@pytest.mark.parametrize("source", KNOWN_ERRORS)
+def test_known_errors_are_wrong_as_printed(source):
+    assert [name for name in KNOWN_ERRORS[source] if LEDGER[f"{source}/{name}"].verdict is not Verdict.WRONG] == []
 
 
-@pytest.mark.parametrize("name", KNOWN_CONDITIONS)
-def test_known_gaps_need_a_stronger_condition(name):
-    assert LEDGER[name].verdict is Verdict.STRONGER
+def test_known_gaps_need_a_stronger_condition():
+    assert [name for name in KNOWN_CONDITIONS if LEDGER[name].verdict is not Verdict.STRONGER] == []
 
 
-@pytest.mark.parametrize("name", LEDGER)
-def test_is_well_formed(name):
-    entry = LEDGER[name]
+def test_are_well_formed(subtests):
+    for name, entry in LEDGER.items():
+        with subtests.test(name):
+            well_formed(entry)
+
+
+def well_formed(entry):
     for text in (entry.place, entry.statement, entry.formula, entry.conditions):
         assert text.strip() == text and len(text) > 4
     assert re.search(r"[.)?!]$", entry.statement) and entry.conditions.endswith((".", ")"))

@@ -119,6 +119,7 @@ def error(check, claim):
     return max(draw(check, claim.identifier, seed) for seed in range(claim.seeds))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", BY_HAND)
 def test_broken_by_hand(words):
     name, function, old, new = BY_HAND[words]

@@ -26,7 +26,7 @@ from lazyrich.sweeps.run import run
 from lazyrich.sweeps.sweep import Sweep
 from sweeps.test_run import chunks, deadly, python, small, tiny, wait_for
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
 
 def unhurried(seed: int, notes: str) -> Cell:

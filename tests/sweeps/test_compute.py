@@ -185,6 +185,7 @@ class TestMeasurements:
 
 
 class TestValues:
+    @pytest.mark.compiles
     @pytest.mark.parametrize("method", ["descend", "flow"])
     def test_as_each_cell_alone(self, method):
         slope = {"descend": 0.0, "flow": 0.3}[method]

@@ -30,6 +30,8 @@ from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import Store, failures, open_store
 
+pytestmark = pytest.mark.processes
+
 KILLS = 20
 ROOT = Path(__file__).parents[2]
 FILE = """

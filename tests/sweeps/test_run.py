@@ -178,6 +178,7 @@ def _run_alone(sweep: Sweep, out: Path, first: str) -> None:
     assert answer == "threads of XLA: None\n"  # what a run sets for itself does not stay
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", _SAME)
 def test_processes_give_the_bytes_of_one_process(kind: str, tmp_path: Path) -> None:
     sweep = _same(kind)
@@ -275,6 +276,7 @@ def test_one_block_at_a_time_in_a_process(tmp_path: Path, monkeypatch: pytest.Mo
 # what goes wrong --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("workers", [1, 2])
 def test_one_bad_cell_never_stops_a_sweep(workers: int, tmp_path: Path) -> None:
     axes = {"seed": range(4), "scale": [0.1, 1e12]}  # the second diverges
@@ -363,6 +365,7 @@ def test_a_folder_that_vanishes_ends_the_run_in_one_sentence(tmp_path: Path, mon
 # processes that die -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_blocks_of_killed_workers_are_computed_by_others(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     sweep = small(fragile, settings={"notes": str(tmp_path / "notes")})
@@ -373,6 +376,7 @@ def test_blocks_of_killed_workers_are_computed_by_others(tmp_path: Path) -> None
     assert chunks(tmp_path / "out") == chunks(tmp_path / "whole")
 
 
+@pytest.mark.processes
 def test_a_block_that_no_process_survives_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     summary = run(small(deadly), tmp_path / "out", workers=2, retries=1)
     assert (summary.complete, summary.pending) == (_SEEDS - 1, 1)
@@ -427,6 +431,7 @@ def _prefix_is_right(tmp_path: Path) -> None:
     assert all(ours[name] == theirs[name] for name in common)
 
 
+@pytest.mark.processes
 def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path) -> None:
     program, workers = _long_run(tmp_path)
     program.kill()
@@ -435,6 +440,8 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path) -> None:
     _prefix_is_right(tmp_path)
 
 
+@pytest.mark.processes
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
     program, workers = _long_run(tmp_path)
     program.send_signal(signal.SIGINT)
@@ -450,6 +457,7 @@ def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None
 # memory -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_ten_thousand_cells_take_no_more_memory_than_a_thousand(tmp_path: Path) -> None:
     code = """
         import sys

@@ -27,6 +27,7 @@ def test_a_factory_that_leaves_the_program_fails_its_cell_alone():
     assert {place: str(cause) for place, cause in result.causes.items()} == {(1,): "SystemExit: 0"}
 
 
+@pytest.mark.compiles
 def test_blocks_hold_no_more_cells_than_fit():
     few = Sweep("few", "random_regression", axes={"seed": range(2000)}, at=[0, 10])
     many = Sweep("many", "random_regression", axes={"seed": range(2000)}, at=range(10_000))
@@ -66,6 +67,7 @@ def test_half_a_letter_is_no_word():
         Sweep("x", "random_regression", axes={"seed": [0], "activation": ["relu", "\ud800"]}, at=[0])
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("scale", [1.0, 1e-6])
 def test_a_flow_of_small_movements_is_as_accurate_as_one_of_large(scale, rng):
     """A last layer of zeros and small targets: nothing but the way so far says what is accurate."""

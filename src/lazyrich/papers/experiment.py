@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,13 +32,13 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Report
+from lazyrich.papers.base.types import Tick
 from lazyrich.papers.shelf import kind, preset_file
 from lazyrich.sweeps.grid import STATUS, Block, Cause, Grid, Place, Result, Variable
 from lazyrich.sweeps.local import accelerated
 from lazyrich.sweeps.store import configuration_in
-
-__all__ = ["Experiment", "experiment", "stored"]
 
 LARGEST = 10_000  # networks
 _SHOWN = ("seed", "alpha", "tau", "points")  # axes that tables have rows and columns for, or say that they average
@@ -104,7 +104,7 @@ class Experiment(Grid):
     def _variables(self) -> dict[str, Variable]:
         return dict(self.kind.variables(self.cell((0,) * len(self.axes))))
 
-    def compute(self, block: Block, tick: Callable[[float], Any] = lambda cells: None) -> Result:
+    def compute(self, block: Block, tick: Tick = lambda cells: None) -> Result:
         """The networks of a block. One that diverges has its values up to then; the others go on."""
         places = list(self.places(block))
         shape = tuple(s.stop - s.start for s in block.region)
@@ -149,7 +149,7 @@ class Experiment(Grid):
         for place in np.ndindex(*self.shape):
             self.kind.check_data(self.cell(place))
 
-    def report(self, data: Any) -> Report:
+    def report(self, data: Dataset) -> Report:
         """What the results in a store (`lr.sweeps.open`) say about the effect that the paper shows."""
         if not set(self.observables) <= set(getattr(data, "data_vars", ())):
             wanted = f"what lr.sweeps.open(folder) gives for {self.experiment}"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
     from PIL.Image import Image
 
-__all__ = ["draw", "write"]
 
 _SHADES = 256
 #: Trained at the published size of the network on a GPU, from which the picture was kept and not the results.

@@ -6,7 +6,7 @@ A name that only one paper has is enough without its key: "rhm".
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,24 +19,6 @@ from lazyrich.papers.base.figure import Figure
 from lazyrich.papers.base.kind import Kind
 from lazyrich.papers.base.paper import Paper
 from lazyrich.sweeps.sweep import Sweep
-
-__all__ = [
-    "KEYS",
-    "SIZES",
-    "chosen",
-    "experiments",
-    "figure",
-    "figures",
-    "kind",
-    "ledger",
-    "not_checked",
-    "paper",
-    "papers",
-    "preset_file",
-    "sweep",
-    "sweep_file",
-    "sweeps",
-]
 
 #: The rooms, oldest first; to add one, write its folder and enter its key.
 KEYS = ("saxe2014", "braun2022", "kunin2024", "domine2025", "notes", "post")
@@ -87,7 +69,7 @@ def not_checked(source: str | None = None) -> list[NotChecked]:
     return [entry for paper in papers(source) for entry in paper.not_checked()]
 
 
-def chosen(names: Any, source: str | None) -> list[Claim]:
+def chosen(names: Sequence[str] | None, source: str | None) -> list[Claim]:
     """The claims with these identifiers, or all of a source, or all."""
     entries = ledger(source)
     if names is None:

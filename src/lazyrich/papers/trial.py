@@ -10,10 +10,9 @@ import multiprocessing
 import signal
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -22,9 +21,8 @@ from lazyrich._progress import progress
 from lazyrich._threads import one_blas_thread
 from lazyrich.papers.base.claim import Check, Claim, Verdict
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Pair
 from lazyrich.papers.shelf import chosen, ledger
-
-__all__ = ["Finding", "try_claims"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Finding:
     claim: Claim
     printed: tuple[float, ...]
     amended: tuple[float, ...]
-    refutation: tuple[Any, Any] | None  # what is printed, and the truth, on the counterexample
+    refutation: Pair | None  # what is printed, and the truth, on the counterexample
     faults: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 
@@ -94,13 +92,13 @@ class _Trial:
 
     printed: float | None = None
     amended: float | None = None
-    refutation: tuple[Any, Any] | None = None
+    refutation: Pair | None = None
     fault: str | None = None
     seconds: float = 0.0
 
 
 def try_claims(
-    names: Any = None, *, source: str | None = None, seeds: int | None = None, workers: int = 1
+    names: Sequence[str] | None = None, *, source: str | None = None, seeds: int | None = None, workers: int = 1
 ) -> list[Finding]:
     """Tries the named claims, or all of a source, or all, on `seeds` random problems each.
 

@@ -64,7 +64,15 @@ def to_numpy(array: Any) -> np.ndarray:
     return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    "library",
+    [
+        "numpy",
+        "array_api_strict",
+        pytest.param("jax", marks=pytest.mark.compiles),
+        pytest.param("torch", marks=pytest.mark.torch),
+    ],
+)
 def test_arrays_of_one_library_in_and_out(library, rng):
     times = LIBRARIES[library]()
     xp = array_namespace(times)
@@ -113,6 +121,7 @@ def test_on_the_separatrix_it_stays_and_with_a_push_it_leaves(rng):
     np.testing.assert_allclose(to_numpy(push.function)[0], sigma_yx, atol=1e-12)
 
 
+@pytest.mark.compiles
 def test_the_precision_of_jax_is_left_as_it_was(rng):
     jnp = pytest.importorskip("jax.numpy")
     before = jnp.asarray([1.0]).dtype

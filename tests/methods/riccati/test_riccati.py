@@ -25,6 +25,7 @@ from ..families import (
 )
 
 REQUIRED = 1e-12  # relative error of QQᵀ
+_QUICK = ("zero_balanced", "lambda_positive", "layer_rates", "unseen_modes")  # families that every run tries
 
 
 def solved(case: Case, times=None) -> lr.Trajectory:
@@ -42,7 +43,9 @@ def test_there_are_at_least_300_problems():
     assert len(FAMILIES) * PER_FAMILY >= 300
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=[pytest.mark.long] * (name not in _QUICK)) for name in FAMILIES]
+)
 def test_gram_matrix_against_mpmath(family, record_property):
     """Both evaluations, all times at once and one after another, whatever the size they are meant for."""
     worst = {"stacked": 0.0, "looped": 0.0}
@@ -155,6 +158,7 @@ def test_turning_the_hidden_units_changes_nothing(case, seed):
     assert_same(solved(case), solved(turned).gram, solved(case).gram)
 
 
+@pytest.mark.long
 @given(random_cases(), st.integers(0, 2**32))
 def test_turning_inputs_and_outputs_turns_the_solution(case, seed):
     rng, (W1, W2) = np.random.default_rng(seed), case.start
@@ -178,6 +182,7 @@ def test_a_larger_problem_runs_faster(case, factor):
     assert_same(solved(case), solved(larger).gram, factor * solved(case).gram)
 
 
+@pytest.mark.long
 @given(random_cases())
 def test_exchanging_inputs_and_outputs_transposes_everything(case):
     W1, W2 = case.start

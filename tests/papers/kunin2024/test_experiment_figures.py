@@ -294,6 +294,7 @@ class TestDrawn:
         np.testing.assert_allclose(line.get_ydata(), middle, rtol=1e-6)
         assert accuracy.get_title(loc="left") == "accuracy at τ = 0.75"
 
+    @pytest.mark.figures
     @pytest.mark.parametrize("kind", FIGURES)
     def test_unfinished_stores_say_how_much_is_there_and_what_it_shows(self, kind, rng, tmp_path):
         experiment, known = experiment_of(kind), entry(FIGURES[kind])
@@ -464,6 +465,7 @@ class TestPresets:
         usual = "paper" if f"{kind}-paper" in _kept.kept() else "laptop"
         assert entry(FIGURES[kind]).settings == {"store": "", "preset": usual}
 
+    @pytest.mark.figures
     @pytest.mark.parametrize("kind", ["rhm", "grokking"])
     def test_the_published_networks_are_kept_and_keep_every_bound(self, kind, monkeypatch):
         monkeypatch.setattr(_experiment, "run", None)  # nothing is trained
@@ -473,6 +475,7 @@ class TestPresets:
         assert all(check.holds(known.numbers(data)[key]) for key, check in known.checks.items())
         picture(kind, data)
 
+    @pytest.mark.figures
     @pytest.mark.parametrize(
         ("change", "lost", "published"),
         [({}, None, 1), ({}, PENDING, 0), ({"seed": [0, 1, 2]}, None, 0), ({"width": 32}, None, 0)],
@@ -518,6 +521,7 @@ def test_command_draws_a_store(tmp_path, capsys):
     assert said.count("holds") == len(entry("kunin2024/5c").checks) and "FAILS" not in said
 
 
+@pytest.mark.figures
 def test_bounds_bind_a_store_that_holds_the_published_networks(rng, tmp_path, capsys):
     """Values in no order: the exit status tells programs, as it does without a store, but not of other networks."""
     whole, other = preset("rhm", "paper"), preset("rhm", "paper").changed(seed=[0, 1])

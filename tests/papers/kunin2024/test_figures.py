@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from lazyrich.papers import figure as entry
 from lazyrich.papers.kunin2024.figures import fig_1a
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.figures, pytest.mark.timeout(120)]
 
 
 def test_teacher_and_student_run_for_the_published_time_and_teachers_are_apart():

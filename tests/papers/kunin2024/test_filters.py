@@ -165,6 +165,7 @@ def entropy(logits, labels):
     return -jax.numpy.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1).mean()
 
 
+@pytest.mark.compiles
 def test_steps_have_momentum_and_running_averages(rng):
     """Nesterov's: v ← m v + g, w ← w − rate (g + m v); the rate of a step is that before it, so the first has none."""
     settings = tiny(samples=16, batch=8, channels=CHANNELS, kernel=KERNEL, stride=2, epochs=2, rising=1.0)

@@ -222,6 +222,7 @@ def adam_by_hand(network, samples, cell, steps):
         yield i + 1
 
 
+@pytest.mark.compiles
 def test_training_is_adam_with_a_warm_up_on_the_scaled_logits():
     """All training pairs in one batch, so that their order does not matter. The first update has rate zero."""
     cell = Settings(seed=1, alpha=3.0, tau=0.5, rate=0.01, weight_decay=0.5, **SMALL)
@@ -249,6 +250,7 @@ def block():
     return cells, train(cells, tuple(range(121)), done.append), sum(done)
 
 
+@pytest.mark.compiles
 def test_steps_are_the_first_with_99_percent(block):
     """Looked at every third step and at records, here all; nan until then; what is unlearned later counts (seed 12)."""
     outcomes = block[1][::2]

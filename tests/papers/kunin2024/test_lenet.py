@@ -102,6 +102,7 @@ def test_forward_agrees_with_loops(rng):
             np.testing.assert_allclose(mine[..., n], wanted, atol=2e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.compiles
 def test_alpha_leaves_the_function_as_it_is(rng):
     x = rng.normal(size=(3, 28, 28, 1)).astype(np.float32)
     even, outputs = started(4, 1.0), jax.jit(lambda network: lenet.preactivations(network, x)[-1])
@@ -116,6 +117,7 @@ def test_alpha_leaves_the_function_as_it_is(rng):
         assert float((W**2).mean()) * W.shape[1] / 2 == pytest.approx(1, abs=5 * (2 / W.size) ** 0.5)
 
 
+@pytest.mark.compiles
 def test_distances_against_whole_kernels_and_loops(rng):
     start, away = random_layers(rng), random_layers(rng)
     moved = [(W + 0.3 * dW, b + 0.3 * db) for (W, b), (dW, db) in zip(start, away, strict=True)]
@@ -164,6 +166,7 @@ def one_step():
     return cells, lenet.train(cells, (0, 1), ticks.append), ticks
 
 
+@pytest.mark.compiles
 def test_a_step_is_the_mean_gradient_of_the_cross_entropy(one_step):
     cells, outcomes, ticks = one_step
     data = lenet._images("digits", TINY.samples)

@@ -87,6 +87,7 @@ def batches(seed: int, samples: int, size: int, steps: int) -> list[list[int]]:
     return found
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(("samples", "size"), [(12, 4), (13, 4), (5, 5), (6, 1)])
 def test_an_epoch_takes_each_sample_once_at_most_and_the_next_in_another_order(samples: int, size: int) -> None:
     per_epoch = samples // size

@@ -88,6 +88,7 @@ def cells_of(content):
 
 
 class TestTraining:
+    @pytest.mark.compiles
     @pytest.mark.parametrize("alpha", [0.1, 1.0, 10.0])
     @pytest.mark.parametrize("double", [True, False])
     def test_against_numpy(self, alpha, double):
@@ -198,6 +199,7 @@ class TestBlocks:
         losses = [outcome.values["train_loss"][-1] for outcome in together]
         assert len(set(losses)) == 4
 
+    @pytest.mark.compiles
     def test_quick_preset(self):
         content = preset("quick")
         cells, at, work = cells_of(content), tuple(content["at"]), []

@@ -32,24 +32,12 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-import numpy as np
-
-__all__ = [
-    "SEEDS",
-    "Check",
-    "Claim",
-    "NotChecked",
-    "Slip",
-    "Verdict",
-    "claim",
-    "slips",
-]
+from lazyrich.papers.base.types import Pair, Rng
 
 SEEDS = 3  # random problems for a claim that does not ask for more
 
-Check = Callable[[np.random.Generator], float]
+Check = Callable[[Rng], float]
 Decorator = Callable[[Check], Check]
 
 
@@ -94,12 +82,14 @@ class Counterexample:
     """A problem, as small as possible, on which a statement is wrong: what it gives there, and the truth."""
 
     words: str
-    values: Callable[[], tuple[Any, Any]]
+    values: Callable[[], Pair]
 
 
 @dataclass(eq=False)
 class Claim:
     """One statement of a source, in our own words, with the check of it.
+
+    Not frozen: what holds instead, and the counterexample, are entered by decorators below it while its module is read.
 
     >>> claim = lr.papers.ledger()["notes/loss-identity"]
     >>> print(claim.verdict, "|", claim.source, "|", claim.tolerance)
@@ -141,10 +131,10 @@ class Claim:
         """Enters the condition under which the printed statement does hold."""
         return self._amend(Verdict.STRONGER, conditions, self.formula, slips)
 
-    def counterexample(self, words: str) -> Callable[[Callable[[], tuple[Any, Any]]], Callable[[], tuple[Any, Any]]]:
+    def counterexample(self, words: str) -> Callable[[Callable[[], Pair]], Callable[[], Pair]]:
         """Enters the smallest problem that refutes the printed statement."""
 
-        def enter(values: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
+        def enter(values: Callable[[], Pair]) -> Callable[[], Pair]:
             assert self.refutation is None, f"{self.identifier} has a counterexample"
             self.refutation = Counterexample(words, values)
             return values
@@ -168,21 +158,14 @@ class NotChecked:
     'notes'
     """
 
-    source: str
     place: str
     statement: str
     why: str
+    source: str = ""  # the key of the paper, which enters it
 
 
 def claim(
-    identifier: str,
-    *,
-    place: str,
-    statement: str,
-    formula: str,
-    conditions: str,
-    tolerance: float,
-    seeds: int = SEEDS,
+    identifier: str, *, place: str, statement: str, formula: str, conditions: str, tolerance: float, seeds: int = SEEDS
 ) -> Callable[[Check], Claim]:
     """Enters a statement whose check is the decorated function.
 

@@ -11,42 +11,42 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["aligned", "balanced", "gaussian", "lambda_balanced", "orthogonal", "target", "white_data"]
-
+Array = NDArray[Any]
 Rng = np.random.Generator
 
 
-def orthogonal(rng: Rng, n: int, m: int | None = None) -> Any:
+def orthogonal(rng: Rng, n: int, m: int | None = None) -> Array:
     """n × m with orthonormal columns (m ≤ n; n if None), uniformly drawn."""
     m = n if m is None else m
     Q, R = np.linalg.qr(rng.normal(size=(n, n)))
     return (Q * np.sign(np.diag(R)))[:, :m]
 
 
-def target(rng: Rng, d_out: int, d_in: int, s: Any = None) -> tuple[Any, Any, Any, Any]:
+def target(rng: Rng, d_out: int, d_in: int, s: ArrayLike | None = None) -> tuple[Array, Array, Array, Array]:
     """Σyx = U diag(s) Vᵀ, and its U, s, V. Singular values, unless given, between 0.5 and 3 and at least 0.2 apart."""
     m = min(d_out, d_in)
     if s is None:
         gaps = rng.uniform(0.2, 0.2 + 1.5 / m, size=m)
         s = np.cumsum(gaps)[::-1] + 0.3
-    s = np.asarray(s, dtype=float)
-    U, V = orthogonal(rng, d_out, len(s)), orthogonal(rng, d_in, len(s))
-    return U @ np.diag(s) @ V.T, U, s, V
+    values = np.asarray(s, dtype=float)
+    U, V = orthogonal(rng, d_out, len(values)), orthogonal(rng, d_in, len(values))
+    return U @ np.diag(values) @ V.T, U, values, V
 
 
-def white_data(rng: Rng, samples: int, d_in: int, d_out: int) -> tuple[Any, Any]:
+def white_data(rng: Rng, samples: int, d_in: int, d_out: int) -> tuple[Array, Array]:
     """Inputs with mean xxᵀ = I and Gaussian targets; rows are samples."""
     X = orthogonal(rng, samples, d_in) * np.sqrt(samples)
     return X, rng.normal(size=(samples, d_out))
 
 
-def gaussian(rng: Rng, sizes: Sequence[int], scale: float = 0.5) -> list[Any]:
+def gaussian(rng: Rng, sizes: Sequence[int], scale: float = 0.5) -> list[Array]:
     """Layers of independent normal weights, first layer first; sizes as (8, 14, 8). Not balanced."""
     return [scale * rng.normal(size=(n, m)) for m, n in pairwise(sizes)]
 
 
-def balanced(rng: Rng, sizes: Sequence[int], scale: float = 0.5) -> list[Any]:
+def balanced(rng: Rng, sizes: Sequence[int], scale: float = 0.5) -> list[Array]:
     """Zero-balanced layers of any number, W_{ℓ+1}ᵀW_{ℓ+1} = W_ℓW_ℓᵀ, with random singular vectors and random values."""
     rank = min(sizes)
     values = scale * rng.uniform(0.5, 1.5, size=rank)
@@ -54,7 +54,7 @@ def balanced(rng: Rng, sizes: Sequence[int], scale: float = 0.5) -> list[Any]:
     return [above @ np.diag(values) @ below.T for below, above in pairwise(bases)]
 
 
-def lambda_balanced(rng: Rng, d_in: int, h: int, d_out: int, lam: float, scale: float = 0.5) -> list[Any]:
+def lambda_balanced(rng: Rng, d_in: int, h: int, d_out: int, lam: float, scale: float = 0.5) -> list[Array]:
     """Two layers with W2ᵀW2 − W1W1ᵀ = λI, h ≤ d_out for λ > 0 and h ≤ d_in for λ < 0."""
     if (lam > 0 and h > d_out) or (lam < 0 and h > d_in):
         raise ValueError(f"λ = {lam} with h = {h} needs h ≤ {d_out if lam > 0 else d_in}")
@@ -70,10 +70,9 @@ def lambda_balanced(rng: Rng, d_in: int, h: int, d_out: int, lam: float, scale: 
     return [R @ W1 @ V.T, U @ W2 @ R.T]
 
 
-def aligned(rng: Rng, U: Any, V: Any, a0: Any, sizes: Sequence[int]) -> list[Any]:
+def aligned(rng: Rng, U: Array, V: Array, a0: ArrayLike, sizes: Sequence[int]) -> list[Array]:
     """Balanced layers whose product is U diag(a0) Vᵀ: every layer has the singular values a0^{1/L}."""
-    a0 = np.asarray(a0, dtype=float)
-    depth = len(sizes) - 1
-    bases = [V, *(orthogonal(rng, n, len(a0)) for n in sizes[1:-1]), U]
-    root = np.diag(a0 ** (1 / depth))
+    strengths, depth = np.asarray(a0, dtype=float), len(sizes) - 1
+    bases = [V, *(orthogonal(rng, n, len(strengths)) for n in sizes[1:-1]), U]
+    root = np.diag(strengths ** (1 / depth))
     return [above @ root @ below.T for below, above in pairwise(bases)]

@@ -4,7 +4,7 @@
     CALLS                 the calls of the public interface that it stands on
     CHECKS                the numbers that make it true, each with its bound (`Check`)
     QUICK                 settings of a small version, for a first look and for tests
-    compute(**settings)   → xarray.Dataset; the defaults are the published settings, the numbers are in `attrs`; one
+    compute(**settings)   → Dataset; the defaults are the published settings, the numbers are in `attrs`; one
                           that reads a store says there whether that holds what was published (`published`, 1 or 0)
     draw(data)            → matplotlib figure, from that data alone
 
@@ -23,10 +23,25 @@ from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
 
 if TYPE_CHECKING:
-    import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import SubFigure
+    from xarray import DataArray, Dataset
+else:  # matplotlib and xarray are loaded when a figure is computed or drawn, not when it is named
+    Axes = Picture = SubFigure = DataArray = Dataset = Any
 
-__all__ = ["Check", "Figure"]
+__all__ = ["Axes", "Check", "DataArray", "Dataset", "Figure", "Picture", "SubFigure", "dataset"]
+
+
+def dataset(
+    variables: Mapping[str, Any] | None = None,
+    coords: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+) -> Dataset:
+    """The data of a figure: arrays with the names of their axes, what the axes count, and the numbers to check."""
+    from xarray import Dataset
+
+    return Dataset(variables, coords, attrs)
 
 
 @dataclass(frozen=True)
@@ -66,15 +81,15 @@ class Figure:
     calls: tuple[str, ...]  # of the public interface, which it stands on
     checks: Mapping[str, Check]  # the numbers that make it true
     quick: Mapping[str, Any]  # settings of a small version, for a first look and for tests
-    computation: Callable[..., xarray.Dataset]
-    drawing: Callable[[xarray.Dataset], Picture]
+    computation: Callable[..., Dataset]
+    drawing: Callable[[Dataset], Picture]
 
     @property
     def settings(self) -> dict[str, Any]:
         """The published settings, by name."""
         return {name: p.default for name, p in inspect.signature(self.computation).parameters.items()}
 
-    def compute(self, settings: Mapping[str, Any] | None = None, *, quick: bool = False) -> xarray.Dataset:
+    def compute(self, settings: Mapping[str, Any] | None = None, *, quick: bool = False) -> Dataset:
         """The data of the figure; `settings` go before those of the quick size, and those before the published ones."""
         try:
             import xarray  # noqa: F401
@@ -83,7 +98,7 @@ class Figure:
         given = {self._known(name): value for name, value in (settings or {}).items()}
         chosen = (dict(self.quick) if quick else {}) | given
         try:
-            data: xarray.Dataset = self.computation(**chosen)
+            data: Dataset = self.computation(**chosen)
         except (InvalidInput, ImportError):
             raise
         except (ValueError, TypeError, LookupError, ArithmeticError) as error:
@@ -94,14 +109,14 @@ class Figure:
         published = {"published": int(not chosen)}  # what has read a store knows better, and says so
         return data.assign_attrs(published | data.attrs | about | {"lazyrich": __version__})
 
-    def draw(self, data: xarray.Dataset) -> Picture:
+    def draw(self, data: Dataset) -> Picture:
         """The figure, from its data alone, no legend over a curve."""
         from lazyrich.plot import style
 
         with style.styled():
             return style.uncover(self.drawing(data))
 
-    def numbers(self, data: xarray.Dataset) -> dict[str, float]:
+    def numbers(self, data: Dataset) -> dict[str, float]:
         """What was measured, by the names of the checks."""
         return {name: float(data.attrs[name]) for name in self.checks}
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from lazyrich._typing import Array
+from lazyrich.papers.base.figure import Dataset
+from lazyrich.papers.base.types import Rows, Tick
 from lazyrich.sweeps.grid import Variable
-
-__all__ = ["Kind", "Outcome", "Report"]
 
 S = TypeVar("S")
 
@@ -37,16 +37,20 @@ class Report(NamedTuple):
     ['alpha', '64 points', 'points to 70%']
     """
 
-    rows: list[dict[str, Any]]
+    rows: Rows
     sentence: str
     numbers: dict[str, float]
 
 
-def _no_images(settings: Any) -> str:
+def _no_images(settings: object) -> str:
     return ""
 
 
-def _nothing_missing(settings: Any) -> None:
+def _no_end(settings: object) -> int:
+    return 0
+
+
+def _nothing_missing(settings: object) -> None:
     return None
 
 
@@ -58,8 +62,8 @@ class Kind(Generic[S]):
     unit: str  # what the recorded steps count: "step" or "epoch"
     Settings: type[S]  # a frozen dataclass: every axis and setting, with the published values as defaults
     variables: Callable[[S], dict[str, Variable]]  # what is recorded
-    train: Callable[[Sequence[S], tuple[int, ...], Callable[[float], Any]], list[Outcome]]  # a block of cells
-    end_of: Callable[[S], int]  # the step at which the schedule of rates ends, 0 where there is none
-    report: Callable[[Any], Report]  # what a store says about the effect that the paper shows
+    train: Callable[[Sequence[S], tuple[int, ...], Tick], list[Outcome]]  # a block of cells
+    report: Callable[[Dataset], Report]  # what a store says about the effect that the paper shows
+    end_of: Callable[[S], int] = _no_end  # the step at which the schedule of rates ends, 0 where there is none
     images: Callable[[S], str] = _no_images  # the set of images that it learns, by name
     check_data: Callable[[S], None] = _nothing_missing  # says what is missing, before anything is made

@@ -12,7 +12,7 @@ nothing anywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +21,6 @@ from typing import Any
 from lazyrich.papers.base.claim import Claim, NotChecked
 from lazyrich.papers.base.figure import Figure
 from lazyrich.papers.base.kind import Kind
-
-__all__ = ["Paper"]
 
 _ROOMS = Path(__file__).parents[1]
 
@@ -62,7 +60,8 @@ class Paper:
 
     def not_checked(self) -> list[NotChecked]:
         """What of it was judged not checkable, and why."""
-        return [entry for topic in self._topics() for entry in topic.NOT_CHECKED]
+        entries = (entry for topic in self._topics() for entry in vars(topic).get("NOT_CHECKED", ()))
+        return [replace(entry, source=self.key) for entry in entries]
 
     @property
     def figure_names(self) -> list[str]:

@@ -5,44 +5,38 @@ Like the oracles, these know values of the loss and nothing else of the theory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from lazyrich.papers.base.oracles import gradient, hessian, product
+from lazyrich._typing import Array
+from lazyrich.papers.base.oracles import flattened, gradient, hessian, product
+from lazyrich.papers.base.types import Loss
 
-__all__ = ["critical_point", "fitted"]
 
-
-def critical_point(loss: Callable[[list[Any]], Any], parameters: Sequence[Any]) -> list[Any]:
+def critical_point(loss: Loss, parameters: Sequence[Array]) -> list[Array]:
     """A place where the gradient vanishes, of any kind, that Gauss and Newton find from this start or a smaller one.
 
     >>> from lazyrich.papers.base.searches import critical_point
     >>> critical_point(lambda p: ((p[0] ** 2 - 1) ** 2).sum(), [np.array([0.9])])[0].round(12).tolist()
     [1.0]
     """
-    shapes = [np.shape(p) for p in parameters]
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    start, rebuilt = flattened(parameters)
 
-    def rebuilt(x: Any) -> list[Any]:
-        return [part.reshape(shape) for part, shape in zip(np.split(x, ends), shapes, strict=True)]
+    def gradients(x: Array) -> Array:
+        return flattened(gradient(loss, rebuilt(x)))[0]
 
-    def slopes(x: Any) -> Any:
-        return np.concatenate([slope.ravel() for slope in gradient(loss, rebuilt(x))])
-
-    start = np.concatenate([np.asarray(p, dtype=float).ravel() for p in parameters])
     for shrunk in np.outer(0.8 ** np.arange(20), start):  # the slope may have a least size that is not zero
         found = least_squares(
-            slopes, shrunk, lambda x: hessian(loss, rebuilt(x)), method="lm", xtol=1e-15, ftol=1e-15, max_nfev=100
+            gradients, shrunk, lambda x: hessian(loss, rebuilt(x)), method="lm", xtol=1e-15, ftol=1e-15, max_nfev=100
         )
         if np.abs(found.fun).max() < 1e-10:
             return rebuilt(found.x)
     raise RuntimeError("no critical point was found")
 
 
-def fitted(weights: Sequence[Any], X: Any, Y: Any, sweeps: int = 200) -> list[Any]:
+def fitted(weights: Sequence[Array], X: Array, Y: Array, sweeps: int = 200) -> list[Array]:
     """The layers after sweeps in which one after the other takes its best value, the rest being held.
 
     From a random start this ends in a minimum of ‖Y − X Wᵀ‖², X and Y having samples as rows.

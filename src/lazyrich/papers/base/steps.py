@@ -6,8 +6,6 @@ import numpy as np
 
 from lazyrich._typing import Array
 
-__all__ = ["spread_steps"]
-
 
 def spread_steps(steps: int, count: int) -> Array:
     """About so many steps from 0 to the last, evenly in their logarithm: what is quick and what is late, resolved."""

@@ -12,21 +12,18 @@ Theorem 5.1 reads UVᵀ = ŨṼᵀ. t_peak as printed and eq. 15 are approximati
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import expm
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, Network, Problem, Task, _check
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Facts
-from lazyrich.networks import Network
 from lazyrich.observables.decoupling import gram_2x2
 from lazyrich.observables.decoupling import peak_time_of_pair as t_peak
 from lazyrich.observables.decoupling import peak_time_small_start as t_peak_as_printed
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
 
 __all__ = [
     "AlignmentMatrices",
@@ -79,7 +76,7 @@ class TwoModes(NamedTuple):
     b: Float[Array, " T"]
 
 
-def alignment_matrices(W1: Any, W2: Any, sigma_yx: Any) -> AlignmentMatrices:
+def alignment_matrices(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike) -> AlignmentMatrices:
     """B = UᵀŨ + VᵀṼ and C = UᵀŨ − VᵀṼ (assumption 3.1), from the compact SVDs of eq. 10.
 
     W2W1 = USVᵀ and Σ̃yx = ŨS̃Ṽᵀ must have full rank N_m = min(N_i, N_o) (assumption 2.4). Ũ⊥ completes Ũ where
@@ -106,7 +103,7 @@ def alignment_matrices(W1: Any, W2: Any, sigma_yx: Any) -> AlignmentMatrices:
     return AlignmentMatrices(B, C, U, S, V, U_tilde, S_tilde, V_tilde, U_full[:, m:], Vt_full[m:].T)
 
 
-def theorem_3_1(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n"]:
+def theorem_3_1(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike) -> Float[Array, "T n n"]:
     """QQᵀ(t) by eqs 11 and 12, with e = e^{−S̃t}:
 
         QQᵀ = Z [4e B⁻¹S⁻¹B⁻ᵀ e + (I − e²)S̃⁻¹ − e B⁻¹C(e² − I)S̃⁻¹CᵀB⁻ᵀ e
@@ -150,7 +147,7 @@ def theorem_3_1(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T 
     return Z @ np.linalg.solve(bracket, np.swapaxes(Z, 1, 2))
 
 
-def fukumizu(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n"]:
+def fukumizu(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike) -> Float[Array, "T n n"]:
     """QQᵀ(t) by eq. 5, Fukumizu's solution of the matrix Riccati equation, with Q and F of eq. 4.
 
         QQᵀ = e^{Ft}Q0 [I + ½Q0ᵀ(e^{Ft}F⁻¹e^{Ft} − F⁻¹)Q0]⁻¹ Q0ᵀe^{Ft},     F = [[0, Σ̃yxᵀ], [Σ̃yx, 0]]
@@ -200,7 +197,7 @@ def fukumizu(W1: Any, W2: Any, sigma_yx: Any, times: Any) -> Float[Array, "T n n
         ) from None
 
 
-def theorem_5_1(A0: Any, s: Any, times: Any) -> Float[Array, "T m m"]:
+def theorem_5_1(A0: ArrayLike, s: ArrayLike, times: ArrayLike) -> Float[Array, "T m m"]:
     """AᵀA(t) by eq. 13, for a start W1 = A0Ṽᵀ, W2 = ŨA0ᵀ in the task's own singular basis.
 
         AᵀA(t) = [e^{−S̃t}(A0ᵀA0)⁻¹e^{−S̃t} + (I − e^{−2S̃t})S̃⁻¹]⁻¹
@@ -228,7 +225,7 @@ def theorem_5_1(A0: Any, s: Any, times: Any) -> Float[Array, "T m m"]:
     return np.linalg.inv(bracket)
 
 
-def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: Any) -> TwoModes:
+def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: ArrayLike) -> TwoModes:
     """Theorem 5.1 for two modes, written out: a1(t), a2(t) and the coupling b(t) of eq. 14.
 
         N = s1s2q1q2 + s1a2q1(1−q2) + s2a1q2(1−q1) + (1−q1)(1−q2)Δ,   q_i = e^{−2s_i t},  Δ = a1a2 − b²
@@ -255,7 +252,7 @@ def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: 
     )
 
 
-def equation_15(a1: float, a2: float, s: float, times: Any) -> Float[Array, " T"]:
+def equation_15(a1: float, a2: float, s: float, times: ArrayLike) -> Float[Array, " T"]:
     """Eq. 15: the sigmoid s·a1/(q(s − a1 − a2) + a1 + a2), q = e^{−2st}, for small starts and s1 = s2 = s.
 
     It drops the terms with Δ in a1(t), and they are what saturates the mode: the sigmoid ends at s·a1/(a1 +
@@ -270,7 +267,7 @@ def equation_15(a1: float, a2: float, s: float, times: Any) -> Float[Array, " T"
     return s * a1 / (np.exp(-2 * s * _check.as_times(times)) * (s - a1 - a2) + a1 + a2)
 
 
-def reversal(b: Any, c: Any, s: Any, s_tilde: Any, times: Any) -> Float[Array, "T m"]:
+def reversal(b: ArrayLike, c: ArrayLike, s: ArrayLike, s_tilde: ArrayLike, times: ArrayLike) -> Float[Array, "T m"]:
     """w(t) = ũᵀW2W1ṽ of every mode where B = diag(b) and C = diag(c): reversal learning (section 6).
 
         w = s s̃(b² − c²q²) / [4s̃q + s b²(1−q) + s c²q(1−q)],     q = e^{−2s̃t}
@@ -302,7 +299,7 @@ def reversal(b: Any, c: Any, s: Any, s_tilde: Any, times: Any) -> Float[Array, "
     return np.where(kept, s * s_tilde / (s_tilde * q + s * r), -s * s_tilde * q / (s_tilde + s * r))
 
 
-def _shaped(W1: Any, W2: Any, sigma_yx: Any) -> tuple[Array, Array, Array]:
+def _shaped(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike) -> tuple[Array, Array, Array]:
     W1 = _check.as_matrix("W1", W1)
     W2 = _check.as_matrix("W2", W2, (None, W1.shape[0]))
     return W1, W2, _check.as_matrix("sigma_yx", sigma_yx, (W2.shape[0], W1.shape[1]))
@@ -331,7 +328,7 @@ def _require_nonsingular(B: Array, S: Array, S_tilde: Array) -> None:
         )
 
 
-def _singular_values(name: str, value: Any) -> Float[Array, " m"]:
+def _singular_values(name: str, value: ArrayLike) -> Float[Array, " m"]:
     s = _check.as_array(name, value, ndim=1)
     if s.min() <= 0:
         raise InvalidInput(f"{name} must hold singular values above 0, and the least is {s.min():g}.")

@@ -13,17 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from lazyrich import _files
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _files
 from lazyrich._typing import Array
 from lazyrich.papers.data.files import BLOCK, Missing, bytes_of, first_of, opened
 from lazyrich.papers.data.pickled import read_pickled
-
-__all__ = ["ARCHIVES", "BATCHES", "CLASSES", "read_cifar10"]
 
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 ARCHIVES = ("cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
@@ -104,7 +100,7 @@ def _of_pickle(content: Array, name: str) -> tuple[Array, Array]:
     return pixels, np.array(labels, np.uint8)
 
 
-def _is_label(value: Any) -> bool:
+def _is_label(value: object) -> bool:
     return type(value) is int and 0 <= value < CLASSES
 
 

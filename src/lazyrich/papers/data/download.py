@@ -18,14 +18,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check
 from lazyrich._files import write_atomically
 from lazyrich._progress import progress
 from lazyrich._version import __version__
 from lazyrich.papers.data.files import BLOCK, folder_of
-
-__all__ = ["SOURCES", "Source", "download"]
 
 _PATIENCE = 30.0  # seconds without a byte
 _MNIST = ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/")
@@ -145,7 +142,7 @@ class _Failed(Exception):
     """Why an address did not give the file."""
 
 
-def _fetch(source: Source, path: Path, move: Callable[[float], Any]) -> None:
+def _fetch(source: Source, path: Path, move: Callable[[float], object]) -> None:
     """Put the file in its place, from the first address that has it."""
     reasons = []
     for address in source.addresses:
@@ -160,7 +157,7 @@ def _fetch(source: Source, path: Path, move: Callable[[float], Any]) -> None:
     )
 
 
-def _copy(address: str, source: Source, move: Callable[[float], Any], target: BinaryIO) -> None:
+def _copy(address: str, source: Source, move: Callable[[float], object], target: BinaryIO) -> None:
     """Write what an address gives to `target`; fails unless it is every byte of the file, and nothing else."""
     received, digest = 0, hashlib.sha256()
     try:

@@ -26,17 +26,6 @@ from scipy.ndimage import gaussian_filter
 
 from lazyrich._typing import Array
 
-__all__ = [
-    "EDGES",
-    "PATCH_SIDE",
-    "TEST_PATCHES",
-    "TRAIN_DIGITS",
-    "TRAIN_PATCHES",
-    "TRAIN_ROWS",
-    "read_digits",
-    "read_photographs",
-]
-
 TRAIN_DIGITS = 1500  # the other 297 are to test on
 TRAIN_PATCHES, TEST_PATCHES = 6000, 1000
 PATCH_SIDE = 32

@@ -10,15 +10,13 @@ import gzip
 import io
 import os
 from collections.abc import Iterable
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput
 from lazyrich._typing import Array
-
-__all__ = ["BLOCK", "FOLDER_VARIABLE", "Missing", "bytes_of", "first_of", "folder_of", "opened", "refuse_more"]
 
 FOLDER_VARIABLE = "LAZYRICH_DATA"
 BLOCK = 2**20  # bytes read at once
@@ -48,7 +46,7 @@ def opened(path: Path) -> io.BufferedIOBase:
     return gzip.open(path, "rb") if packed else open(path, "rb")
 
 
-def bytes_of(stream: Any, size: int, name: str) -> Array:
+def bytes_of(stream: BufferedIOBase, size: int, name: str) -> Array:
     """The next `size` bytes."""
     content = np.empty(size, np.uint8)  # the system gives memory to what is written only: a lie costs nothing
     view, there = content.data, 0
@@ -60,7 +58,7 @@ def bytes_of(stream: Any, size: int, name: str) -> Array:
     return content
 
 
-def refuse_more(stream: Any, name: str, size: int) -> None:
+def refuse_more(stream: BufferedIOBase, name: str, size: int) -> None:
     """A stream must end here; the end of a compressed one compares its checksum."""
     if stream.read(1):
         raise InvalidInput(f"{name} goes on after the {size:,} bytes that it announces.")

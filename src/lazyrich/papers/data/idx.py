@@ -17,12 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lazyrich import _check, _files
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _files
 from lazyrich._typing import Array
 from lazyrich.papers.data.files import Missing, bytes_of, first_of, opened, refuse_more
-
-__all__ = ["CLASSES", "MOST_BYTES", "SIDE", "names_of", "read_idx", "read_idx_images"]
 
 SIDE, CLASSES = 28, 10  # of MNIST and of Fashion-MNIST
 MOST_BYTES = 2**28  # of numbers in one file: MNIST has 47 million

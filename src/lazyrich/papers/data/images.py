@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _files
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _files
 from lazyrich._typing import Array, Float
 from lazyrich.papers.data.cifar import read_cifar10
 from lazyrich.papers.data.embedded import read_digits, read_photographs
 from lazyrich.papers.data.files import FOLDER_VARIABLE, Missing, folder_of
 from lazyrich.papers.data.idx import read_idx_images
 
-__all__ = ["Images", "enough_images", "images"]
+Arrays = tuple[Array, Array, Array, Array]  # as in `Images`
 
-_EMBEDDED: dict[str, tuple[Callable[[], Any], int]] = {
+_EMBEDDED: dict[str, tuple[Callable[[], Arrays], int]] = {
     "digits": (read_digits, 16),
     "photographs": (read_photographs, 255),
 }
-_STORED: dict[str, Callable[[Path], Any]] = {
+_STORED: dict[str, Callable[[Path], Arrays]] = {
     "mnist": read_idx_images,
     "fashion-mnist": read_idx_images,
     "cifar10": read_cifar10,

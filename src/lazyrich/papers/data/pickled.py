@@ -16,11 +16,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check
 from lazyrich._typing import Array
-
-__all__ = ["read_pickled"]
 
 _MOST_OPCODES = 100_000  # a batch has about 30,000: two for each name of a file, one for each label
 _RECONSTRUCT, _NDARRAY, _DTYPE = "numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"

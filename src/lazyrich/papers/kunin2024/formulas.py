@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check
 from lazyrich._typing import Array, Float
 from lazyrich.bias.function_space import kappa
 from lazyrich.bias.function_space import neuron_preconditioner as preconditioner
@@ -62,7 +62,7 @@ class SingleNeuron(NamedTuple):
 
 
 def single_neuron(
-    a0: float, w0: Any, beta_star: Any, times: Any, eta_a: float = 1.0, eta_w: float = 1.0
+    a0: float, w0: ArrayLike, beta_star: ArrayLike, times: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0
 ) -> SingleNeuron:
     """a, w, μ, φ, β and ν at the given times, by the solution that δ asks for.
 
@@ -92,7 +92,7 @@ def single_neuron(
     return SingleNeuron(a / np.sqrt(eta_w), w / np.sqrt(eta_a), mu, phi, beta, ratio)
 
 
-def balanced(times: Any, mu0: float, c_phi: float, norm: float) -> tuple[Array, Array]:
+def balanced(times: ArrayLike, mu0: float, c_phi: float, norm: float) -> tuple[Array, Array]:
     """μ(t) and φ(t) for δ = 0, a0 > 0 and −1 < φ0 < 1, with c_φ = atanh φ0 and norm = ‖β*‖.
 
         φ = tanh x,     μ = 2‖β*‖cosh²x / (2x + sinh 2x + c_μ),     x = c_φ + ‖β*‖t
@@ -111,7 +111,7 @@ def balanced(times: Any, mu0: float, c_phi: float, norm: float) -> tuple[Array, 
     return norm / (np.tanh(x) + (x + c_mu / 2) * _sech(x) ** 2), np.tanh(x)
 
 
-def nu(times: Any, nu0: float, delta: float, norm: float) -> Float[Array, " T"]:
+def nu(times: ArrayLike, nu0: float, delta: float, norm: float) -> Float[Array, " T"]:
     """ν(t), the solution of ν̇ = ‖β*‖² − δν − ν², with R = ½√(δ² + 4‖β*‖²) and norm = ‖β*‖.
 
         ν = [2Rν0 cosh Rt + (2‖β*‖² − δν0) sinh Rt] / [2R cosh Rt + (2ν0 + δ) sinh Rt]
@@ -127,7 +127,7 @@ def nu(times: Any, nu0: float, delta: float, norm: float) -> Float[Array, " T"]:
         return (2 * R * nu0 + (2 * norm**2 - delta * nu0) * tanh) / (2 * R + (2 * nu0 + delta) * tanh)
 
 
-def upsilon(times: Any, upsilon0: float, delta: float, norm: float) -> Float[Array, " T"]:
+def upsilon(times: ArrayLike, upsilon0: float, delta: float, norm: float) -> Float[Array, " T"]:
     """υ(t) = 1/ν, the solution of υ̇ = 1 + δυ − ‖β*‖²υ², which the paper leaves to the reader.
 
         υ = [2Rυ0 cosh Rt + (2 + δυ0) sinh Rt] / [2R cosh Rt + (2‖β*‖²υ0 − δ) sinh Rt]
@@ -144,7 +144,7 @@ def upsilon(times: Any, upsilon0: float, delta: float, norm: float) -> Float[Arr
         return above / (2 * R + (2 * norm**2 * upsilon0 - delta) * tanh)
 
 
-def a_as_printed(times: Any, a0: float, b0: float, delta: float, norm: float) -> Float[Array, " T"]:
+def a_as_printed(times: ArrayLike, a0: float, b0: float, delta: float, norm: float) -> Float[Array, " T"]:
     """The upstream a(t) as the paper prints it, for δ > 0 and a0 > 0, with b0 = w0ᵀβ* and norm = ‖β*‖.
 
         a = 2e^{δt/2}‖β*‖√δ (sech²Y [4e^{δt}‖β*‖² − 4R²(‖β*‖²(δ − a0²) + b0²)/(b0² − a0²‖β*‖² + a0b0δ)
@@ -168,7 +168,7 @@ def a_as_printed(times: Any, a0: float, b0: float, delta: float, norm: float) ->
     return (2 * np.exp(delta * t / 2) * norm * np.sqrt(delta) / np.sqrt(bracket / np.cosh(Y) ** 2)).real
 
 
-def basin(a0: float, w0: Any, beta_star: Any, eta_a: float = 1.0, eta_w: float = 1.0) -> int:
+def basin(a0: float, w0: ArrayLike, beta_star: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0) -> int:
     """+1: the flow ends with a > 0, −1: with a < 0, 0: in the saddle a = wᵀβ* = 0 ("Basins of attraction").
 
     The sign of w0ᵀβ* + ½a0(δ + √(δ² + 4‖β*‖²)), where the rates are 1. For δ > 0 it is the sign of a0, as the
@@ -182,7 +182,7 @@ def basin(a0: float, w0: Any, beta_star: Any, eta_a: float = 1.0, eta_w: float =
     return int(np.sign(_start(a0, w0, beta_star, eta_a, eta_w)[0].reach))
 
 
-def conserved(a: Any, w: Any, eta_a: float = 1.0, eta_w: float = 1.0) -> float:
+def conserved(a: ArrayLike, w: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0) -> float:
     """δ = η_w a² − η_a‖w‖².
 
     >>> path = single_neuron(1.0, [0.5, 0.0], [0.0, 2.0], [0.0, 1.0, 10.0])
@@ -192,7 +192,7 @@ def conserved(a: Any, w: Any, eta_a: float = 1.0, eta_w: float = 1.0) -> float:
     return float(eta_w * _check.number("a", a) ** 2 - eta_a * np.sum(_check.as_array("w", w, ndim=1) ** 2))
 
 
-def ntk(X: Any, beta: Any, delta: float) -> Float[Array, "P P"]:
+def ntk(X: ArrayLike, beta: ArrayLike, delta: float) -> Float[Array, "P P"]:
     """K = XMXᵀ, the neural tangent kernel at β; rows of X are samples.
 
     >>> ntk([[1.0, 0.0], [1.0, 1.0]], [0.0, 2.0], delta=3.0)
@@ -203,7 +203,7 @@ def ntk(X: Any, beta: Any, delta: float) -> Float[Array, "P P"]:
     return X @ preconditioner(beta, delta) @ X.T
 
 
-def upstream_limit(beta0: Any, beta_star: Any, delta: float, times: Any) -> Float[Array, "T d"]:
+def upstream_limit(beta0: ArrayLike, beta_star: ArrayLike, delta: float, times: ArrayLike) -> Float[Array, "T d"]:
     """δ → ∞: β(t) = β* + (β0 − β*)e^{−δt}, linear regression at rate δ. The error is of order 1/δ².
 
     >>> upstream_limit([1.0, 0.0], [0.0, 1.0], 10.0, [0.0, 0.1, 10.0]).round(4)
@@ -216,7 +216,7 @@ def upstream_limit(beta0: Any, beta_star: Any, delta: float, times: Any) -> Floa
     return beta_star + decay[:, None] * (beta0 - beta_star)
 
 
-def downstream_limit(beta0: Any, beta_star: Any, delta: float, times: Any) -> Float[Array, "T d"]:
+def downstream_limit(beta0: ArrayLike, beta_star: ArrayLike, delta: float, times: ArrayLike) -> Float[Array, "T d"]:
     """δ → −∞: β fits along its own direction at rate |δ|, then turns to β* at rate ‖β*‖²/|δ|.
 
         φ = φ0/√(φ0² + (1 − φ0²)e^{−2rt}),   r = ‖β*‖²/|δ|,     μ = φ‖β*‖ + (μ0 − φ0‖β*‖)e^{−|δ|t}
@@ -276,9 +276,11 @@ class _Start(NamedTuple):
         return reach if abs(reach) > 8 * _EPS * (self.norm_w0 * self.norm + abs(self.a0) * self.g) else 0.0
 
 
-def _start(a0: Any, w0: Any, beta_star: Any, eta_a: Any, eta_w: Any) -> tuple[_Start, Float[Array, " d"]]:
+def _start(
+    a0: float, w0: ArrayLike, beta_star: ArrayLike, eta_a: float, eta_w: float
+) -> tuple[_Start, Float[Array, " d"]]:
     """The start in units of the rates, and the direction of β*."""
-    a0, (w0, beta_star, norm) = _check.number("a0", a0), _pair("w0", w0, beta_star)
+    a0, (start, target, norm) = _check.number("a0", a0), _pair("w0", w0, beta_star)
     eta_a, eta_w = _check.positive("eta_a", eta_a), _check.positive("eta_w", eta_w)
     if abs(eta_a * eta_w - 1) > 1e-12:
         rate = np.sqrt(eta_a * eta_w)
@@ -286,18 +288,18 @@ def _start(a0: Any, w0: Any, beta_star: Any, eta_a: Any, eta_w: Any) -> tuple[_S
             f"eta_a·eta_w must be 1, and it is {rate**2:g}: both divided by {rate:g}, with times multiplied"
             " by it, is the same flow."
         )
-    a0, w0 = np.sqrt(eta_w) * a0, np.sqrt(eta_a) * w0
-    along, aside, n = _split(w0, beta_star / norm)
+    a0 = float(np.sqrt(eta_w) * a0)
+    along, aside, n = _split(np.sqrt(eta_a) * start, target / norm)
     norm_w0 = float(np.hypot(along, aside))
     if a0 == 0 and abs(along) <= 4 * _EPS * norm_w0:
         raise InvalidInput("a0 and w0·beta_star must not both be zero: that is a saddle, and nothing moves.")
     delta = a0**2 - norm_w0**2
     if abs(delta) <= 64 * _EPS * (a0**2 + norm_w0**2):  # what lr.Problem calls balanced
         delta = 0.0
-    return _Start(float(a0), norm_w0, along * norm, aside, n, norm, float(delta)), beta_star / norm
+    return _Start(a0, norm_w0, along * norm, aside, n, norm, delta), target / norm
 
 
-def _pair(name: str, value: Any, beta_star: Any) -> tuple[Array, Array, float]:
+def _pair(name: str, value: ArrayLike, beta_star: ArrayLike) -> tuple[Array, Array, float]:
     """A vector, β* and ‖β*‖."""
     vector, target = _check.as_array(name, value, ndim=1), _check.as_array("beta_star", beta_star, ndim=1)
     if len(vector) != len(target):
@@ -367,7 +369,7 @@ def _scaled_root_N(start: _Start, plus: float, minus: float, t: Array) -> Array:
     return np.sqrt(N)
 
 
-def _sech(x: Any) -> Any:
+def _sech(x: ArrayLike) -> Any:
     """1/cosh, without overflow."""
     faded = np.exp(-np.abs(x))
     return 2 * faded / (1 + faded**2)

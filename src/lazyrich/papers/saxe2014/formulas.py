@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from lazyrich import _check
 from lazyrich.methods.mode_times import (
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-def theta(theta0: Any, c0: Any, s: Any, times: Any) -> Any:
+def theta(theta0: ArrayLike, c0: ArrayLike, s: ArrayLike, times: ArrayLike) -> Any:
     """θ(t) of two unequal layers: a = √c0 cosh(θ/2), b = √c0 sinh(θ/2), u = ab = ½c0 sinh θ (eqs 25, 26).
 
         θ̇ = 2s − c0 sinh θ,     t = (1/K) [ln (K + c0 + 2sX)/(K − c0 − 2sX)] from θ0 to θ

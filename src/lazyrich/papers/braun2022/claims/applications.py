@@ -1,16 +1,15 @@
 """Section 6, one task after another: continual learning and what it forgets. Reversal is in its own topic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Rng, Values
 from lazyrich.papers.braun2022.claims.setting import data_loss, gram
 from lazyrich.papers.braun2022.claims.slips import SINGULAR_B
 from lazyrich.papers.braun2022.claims.solution import distance_from_separatrix, regular
@@ -18,14 +17,12 @@ from lazyrich.papers.braun2022.formulas import theorem_3_1
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Section 6, Figures 5B, 5D and 5E",
         "Networks with tanh or ReLU typically forget more than linear ones, and forgetting computed before training "
         "does not predict what they do.",
         "Averages over experiments whose settings the text does not give, and 'typically' leaves room for any draw.",
     ),
     NotChecked(
-        "braun2022",
         "Section 6",
         "The solutions provide a tool to study the mechanisms of catastrophic forgetting, and counter measures to it.",
         "An outlook, which later work has to bear out.",
@@ -46,7 +43,7 @@ SQUARE = ((1, 1, 1), (2, 2, 2), (2, 3, 2))
     tolerance=1e-8,
     seeds=5,
 )
-def any_balanced_start(rng: np.random.Generator) -> float:
+def any_balanced_start(rng: Rng) -> float:
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
     sigma_yx, _, s, _ = draws.target(rng, d_out, d_in)
     return _distance_from_optimum(draws.balanced(rng, (d_in, h, d_out), rng.uniform(0.3, 1.5)), sigma_yx, s)
@@ -58,13 +55,13 @@ def any_balanced_start(rng: np.random.Generator) -> float:
     "flow ends in the saddle that misses the weakest mode.",
     slips=(SINGULAR_B,),
 )
-def any_balanced_start_off_the_separatrix(rng: np.random.Generator) -> float:
+def any_balanced_start_off_the_separatrix(rng: Rng) -> float:
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
     sigma_yx, _, s, _ = draws.target(rng, d_out, d_in)
     return _distance_from_optimum(regular(rng, (d_in, h, d_out), sigma_yx, rng.uniform(0.3, 1.5)), sigma_yx, s)
 
 
-def _distance_from_optimum(weights: Sequence[Any], sigma_yx: Any, s: Any) -> float:
+def _distance_from_optimum(weights: Sequence[Array], sigma_yx: Array, s: Array) -> float:
     """Not later than 28/s, when rounding would begin to carry the flow off a saddle."""
     return relative_error(product(layers(weights, sigma_yx, [28 / s[-1]]))[0], sigma_yx)
 
@@ -75,7 +72,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(W[0, 0, 0])
 
 
-def end_of_task(weights: Sequence[Any], sigma_yx: Any, span: float) -> list[Any]:
+def end_of_task(weights: Sequence[Array], sigma_yx: Array, span: float) -> list[Array]:
     """Weights by Theorem 3.1 after training for a while: a root of QQᵀ, as wide as its rank."""
     G, d_in = theorem_3_1(weights[0], weights[1], sigma_yx, [span])[0], np.shape(sigma_yx)[1]
     values, vectors = np.linalg.eigh(G)
@@ -95,7 +92,7 @@ def end_of_task(weights: Sequence[Any], sigma_yx: Any, span: float) -> list[Any]
     tolerance=1e-8,
     seeds=6,
 )
-def continual_solution(rng: np.random.Generator) -> float:
+def continual_solution(rng: Rng) -> float:
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
     tasks = [draws.target(rng, d_out, d_in)[0] for _ in range(3)]
     return _error_of_sequence(draws.balanced(rng, (d_in, h, d_out), 0.7), tasks)
@@ -107,7 +104,7 @@ def continual_solution(rng: np.random.Generator) -> float:
     "on the separatrix of every task whose determinant has the other sign, and eq. 11 has no value there.",
     slips=(SINGULAR_B,),
 )
-def continual_solution_off_the_separatrix(rng: np.random.Generator) -> float:
+def continual_solution_off_the_separatrix(rng: Rng) -> float:
     """Tasks near to each other, or of unequal sizes."""
     d_in, h, d_out = (*SQUARE, *UNEQUAL)[rng.integers(len(SQUARE) + len(UNEQUAL))]
     first, U, s, V = draws.target(rng, d_out, d_in)
@@ -120,7 +117,7 @@ def continual_solution_off_the_separatrix(rng: np.random.Generator) -> float:
     return _error_of_sequence(regular(rng, (d_in, h, d_out), first, 0.7), tasks)
 
 
-def _error_of_sequence(weights: Sequence[Any], tasks: Sequence[Any]) -> float:
+def _error_of_sequence(weights: Sequence[Array], tasks: Sequence[Array]) -> float:
     spans = [1.5 / float(np.linalg.norm(task, 2)) for task in tasks]
     predicted, found, errors = list(weights), list(weights), []
     for task, span in zip(tasks, spans, strict=True):
@@ -155,7 +152,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-9,
     seeds=5,
 )
-def loss_of_other_tasks(rng: np.random.Generator) -> float:
+def loss_of_other_tasks(rng: Rng) -> float:
     """Two networks are trained, on i and on j; the loss of the first on its own samples is the constant."""
     (i, j), weights, (X, targets) = _tasks(rng, 2)
     own, other = (data_loss(X, targets[0])(_trained(weights, task)) for task in (i, j))
@@ -173,7 +170,7 @@ def loss_of_other_tasks(rng: np.random.Generator) -> float:
     tolerance=1e-9,
     seeds=5,
 )
-def forgetting_known_before(rng: np.random.Generator) -> float:
+def forgetting_known_before(rng: Rng) -> float:
     """One network through a, b and c, each to convergence; the losses on the samples of a."""
     tasks, weights, (X, targets) = _tasks(rng, 3)
     losses = []
@@ -185,7 +182,7 @@ def forgetting_known_before(rng: np.random.Generator) -> float:
     return relative_error(losses[1] + forgotten, losses[2])  # the difference alone may be near zero
 
 
-def _tasks(rng: np.random.Generator, count: int) -> tuple[list[Any], list[Any], tuple[Any, list[Any]]]:
+def _tasks(rng: Rng, count: int) -> tuple[list[Array], list[Array], tuple[Array, list[Array]]]:
     """Correlations of tasks on the same white inputs, a start, and the samples. What is common to the targets keeps
     the tasks on one side of the separatrix."""
     d_in, h, d_out = ((2, 3, 2), *UNEQUAL)[rng.integers(1 + len(UNEQUAL))]
@@ -196,7 +193,7 @@ def _tasks(rng: np.random.Generator, count: int) -> tuple[list[Any], list[Any], 
     return tasks, regular(rng, (d_in, h, d_out), tasks[0], 0.7), (X, targets)
 
 
-def _trained(weights: Sequence[Any], sigma_yx: Any) -> list[Any]:
+def _trained(weights: Sequence[Array], sigma_yx: Array) -> list[Array]:
     s = np.linalg.svd(sigma_yx, compute_uv=False)
     return [layer[0] for layer in layers(weights, sigma_yx, [30 / s[-1]])]
 
@@ -213,13 +210,13 @@ def _trained(weights: Sequence[Any], sigma_yx: Any) -> list[Any]:
     "the same samples would stay balanced.)",
     tolerance=0.0,  # an inequality
 )
-def nonlinear_unbalanced(rng: np.random.Generator) -> float:
+def nonlinear_unbalanced(rng: Rng) -> float:
     """From the derivatives of the loss itself; a linear network must lose nothing."""
     X, Y, smooth = rng.normal(size=(8, 2)), rng.normal(size=(8, 2)), rng.random() < 0.5
     W1, W2 = weights = draws.balanced(rng, (2, 4, 2), 1.2)
 
-    def lost(activation: Callable[[Any], Any]) -> float:
-        def loss(weights: Sequence[Any]) -> Any:
+    def lost(activation: Callable[[Array], Array]) -> float:
+        def loss(weights: Sequence[Array]) -> Values:
             return np.sum((activation(X @ weights[0].T) @ weights[1].T - Y) ** 2) / (2 * len(X))
 
         dW1, dW2 = (-slope for slope in gradient(loss, weights))

@@ -4,26 +4,24 @@ Two modes are looked at in the task's own basis: W1 = A, W2 = Aᵀ and Σyx = di
 the flow turns with the bases. AᵀA = [[a1, b], [b, a2]].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, polar
 from scipy.optimize import brentq
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Rng, Row
 from lazyrich.papers.braun2022.claims.setting import gram
 from lazyrich.papers.braun2022.claims.slips import DETERMINANT
 from lazyrich.papers.braun2022.formulas import TwoModes, t_peak, t_peak_as_printed, theorem_5_1
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Section 5",
         "Real starts are seldom decoupled; the decoupling resembles silent "
         "alignment; intermediate variances may show more complex behaviour.",
@@ -32,7 +30,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def coupled(rng: np.random.Generator, scale: float) -> tuple[Any, tuple[float, float, float]]:
+def coupled(rng: Rng, scale: float) -> tuple[Array, tuple[float, float, float]]:
     """A(0) with AᵀA = [[a1, b], [b, a2]] of the given size, b well off 0 and off its bound, and of either sign; and
     a1, a2, b."""
     a1, a2 = scale * rng.uniform(0.3, 1.0, size=2)
@@ -40,23 +38,23 @@ def coupled(rng: np.random.Generator, scale: float) -> tuple[Any, tuple[float, f
     return cholesky(np.array([[a1, b], [b, a2]])), (float(a1), float(a2), float(b))
 
 
-def course(A0: Any, s: Any, times: Any) -> TwoModes:
+def course(A0: Array, s: Row, times: Row) -> TwoModes:
     """a1, a2, b along the integrated flow, read off W2W1."""
     W = product(layers([A0, A0.T], np.diag(s), times))
     return TwoModes(W[:, 0, 0], W[:, 1, 1], W[:, 0, 1])
 
 
-def growth_of_coupling(A: Any, s: Any) -> float:
+def growth_of_coupling(A: Array, s: Row) -> float:
     """d ln|b|/dt where the weights are A and Aᵀ, from the derivatives of the loss itself."""
     target = np.diag(s)
     dW1, dW2 = (-slope for slope in gradient(lambda W: np.sum((W[1] @ W[0] - target) ** 2) / 2, [A, A.T]))
     return float((dW2 @ A + A.T @ dW1)[0, 1] / (A.T @ A)[0, 1])
 
 
-def moment(value: Callable[[list[Any]], float], weights: list[Any], sigma_yx: Any, step: float) -> float:
+def moment(value: Callable[[list[Array]], float], weights: list[Array], sigma_yx: Array, step: float) -> float:
     """The first time at which a function of the weights falls through zero: by steps, then to rounding."""
 
-    def after(t: float) -> list[Any]:
+    def after(t: float) -> list[Array]:
         return [layer[0] for layer in layers(weights, sigma_yx, [t])]
 
     now = 0.0
@@ -65,7 +63,7 @@ def moment(value: Callable[[list[Any]], float], weights: list[Any], sigma_yx: An
     return float(now + brentq(lambda t: value(after(t)), 0.0, step, xtol=1e-13 * step, rtol=1e-14))
 
 
-def peak(A0: Any, s: Any) -> float:
+def peak(A0: Array, s: Row) -> float:
     """When |b| is largest."""
     return moment(lambda W: growth_of_coupling(W[0], s), [A0, A0.T], np.diag(s), 1.0 / max(s))
 
@@ -82,7 +80,7 @@ def peak(A0: Any, s: Any) -> float:
     tolerance=1e-10,
     seeds=4,
 )
-def theorem_5_1_holds(rng: np.random.Generator) -> float:
+def theorem_5_1_holds(rng: Rng) -> float:
     n = int(rng.integers(1, 5))
     s = np.full(n, 1.4) if rng.random() < 0.3 else None
     sigma_yx, U, s, V = draws.target(rng, n, n, s)
@@ -103,7 +101,7 @@ def theorem_5_1_holds(rng: np.random.Generator) -> float:
     conditions="As for Theorem 5.1.",
     tolerance=1e-10,
 )
-def theorem_5_1_remark(rng: np.random.Generator) -> float:
+def theorem_5_1_remark(rng: Rng) -> float:
     U_tilde, V_tilde, start = _start_in_the_basis(rng)
     U, _, Vt = np.linalg.svd(start)
     return relative_error(U @ Vt.T, U_tilde @ V_tilde)
@@ -114,13 +112,13 @@ def theorem_5_1_remark(rng: np.random.Generator) -> float:
     "that an SVD leaves open.)",
     formula=r"U V^\top = \tilde U \tilde V^\top",
 )
-def theorem_5_1_remark_transposed(rng: np.random.Generator) -> float:
+def theorem_5_1_remark_transposed(rng: Rng) -> float:
     """The orthogonal factor by polar decomposition of the start."""
     U_tilde, V_tilde, start = _start_in_the_basis(rng)
     return relative_error(U_tilde @ V_tilde.T, polar(start)[0])
 
 
-def _start_in_the_basis(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+def _start_in_the_basis(rng: Rng) -> tuple[Array, Array, Array]:
     n = int(rng.integers(2, 5))
     U, V = draws.orthogonal(rng, n), draws.orthogonal(rng, n)
     A0 = draws.orthogonal(rng, n) * rng.uniform(0.3, 2.0, size=n) @ draws.orthogonal(rng, n)
@@ -147,7 +145,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-9,
     seeds=4,
 )
-def coupling_matrix(rng: np.random.Generator) -> float:
+def coupling_matrix(rng: Rng) -> float:
     """A(t) is read off the first layer alone, the connection off the product."""
     n = int(rng.integers(1, 4))
     sigma_yx, U, s, V = draws.target(rng, n, n)
@@ -166,13 +164,13 @@ def coupling_matrix(rng: np.random.Generator) -> float:
     conditions="As for Theorem 5.1, two modes.",
     tolerance=1e-10,
 )
-def decoupled_limit(rng: np.random.Generator) -> float:
+def decoupled_limit(rng: Rng) -> float:
     """A(0) has orthogonal columns in a random basis of the hidden layer."""
     s, a = rng.uniform(0.5, 3.0, size=2), 10 ** rng.uniform(-3, 0.5, size=2)
     times = np.array([0.2, 1.0, 3.0])
     found = course(draws.orthogonal(rng, 2) * np.sqrt(a), s, times)
     printed = [mode_times.logistic(a0, strength, times) for a0, strength in zip(a, s, strict=True)]
-    return relative_error([*printed, 0 * times], found)
+    return relative_error(np.array([*printed, 0 * times]), np.array([*found]))
 
 
 @claim(
@@ -185,7 +183,7 @@ def decoupled_limit(rng: np.random.Generator) -> float:
     tolerance=1e-8,
     seeds=6,
 )
-def t_peak_printed(rng: np.random.Generator) -> float:
+def t_peak_printed(rng: Rng) -> float:
     s, A0, values = _before_a_peak(rng)
     return relative_error(t_peak_as_printed(*values, s), peak(A0, (s, s)))
 
@@ -196,12 +194,12 @@ def t_peak_printed(rng: np.random.Generator) -> float:
     formula=r"t_{\text{peak}} = \frac{\tau}{4s} \ln \frac{s(s - a_1 - a_2) + a_1 a_2 - b(0)^2}{a_1 a_2 - b(0)^2}",
     slips=(DETERMINANT,),
 )
-def t_peak_with_determinant(rng: np.random.Generator) -> float:
+def t_peak_with_determinant(rng: Rng) -> float:
     s, A0, values = _before_a_peak(rng)
     return relative_error(t_peak(*values, s), peak(A0, (s, s)))
 
 
-def _before_a_peak(rng: np.random.Generator) -> tuple[float, Any, tuple[float, float, float]]:
+def _before_a_peak(rng: Rng) -> tuple[float, Array, tuple[float, float, float]]:
     s = rng.uniform(0.5, 3.0)
     return s, *coupled(rng, s * 10 ** rng.uniform(-3, np.log10(0.4)))
 
@@ -221,7 +219,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-8,
     seeds=8,
 )
-def half_learned_at_peak(rng: np.random.Generator) -> float:
+def half_learned_at_peak(rng: Rng) -> float:
     s, now = _at_the_peak(rng)
     return relative_error(s / 2, now.a1)
 
@@ -230,14 +228,14 @@ def half_learned_at_peak(rng: np.random.Generator) -> float:
     "a1(0) = a2(0): then each is s/2, and exactly so. From other starts that have a peak it is the mean of the two "
     "elements that is s/2, and either alone may be anywhere between 0 and s."
 )
-def half_learned_at_peak_if_equal(rng: np.random.Generator) -> float:
+def half_learned_at_peak_if_equal(rng: Rng) -> float:
     """Equal elements, and the mean of unequal ones."""
     s, equal = _at_the_peak(rng, equal=True)
     other, unequal = _at_the_peak(rng)
     return max(relative_error(s / 2, equal.a1), relative_error(other / 2, (unequal.a1 + unequal.a2) / 2))
 
 
-def _at_the_peak(rng: np.random.Generator, *, equal: bool = False) -> tuple[float, TwoModes]:
+def _at_the_peak(rng: Rng, *, equal: bool = False) -> tuple[float, TwoModes]:
     s, A0, (a, _, b) = _before_a_peak(rng)
     if equal:
         b *= rng.uniform(0.2, 0.8) * a / abs(b)

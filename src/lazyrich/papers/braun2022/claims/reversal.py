@@ -1,20 +1,17 @@
 """Section 6, reversal learning, and knowledge that is revised: swapped branches of a tree reverse modes."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.braun2022 import formulas
 from lazyrich.papers.braun2022.claims.decoupling import moment
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Section 6, revising structured knowledge, Figures 6G and 6H",
         "Multidimensional scaling shows the course of the representations.",
         "Pictures; the representations themselves are those of Theorem 3.1.",
@@ -22,7 +19,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def learned(rng: np.random.Generator) -> tuple[list[Any], Any, Any]:
+def learned(rng: Rng) -> tuple[list[Array], Array, Array]:
     """A network that has learned a task, the task, and its singular values."""
     d_in, h, d_out = ((1, 1, 1), (2, 3, 2), (3, 3, 3), (2, 3, 4), (4, 3, 2))[rng.integers(5)]
     s = rng.uniform(1.0, 1.3) * rng.uniform(1.0, 1.3, size=min(d_in, d_out))
@@ -38,7 +35,7 @@ def learned(rng: np.random.Generator) -> tuple[list[Any], Any, Any]:
     conditions="The task that was learned, with the opposite sign; full rank.",
     tolerance=1e-12,
 )
-def reversal_b_singular(rng: np.random.Generator) -> float:
+def reversal_b_singular(rng: Rng) -> float:
     """B from the two decompositions as they come; distinct singular values, or else vectors are not unique."""
     d_in, d_out = rng.integers(1, 5, size=2)
     sigma_yx, *_ = draws.target(rng, int(d_out), int(d_in))
@@ -56,7 +53,7 @@ def reversal_b_singular(rng: np.random.Generator) -> float:
     tolerance=1e-10,
     seeds=4,
 )
-def reversal_fails(rng: np.random.Generator) -> float:
+def reversal_fails(rng: Rng) -> float:
     """At a time when e^{−2st} has all but vanished, and rounding, which grows as e^{st}, is not yet felt."""
     weights, sigma_yx, s = learned(rng)
     W = product(layers(weights, -sigma_yx, [14 / s.min()]))[0]
@@ -72,7 +69,7 @@ def reversal_fails(rng: np.random.Generator) -> float:
     conditions="As for the reversal; noise of any kind.",
     tolerance=1e-8,
 )
-def noise_escapes(rng: np.random.Generator) -> float:
+def noise_escapes(rng: Rng) -> float:
     return _error_after_noise(rng, together=bool(rng.random() < 0.5))
 
 
@@ -80,11 +77,11 @@ def noise_escapes(rng: np.random.Generator) -> float:
     "Generic noise, such as independent noise in both layers. The exception is noise that keeps W1 = W2ᵀ (in the basis "
     "in which these are equal): it keeps the balance and the signs of the modes, and the separatrix with them."
 )
-def noise_that_unbalances_escapes(rng: np.random.Generator) -> float:
+def noise_that_unbalances_escapes(rng: Rng) -> float:
     return _error_after_noise(rng, together=False)
 
 
-def _error_after_noise(rng: np.random.Generator, *, together: bool) -> float:
+def _error_after_noise(rng: Rng, *, together: bool) -> float:
     """From W1 = W2ᵀ = diag √s, which has learned diag s, to −diag s: long enough for noise, not for rounding."""
     s = rng.uniform(1.0, 1.2, size=int(rng.integers(1, 4)))
     first, second = 0.03 * rng.normal(size=(2, len(s), len(s)))
@@ -110,7 +107,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-5,  # noise of 1e-6 leaves terms of that order
     seeds=5,
 )
-def reversal_slows(rng: np.random.Generator) -> float:
+def reversal_slows(rng: Rng) -> float:
     """The difference of two half times, for the same noise at 1e-6 and 1e-7."""
     sizes, s = ((1, 1, 1), (1, 2, 2), (2, 2, 1), (2, 2, 2))[rng.integers(4)], rng.uniform(0.5, 2.0)
     v, r, u = (draws.orthogonal(rng, n, 1) for n in sizes)
@@ -120,7 +117,7 @@ def reversal_slows(rng: np.random.Generator) -> float:
     return relative_error(np.log(10) / s, times[1] - times[0])
 
 
-def half_time(weights: list[Any], u: Any, s: float, v: Any) -> float:
+def half_time(weights: list[Array], u: Array, s: float, v: Array) -> float:
     """When uᵀW2W1v has come from s to −s/2, with −s as the target."""
     return moment(lambda W: float((u.T @ product(W) @ v)[0, 0]) + s / 2, weights, -s * u @ v.T, 1.0 / s)
 
@@ -134,14 +131,14 @@ def half_time(weights: list[Any], u: Any, s: float, v: Any) -> float:
     conditions="One layer, white inputs.",
     tolerance=1e-10,
 )
-def shallow_reversal(rng: np.random.Generator) -> float:
+def shallow_reversal(rng: Rng) -> float:
     d_in, d_out = rng.integers(1, 5, size=2)
     sigma_yx, times, tau = rng.normal(size=(d_out, d_in)), np.array([0.5, 2.0, 30.0]), rng.uniform(0.5, 2.0)
     (W,) = layers([-sigma_yx], sigma_yx, times * tau, rates=[1 / tau])
     return relative_error(sigma_yx - 2 * sigma_yx * np.exp(-times)[:, None, None], W)
 
 
-def tree(strengths: Any) -> Any:
+def tree(strengths: Array) -> Array:
     """Σyx of eight items (white inputs) and the features of a binary tree: one for all, and one at each node, which
     tells its two branches apart. Nodes of a level are equally strong."""
     features = [np.ones(8)]
@@ -154,7 +151,7 @@ def tree(strengths: Any) -> Any:
     return np.array(features) / np.sqrt(8)
 
 
-def swap(rng: np.random.Generator) -> Any:
+def swap(rng: Rng) -> Array:
     """The permutation of the items that swaps two neighbouring nodes, of any level, with all that is below them."""
     size = int(rng.choice([8, 4, 2]))
     first, half = int(rng.integers(0, 8 // size)) * size, size // 2
@@ -175,7 +172,7 @@ def swap(rng: np.random.Generator) -> Any:
     "learned the old tree, zero-balanced; white inputs.",
     tolerance=1e-9,
 )
-def swap_is_reversal(rng: np.random.Generator) -> float:
+def swap_is_reversal(rng: Rng) -> float:
     sigma_yx, P = tree(rng.uniform(1.0, 1.5, size=4)), swap(rng)
     # modes that the swap keeps or reverses: it commutes with ΣᵀΣ, and both are diagonal in one basis
     _, V = np.linalg.eigh(sigma_yx.T @ sigma_yx + 0.3 * P)

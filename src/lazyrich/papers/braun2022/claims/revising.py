@@ -5,43 +5,41 @@ to a hundredth of that of W = 0; halves, tenths and thousandths say the same. A 
 differs from knowledge in its singular values too; the control keeps these, and draws the bases anew.
 """
 
-from __future__ import annotations
-
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import integrate
+from lazyrich.papers.base.types import Rng
 from lazyrich.tasks import colour_hierarchy, semantic_hierarchy
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 _STARTS = 100
 _LEARNED = 0.01
 _TIMES = np.linspace(0.0, 24.0, 61)
 
 
-def random_function(rng: np.random.Generator, size: float) -> Any:
+def random_function(rng: Rng, size: float) -> Array:
     """The function of a zero-balanced 8-14-8 start, from Gaussian layers, with ‖W1‖² = ‖W2‖² = Σs = size."""
     U, s, Vt = np.linalg.svd(rng.normal(size=(8, 14)) @ rng.normal(size=(14, 8)))
     return U * s * (size / s.sum()) @ Vt
 
 
-def in_random_bases(rng: np.random.Generator, s: Any) -> Any:
+def in_random_bases(rng: Rng, s: Array) -> Array:
     """A function with these singular values, and no other relation to anything."""
     return draws.orthogonal(rng, 8) * s @ draws.orthogonal(rng, 8).T
 
 
-def learnable(W: Any, target: Any) -> Any:
+def learnable(W: Array, target: Array) -> Array:
     """W, or W with a mode turned round: where the determinants differ in sign the flow ends in a saddle."""
     U, s, Vt = np.linalg.svd(W)
     U[:, -1] *= np.sign(np.linalg.det(W) * np.linalg.det(target))
     return U * s @ Vt
 
 
-def times_to_learn(functions: Any, target: Any) -> Any:
+def times_to_learn(functions: Array, target: Array) -> Array:
     """When zero-balanced networks that start with these functions have learned the target; inf after the last time.
 
     Eight one-hot items, Σxx = I/8; the hidden basis is free, and that of the smallest network does.
@@ -49,7 +47,7 @@ def times_to_learn(functions: Any, target: Any) -> Any:
     U, s, Vt = np.linalg.svd(functions)
     root = np.sqrt(s)[:, :, None] * Vt, U * np.sqrt(s)[:, None]
 
-    def velocity(layers: Any) -> Any:
+    def velocity(layers: Array) -> Array:
         W1, W2 = layers
         error = (target - W2 @ W1) / 8
         return np.stack([W2.swapaxes(1, 2) @ error, error @ W1.swapaxes(1, 2)])
@@ -59,14 +57,14 @@ def times_to_learn(functions: Any, target: Any) -> Any:
     return np.array([_crossing(curve) for curve in left.T])
 
 
-def _crossing(curve: Any) -> float:
+def _crossing(curve: Array) -> float:
     if curve[-1] > 0:
         return np.inf
     after = int(np.argmax(curve <= 0))
     return float(np.interp(0.0, curve[[after, after - 1]], _TIMES[[after, after - 1]])) if after else 0.0
 
 
-def compared(draw: Any) -> float:
+def compared(draw: Callable[[Array], Array]) -> float:
     """How long starts of a kind take to learn the colours, in the median, over how long the kingdom takes."""
     kingdom, colours = semantic_hierarchy().target, colour_hierarchy().target
     starts = [learnable(draw(np.linalg.svd(kingdom, compute_uv=False)), colours) for _ in range(_STARTS)]
@@ -84,7 +82,7 @@ def compared(draw: Any) -> float:
     "be learned at all. Learned: the loss has fallen to a hundredth of that of W = 0. An advantage: of over a tenth.",
     tolerance=0.0,  # an inequality
 )
-def no_speed_advantage(rng: np.random.Generator) -> float:
+def no_speed_advantage(rng: Rng) -> float:
     """By how much the median of random starts is more than a tenth behind the kingdom."""
     return compared(lambda s: random_function(rng, s.sum())) - 1.1
 
@@ -97,7 +95,7 @@ def no_speed_advantage(rng: np.random.Generator) -> float:
     formula=r"\operatorname{median} t_{\mathrm{colours}}(U' \tilde S V'^\top) > 1.2\,"
     r" t_{\mathrm{colours}}(\tilde U \tilde S \tilde V^\top), \qquad U', V' \ \text{random}",
 )
-def advantage_over_both_controls(rng: np.random.Generator) -> float:
+def advantage_over_both_controls(rng: Rng) -> float:
     """How far the faster of the two kinds is from being a fifth behind."""
     random = compared(lambda s: random_function(rng, s.sum()))
     control = compared(lambda s: in_random_bases(rng, s))

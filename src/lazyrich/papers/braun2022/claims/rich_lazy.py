@@ -1,12 +1,11 @@
 """Section 4: where small, large and zero-balanced starts end, and how fast they get there."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.braun2022.claims.setting import gram
 from lazyrich.papers.braun2022.claims.slips import SINGULAR_B
 from lazyrich.papers.braun2022.claims.solution import distance_from_separatrix, regular, rich_end, some_target
@@ -14,13 +13,11 @@ from lazyrich.tasks import semantic_hierarchy
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Section 4",
         "Rich representations may generalise where lazy ones cannot; ŨS̃Ũᵀ reveals the primary groups of items.",
         "A matter of interpretation: no measure of generalisation, and none of revealing, is given.",
     ),
     NotChecked(
-        "braun2022",
         "Section 4, Figure 3F",
         "From large random weights that are not balanced, the loss falls fast and exponentially.",
         "Read off one figure; how large, relative to which width, is not said, and at a fixed width a larger scale "
@@ -39,7 +36,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
     conditions="The semantic hierarchy of eight items, its features a little unequal.",
     tolerance=0.0,  # an ordering: minus the smallest step between two relations
 )
-def hierarchy_similarity(rng: np.random.Generator) -> float:
+def hierarchy_similarity(rng: Rng) -> float:
     """All items, grouped by how far up the tree they meet; any split of the features up to that of the figure."""
     task = semantic_hierarchy(split=rng.uniform(0.0, 0.1))
     _, s, Vt = np.linalg.svd(task.sigma_yx)
@@ -62,7 +59,7 @@ def hierarchy_similarity(rng: np.random.Generator) -> float:
     conditions="White inputs, a hidden layer that is wide enough.",
     tolerance=1e-8,  # weights of 1e-6 leave an imbalance of 1e-12, and the integration 1e-11
 )
-def small_random_rich(rng: np.random.Generator) -> float:
+def small_random_rich(rng: Rng) -> float:
     sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]).tolist())
     weights = draws.gaussian(rng, (len(V), 6, len(U)), 1e-6)
     return relative_error(rich_end(U, s, V), gram(layers(weights, sigma_yx, [45 / s[-1]]))[0])
@@ -79,7 +76,7 @@ def small_random_rich(rng: np.random.Generator) -> float:
     tolerance=0.0,  # an inequality: how far from lazy, where lazy is off by more than a tenth with the function right
     seeds=7,
 )
-def large_random_lazy(rng: np.random.Generator) -> float:
+def large_random_lazy(rng: Rng) -> float:
     sigma_yx, U, s, V = some_target(rng, *rng.permutation([2, 3]).tolist())
     weights = [layer[0] for layer in layers(draws.gaussian(rng, (len(V), 6, len(U)), 1.0), sigma_yx, [30 / s[-1]])]
     G, rich, d_in = gram(weights), rich_end(U, s, V), len(V)
@@ -99,7 +96,7 @@ def large_random_lazy(rng: np.random.Generator) -> float:
     conditions="Those of Theorem 3.1, B non-singular among them; any scale.",
     tolerance=1e-9,
 )
-def large_balanced_rich(rng: np.random.Generator) -> float:
+def large_balanced_rich(rng: Rng) -> float:
     d_in, h, d_out = ((2, 3, 2), (2, 4, 3), (3, 3, 2))[rng.integers(3)]
     sigma_yx, U, s, V = some_target(rng, d_out, d_in)
     small, large = (regular(rng, (d_in, h, d_out), sigma_yx, scale) for scale in (0.01, rng.uniform(2.0, 5.0)))
@@ -118,7 +115,7 @@ def large_balanced_rich(rng: np.random.Generator) -> float:
     conditions="White inputs; zero-balanced start; start and tasks of full rank.",
     tolerance=1e-8,  # what is left at the end of the integration, well before rounding leaves a saddle
 )
-def task_agnostic(rng: np.random.Generator) -> float:
+def task_agnostic(rng: Rng) -> float:
     d_in, h, d_out = ((1, 1, 1), (2, 3, 2), (3, 3, 2), (2, 4, 3))[rng.integers(4)]
     return _worst_of_two_tasks(rng, (d_in, h, d_out))
 
@@ -130,12 +127,12 @@ def task_agnostic(rng: np.random.Generator) -> float:
     "determinant one is out of reach: the flow ends in a saddle.",
     slips=(SINGULAR_B,),
 )
-def task_agnostic_unequal(rng: np.random.Generator) -> float:
+def task_agnostic_unequal(rng: Rng) -> float:
     d_in, h, d_out = ((1, 2, 2), (3, 3, 2), (2, 4, 3))[rng.integers(3)]
     return _worst_of_two_tasks(rng, (d_in, h, d_out))
 
 
-def _worst_of_two_tasks(rng: np.random.Generator, sizes: tuple[int, int, int]) -> float:
+def _worst_of_two_tasks(rng: Rng, sizes: tuple[int, int, int]) -> float:
     """One start and two tasks, the second of which is the first with one output reversed. Starts so close to a
     separatrix that they are late are drawn again, unless there is no other start: on it, where sizes are equal."""
     d_in, _, d_out = sizes
@@ -165,7 +162,7 @@ def _() -> tuple[float, float]:
     tolerance=0.0,  # two inequalities
     seeds=7,
 )
-def slow_to_fast(rng: np.random.Generator) -> float:
+def slow_to_fast(rng: Rng) -> float:
     d_in, h, d_out = ((2, 3, 2), (2, 4, 3), (3, 3, 2))[rng.integers(3)]
     sigma_yx, _, s, _ = some_target(rng, d_out, d_in)
     large = regular(rng, (d_in, h, d_out), sigma_yx, rng.uniform(1.5, 3.0), least=0.5)

@@ -1,27 +1,24 @@
 """Section 2: the data, Fukumizu's solution and its conditions, and what can be read off QQᵀ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, relative_error
+from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.braun2022.formulas import fukumizu
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Section 1",
         "What we know already shapes how we learn, in people and in machines; a survey of earlier work.",
         "History and motivation: nothing that a computation could settle.",
     ),
     NotChecked(
-        "braun2022",
         "Section 2, implementation and simulation",
         "All simulations and plots take less than six hours on one AMD Ryzen 5950x.",
         "It speaks of the authors' program on one processor, and both would be needed.",
@@ -29,19 +26,19 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def gram(weights: Sequence[Any]) -> Any:
+def gram(weights: Sequence[Array]) -> Array:
     """QQᵀ of Q = [W1ᵀ; W2], also of stacks (T, …)."""
     W1, W2 = weights
     Q = np.concatenate([np.swapaxes(W1, -1, -2), W2], axis=-2)
     return Q @ np.swapaxes(Q, -1, -2)
 
 
-def data_loss(X: Any, Y: Any) -> Any:
+def data_loss(X: Array, Y: Array) -> Loss:
     """Eq. 2, ½⟨‖ŷ − y‖²⟩, as a function of [W1, W2]; the rows of X and Y are samples."""
     return lambda weights: np.sum((X @ weights[0].T @ weights[1].T - Y) ** 2) / (2 * len(X))
 
 
-def matrix_F(sigma_yx: Any) -> Any:
+def matrix_F(sigma_yx: Array) -> Array:
     """F of eq. 4."""
     d_out, d_in = np.shape(sigma_yx)
     return np.block([[np.zeros((d_in, d_in)), sigma_yx.T], [sigma_yx, np.zeros((d_out, d_out))]])
@@ -57,7 +54,7 @@ def matrix_F(sigma_yx: Any) -> Any:
     conditions="Two layers; a task with Σyx ≠ 0.",
     tolerance=0.0,  # an inequality: minus the height above the chord
 )
-def non_convex(rng: np.random.Generator) -> float:
+def non_convex(rng: Rng) -> float:
     """θ and −θ compute the same function; halfway between them is the network that computes nothing."""
     d_in, d_out, h = rng.integers(1, 4, size=3)
     X, Y = draws.white_data(rng, 5, int(d_in), int(d_out))
@@ -79,7 +76,7 @@ def non_convex(rng: np.random.Generator) -> float:
     tolerance=1e-13,
     seeds=4,
 )
-def riccati(rng: np.random.Generator) -> float:
+def riccati(rng: Rng) -> float:
     """Against the derivative of the loss itself, on samples; any sizes and ranks, bottlenecks too."""
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     X, Y = draws.white_data(rng, 7, d_in, d_out)
@@ -100,7 +97,7 @@ def riccati(rng: np.random.Generator) -> float:
     "of full rank.",
     tolerance=1e-10,  # eq. 5 itself loses digits with time, see braun2022/equation-5-unstable
 )
-def equation_5(rng: np.random.Generator) -> float:
+def equation_5(rng: Rng) -> float:
     """On both sides of the separatrix: det W2W1(0) takes either sign. Equal singular values now and then."""
     n = int(rng.integers(1, 4))
     s = np.full(n, 1.3) if rng.random() < 0.3 else None
@@ -121,7 +118,7 @@ def equation_5(rng: np.random.Generator) -> float:
     conditions="As for eq. 5; weights of order one; the other modes less than a third of the strongest.",
     tolerance=0.0,  # an inequality: 8 minus the digits lost
 )
-def equation_5_unstable(rng: np.random.Generator) -> float:
+def equation_5_unstable(rng: Rng) -> float:
     s = np.array([3.0, rng.uniform(0.7, 0.9), rng.uniform(0.5, 0.7)])
     sigma_yx, *_ = draws.target(rng, 3, 3, s)
     weights = draws.balanced(rng, (3, 4, 3), 1.0)
@@ -147,7 +144,7 @@ def equation_5_unstable(rng: np.random.Generator) -> float:
     tolerance=0.0,  # a count
     seeds=7,
 )
-def equation_5_square(rng: np.random.Generator) -> float:
+def equation_5_square(rng: Rng) -> float:
     """Ranks counted from the singular values of F; tasks of full rank and of rank one."""
     d_in, d_out = rng.integers(1, 6, size=2)
     task = rng.normal(size=(d_out, d_in)) if rng.random() < 0.7 else np.outer(rng.normal(size=d_out), np.ones(d_in))
@@ -164,7 +161,7 @@ def equation_5_square(rng: np.random.Generator) -> float:
     conditions="Gradient flow (steps of finite size keep it to the order of the rate); inputs need not be white.",
     tolerance=1e-11,
 )
-def balance_persists(rng: np.random.Generator) -> float:
+def balance_persists(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     X = rng.normal(size=(6, d_in)) * rng.uniform(0.5, 1.5, size=d_in)
     sigma_yx, sigma_xx = correlations(X, rng.normal(size=(6, d_out)))
@@ -182,7 +179,7 @@ def balance_persists(rng: np.random.Generator) -> float:
     conditions="Any weights.",
     tolerance=1e-12,
 )
-def full_rank_no_bottleneck(rng: np.random.Generator) -> float:
+def full_rank_no_bottleneck(rng: Rng) -> float:
     """The converse: the smallest singular value behind a bottleneck, relative to the largest."""
     d_in, d_out = rng.integers(2, 6, size=2)
     h = int(rng.integers(1, min(d_in, d_out)))
@@ -200,7 +197,7 @@ def full_rank_no_bottleneck(rng: np.random.Generator) -> float:
     conditions="Any weights and inputs.",
     tolerance=1e-13,
 )
-def equations_6_7(rng: np.random.Generator) -> float:
+def equations_6_7(rng: Rng) -> float:
     """Against the network run forward: one sample at a time, and one unit vector at a time."""
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     W1, W2 = draws.gaussian(rng, (d_in, h, d_out))
@@ -216,25 +213,25 @@ def equations_6_7(rng: np.random.Generator) -> float:
     )
 
 
-def rsm_input(gram_in: Any, X: Any) -> Any:
+def rsm_input(gram_in: Array, X: Array) -> Array:
     """RSM_I of eq. 8 from W1ᵀW1; here the columns of X are samples, as in the source."""
     return X.T @ gram_in @ X
 
 
-def rsm_output(gram_out: Any, Y: Any) -> Any:
+def rsm_output(gram_out: Array, Y: Array) -> Array:
     """RSM_O of eq. 8 from W2W2ᵀ."""
     return Y.T @ np.linalg.pinv(gram_out, rcond=1e-10, hermitian=True) @ Y
 
 
-def tangent_kernel(gram_in: Any, gram_out: Any, X: Any) -> Any:
+def tangent_kernel(gram_in: Array, gram_out: Array, X: Array) -> Array:
     """Eq. 9, output by output, and within each sample by sample."""
     return np.kron(np.eye(len(gram_out)), X.T @ gram_in @ X) + np.kron(gram_out, X.T @ X)
 
 
-def jacobian_kernel(weights: Sequence[Any], X: Any) -> Any:
+def jacobian_kernel(weights: Sequence[Array], X: Array) -> Array:
     """The tangent kernel by brute force: derivatives of every output for every sample, by every weight."""
 
-    def output(o: int, x: Any) -> Any:
+    def output(o: int, x: Array) -> list[Array]:
         return gradient(lambda layer: (layer[1] @ (layer[0] @ x))[o], weights)
 
     rows = [output(o, x) for o in range(len(weights[1])) for x in X.T]
@@ -250,7 +247,7 @@ def jacobian_kernel(weights: Sequence[Any], X: Any) -> Any:
     conditions="Any weights and inputs; columns of X are samples.",
     tolerance=1e-12,
 )
-def rsm_of_inputs(rng: np.random.Generator) -> float:
+def rsm_of_inputs(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     weights, X = draws.gaussian(rng, (d_in, h, d_out)), rng.normal(size=(d_in, 4))
     hidden = [weights[0] @ x for x in X.T]
@@ -267,7 +264,7 @@ def rsm_of_inputs(rng: np.random.Generator) -> float:
     tolerance=1e-9,  # the pseudoinverse of W2W2ᵀ squares the condition number of W2
     seeds=4,
 )
-def rsm_of_outputs(rng: np.random.Generator) -> float:
+def rsm_of_outputs(rng: Rng) -> float:
     """Against the hidden states of least norm, found by least squares for every target."""
     d_in, h, d_out = (int(n) for n in rng.integers(1, 5, size=3))
     rank = int(rng.integers(1, min(h, d_out) + 1))
@@ -286,7 +283,7 @@ def rsm_of_outputs(rng: np.random.Generator) -> float:
     conditions="Any weights and inputs; entries ordered by output, then by sample.",
     tolerance=1e-12,
 )
-def equation_9(rng: np.random.Generator) -> float:
+def equation_9(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(1, 4, size=3))
     weights, X = draws.gaussian(rng, (d_in, h, d_out), 1.0), rng.normal(size=(d_in, 3))
     G = gram(weights)

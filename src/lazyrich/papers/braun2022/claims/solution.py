@@ -1,17 +1,16 @@
 """Section 3: Theorems 3.1 and 3.2, and what is said about using them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.linalg import null_space, orthogonal_procrustes
 from scipy.spatial.transform import Rotation
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, gradient, layers, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.braun2022.claims.setting import (
     data_loss,
     gram,
@@ -24,7 +23,6 @@ from lazyrich.papers.braun2022.formulas import alignment_matrices, theorem_3_1
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "braun2022",
         "Figures 1 and 2",
         "Simulation and theory lie on top of each other in the examples drawn.",
         "Their random draws are not given; the theorems behind the curves are entries of their own.",
@@ -34,15 +32,12 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 SIZES = ((1, 1, 1), (2, 2, 2), (3, 3, 3), (3, 5, 3), (2, 2, 3), (3, 4, 2), (4, 3, 2), (2, 5, 4), (1, 3, 3))
 
 
-def distance_from_separatrix(weights: Sequence[Any], sigma_yx: Any) -> float:
+def distance_from_separatrix(weights: Sequence[Array], sigma_yx: Array) -> float:
     """The smallest singular value of B (at most 2)."""
-    B: Any = alignment_matrices(weights[0], weights[1], sigma_yx).B
-    return float(np.linalg.svd(B, compute_uv=False)[-1])
+    return float(np.linalg.svd(alignment_matrices(weights[0], weights[1], sigma_yx).B, compute_uv=False)[-1])
 
 
-def regular(
-    rng: np.random.Generator, sizes: Sequence[int], sigma_yx: Any, scale: float, least: float = 0.2
-) -> list[Any]:
+def regular(rng: Rng, sizes: Sequence[int], sigma_yx: Array, scale: float, least: float = 0.2) -> list[Array]:
     """A zero-balanced start with B non-singular, and by so much that an integration can tell."""
     while True:
         weights = draws.balanced(rng, sizes, scale)
@@ -50,13 +45,13 @@ def regular(
             return weights
 
 
-def some_target(rng: np.random.Generator, d_out: int, d_in: int) -> tuple[Any, Any, Any, Any]:
+def some_target(rng: Rng, d_out: int, d_in: int) -> tuple[Array, Array, Array, Array]:
     """Of full rank; now and then with equal singular values."""
     s = np.full(min(d_out, d_in), rng.uniform(0.8, 2.0)) if rng.random() < 0.3 else None
     return draws.target(rng, d_out, d_in, s)
 
 
-def rich_end(U: Any, s: Any, V: Any) -> Any:
+def rich_end(U: Array, s: Array, V: Array) -> Array:
     """QQᵀ(∞) of Theorem 3.2: ṼS̃Ṽᵀ, ŨS̃Ṽᵀ and ŨS̃Ũᵀ in their places."""
     both = np.concatenate([V, U])
     return both @ np.diag(s) @ both.T
@@ -71,7 +66,7 @@ def rich_end(U: Any, s: Any, V: Any) -> Any:
     conditions="Σyx of full rank, N_i > N_o.",
     tolerance=0.0,  # a count
 )
-def completing_bases(rng: np.random.Generator) -> float:
+def completing_bases(rng: Rng) -> float:
     """Columns that are missing, counted by the null space of Ũᵀ."""
     d_out = int(rng.integers(1, 4))
     return _miscounted_columns(rng, d_out, d_out + int(rng.integers(1, 4)))
@@ -81,12 +76,12 @@ def completing_bases(rng: np.random.Generator) -> float:
     "That is the case of more outputs than inputs. (With more inputs, Ũ is square already; Ṽ⊥ is printed rightly.)",
     formula=r"N_o > N_i: \quad \tilde U_\perp \in \mathbb R^{N_o \times (N_o - N_i)}",
 )
-def completing_bases_of_outputs(rng: np.random.Generator) -> float:
+def completing_bases_of_outputs(rng: Rng) -> float:
     d_in = int(rng.integers(1, 4))
     return _miscounted_columns(rng, d_in + int(rng.integers(1, 4)), d_in)
 
 
-def _miscounted_columns(rng: np.random.Generator, d_out: int, d_in: int) -> float:
+def _miscounted_columns(rng: Rng, d_out: int, d_in: int) -> float:
     U, *_ = np.linalg.svd(rng.normal(size=(d_out, d_in)), full_matrices=False)
     return float(abs((d_out - d_in) - null_space(U.T).shape[1]))
 
@@ -116,7 +111,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-10,  # the theorem and the integration both lose digits near the separatrix
     seeds=8,
 )
-def theorem_3_1_holds(rng: np.random.Generator) -> float:
+def theorem_3_1_holds(rng: Rng) -> float:
     d_in, h, d_out = SIZES[rng.integers(len(SIZES))]
     sigma_yx, _, s, _ = some_target(rng, d_out, d_in)
     weights, tau = regular(rng, (d_in, h, d_out), sigma_yx, rng.uniform(0.1, 1.5)), rng.uniform(0.5, 2.0)
@@ -136,7 +131,7 @@ def theorem_3_1_holds(rng: np.random.Generator) -> float:
     tolerance=1e-10,  # RSM_O inverts W2W2ᵀ
     seeds=6,
 )
-def observables(rng: np.random.Generator) -> float:
+def observables(rng: Rng) -> float:
     """Against the integrated weights: the loss sample by sample, hidden states of every sample, all derivatives."""
     d_in, h, d_out = SIZES[rng.integers(len(SIZES))]
     X, Y = draws.white_data(rng, 5, d_in, d_out)
@@ -166,7 +161,7 @@ def observables(rng: np.random.Generator) -> float:
     conditions="As for Theorem 3.1.",
     tolerance=1e-10,  # a million roundings
 )
-def numerically_stable(rng: np.random.Generator) -> float:
+def numerically_stable(rng: Rng) -> float:
     return _error_at_angle(rng, 10 ** rng.uniform(-6, 0))
 
 
@@ -174,11 +169,11 @@ def numerically_stable(rng: np.random.Generator) -> float:
     "B well conditioned. Towards the separatrix digits are lost with the square of its condition number, because eq. "
     "11 recovers what is small from differences of what is large; late times do no harm."
 )
-def numerically_stable_far_from_the_separatrix(rng: np.random.Generator) -> float:
+def numerically_stable_far_from_the_separatrix(rng: Rng) -> float:
     return _error_at_angle(rng, rng.uniform(0.3, 2.0))
 
 
-def _error_at_angle(rng: np.random.Generator, epsilon: float) -> float:
+def _error_at_angle(rng: Rng, epsilon: float) -> float:
     """A start turned against its target by π − ε about a random axis. The times are short enough for the integration
     to be sure, whatever ε is: this close to the separatrix, the flow does not yet feel on which side it is."""
     sigma_yx, U, s, V = draws.target(rng, 3, 3)
@@ -211,7 +206,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-10,
     seeds=6,
 )
-def weights_up_to_rotation(rng: np.random.Generator) -> float:
+def weights_up_to_rotation(rng: Rng) -> float:
     """A root of eq. 11 against the integrated weights, after the best rotation of the hidden units."""
     d_in, h, d_out = 2, 3, 3
     sigma_yx, _, s, _ = some_target(rng, d_out, d_in)
@@ -237,7 +232,7 @@ def weights_up_to_rotation(rng: np.random.Generator) -> float:
     tolerance=1e-10,
     seeds=5,
 )
-def steady_state(rng: np.random.Generator) -> float:
+def steady_state(rng: Rng) -> float:
     """The largest slope of the loss itself where the integrated flow has come to, relative to that at its start."""
     d_in, h, d_out = SIZES[rng.integers(len(SIZES))]
     sigma_yx, _, s, _ = some_target(rng, d_out, d_in)
@@ -259,7 +254,7 @@ def steady_state(rng: np.random.Generator) -> float:
     conditions="Those of Theorem 3.1, B non-singular among them.",
     tolerance=1e-10,
 )
-def theorem_3_2(rng: np.random.Generator) -> float:
+def theorem_3_2(rng: Rng) -> float:
     d_in, h, d_out = SIZES[rng.integers(len(SIZES))]
     sigma_yx, U, s, V = some_target(rng, d_out, d_in)
     weights = regular(rng, (d_in, h, d_out), sigma_yx, rng.uniform(0.2, 2.0))
@@ -276,7 +271,7 @@ def theorem_3_2(rng: np.random.Generator) -> float:
     tolerance=1e-7,  # of the ratio 2 for rates η, η/2, after three extrapolations from η = 0.02
     seeds=8,
 )
-def learning_rate(rng: np.random.Generator) -> float:
+def learning_rate(rng: Rng) -> float:
     """The deviation at rates halved four times; its ratio from one to the next, extrapolated to η → 0, must be 2."""
     d_in, h, d_out = SIZES[rng.integers(1, len(SIZES))]
     sigma_yx, *_ = draws.target(rng, d_out, d_in, rng.uniform(0.8, 1.2, size=min(d_in, d_out)))
@@ -293,7 +288,7 @@ def learning_rate(rng: np.random.Generator) -> float:
     return relative_error(2.0, ratios[-1])
 
 
-def descended(weights: Sequence[Any], sigma_yx: Any, eta: float, times: Any) -> Any:
+def descended(weights: Sequence[Array], sigma_yx: Array, eta: float, times: Array) -> Array:
     """The loss (without its constant) along gradient descent, at times η × steps."""
     W1, W2 = weights
     steps, losses = np.rint(np.asarray(times) / eta).astype(int), []

@@ -1,20 +1,16 @@
 """Section 5 on the size of the start: what small and large weights do to the coupling of modes, and to their curves."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 from scipy.linalg import cholesky
 from scipy.optimize import minimize_scalar
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich._typing import Array
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.braun2022.claims.decoupling import coupled, course, growth_of_coupling, moment, peak
 from lazyrich.papers.braun2022.claims.slips import DETERMINANT
 from lazyrich.papers.braun2022.formulas import decoupling_2x2, equation_15
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 @claim(
@@ -26,7 +22,7 @@ NOT_CHECKED: tuple[NotChecked, ...] = ()
     tolerance=1e-4,  # of s1, from weights of 1e-8; amended, of the power, whose next order is below 1e-6
     seeds=8,
 )
-def small_start_near_zero(rng: np.random.Generator) -> float:
+def small_start_near_zero(rng: Rng) -> float:
     s1 = rng.uniform(0.5, 3.0)
     return _highest_coupling(1e-8 * rng.normal(size=(2, 2)), (s1, rng.choice([1.0, 0.2]) * s1))
 
@@ -36,7 +32,7 @@ def small_start_near_zero(rng: np.random.Generator) -> float:
     "start, as the power 1 − s2/s1 of A(0) (tried for s2/s1 from 0.1 to 0.6). Of two equal modes b rises to the order "
     "of s, however small the start."
 )
-def small_start_near_zero_unequal(rng: np.random.Generator) -> float:
+def small_start_near_zero_unequal(rng: Rng) -> float:
     """The power, from weights of 1e-8 and 1e-9: a positive one takes b to zero."""
     s1, ratio = rng.uniform(0.5, 3.0), rng.uniform(0.1, 0.6)
     A0 = coupled(rng, 1.0)[0]
@@ -44,7 +40,7 @@ def small_start_near_zero_unequal(rng: np.random.Generator) -> float:
     return relative_error(1 - ratio, np.log10(high / low))
 
 
-def _highest_coupling(A0: Any, s: tuple[float, float]) -> float:
+def _highest_coupling(A0: Array, s: tuple[float, float]) -> float:
     """max |b|, in units of the stronger mode."""
     return float(np.abs(course(A0, s, [peak(A0, s)]).b[0]) / max(s))
 
@@ -64,7 +60,7 @@ def _() -> tuple[float, float]:
     tolerance=0.0,  # an inequality: the largest growth of ln|b|
     seeds=4,
 )
-def no_peak_from_large(rng: np.random.Generator) -> float:
+def no_peak_from_large(rng: Rng) -> float:
     s = rng.uniform(0.5, 3.0)
     A0, (a1, a2, _) = coupled(rng, s)
     A0 = A0 * np.sqrt(s / (a1 + a2) * rng.choice([1.0, 1.1, 2.0, 10.0]))
@@ -81,7 +77,7 @@ def no_peak_from_large(rng: np.random.Generator) -> float:
     tolerance=0.0,  # an inequality
     seeds=4,
 )
-def peak_before_learned(rng: np.random.Generator) -> float:
+def peak_before_learned(rng: Rng) -> float:
     s = np.sort(rng.uniform(0.5, 3.0, size=2))[::-1] if rng.random() < 0.7 else np.full(2, rng.uniform(0.5, 3.0))
     A0, _ = coupled(rng, s[1] * rng.uniform(0.01, 0.4))
     now = course(A0, s, [peak(A0, s)])
@@ -99,7 +95,7 @@ def peak_before_learned(rng: np.random.Generator) -> float:
     tolerance=1e-5,  # weights of 1e-5 leave terms of 1e-10, and some of their powers below 1
     seeds=5,
 )
-def decoupled_from_small_starts(rng: np.random.Generator) -> float:
+def decoupled_from_small_starts(rng: Rng) -> float:
     """The difference of the half times from 1e-5·A(0) and from 1e-6·A(0), which cancels the constant."""
     s2 = rng.uniform(0.5, 1.5)
     s, A0 = np.array([rng.uniform(2.0, 3.0) * s2, s2]), coupled(rng, 1.0)[0]
@@ -120,7 +116,7 @@ def decoupled_from_small_starts(rng: np.random.Generator) -> float:
     conditions="As for Theorem 5.1, two modes with s1 = s2 = s, |a1(0)|, |a2(0)|, |b(0)| ≪ 1.",
     tolerance=1e-9,
 )
-def equation_15_printed(rng: np.random.Generator) -> float:
+def equation_15_printed(rng: Rng) -> float:
     s, A0, (a1, a2, _), times = _small_start(rng)
     return relative_error(equation_15(a1, a2, s, times), course(A0, (s, s), times).a1)
 
@@ -132,12 +128,12 @@ def equation_15_printed(rng: np.random.Generator) -> float:
     r" \qquad q = e^{-2st/\tau},\ \Delta = a_1(0)a_2(0) - b(0)^2",
     slips=(DETERMINANT,),
 )
-def equation_15_with_determinant(rng: np.random.Generator) -> float:
+def equation_15_with_determinant(rng: Rng) -> float:
     s, A0, (a1, a2, b), times = _small_start(rng)
     return relative_error(decoupling_2x2(a1, a2, b, s, s, times).a1, course(A0, (s, s), times).a1)
 
 
-def _small_start(rng: np.random.Generator) -> tuple[float, Any, Any, Any]:
+def _small_start(rng: Rng) -> tuple[float, Array, tuple[float, float, float], Array]:
     """And times over the whole course of learning."""
     s, scale = rng.uniform(0.5, 3.0), 10 ** rng.uniform(-6, -3)
     times = (np.log(s / scale) + np.array([-6.0, -2.0, 0.0, 2.0, 6.0])) / (2 * s)
@@ -159,7 +155,7 @@ def _() -> tuple[float, float]:
     conditions="As for Theorem 5.1, b(0) = 0; starts above s, of the size of s or large beside it.",
     tolerance=0.0,  # an inequality
 )
-def exponential_limit(rng: np.random.Generator) -> float:
+def exponential_limit(rng: Rng) -> float:
     """A start of the size of s, and one of up to 1000 s."""
     return max(_off_exponential(rng, start) for start in (rng.uniform(1.1, 5.0), 5.0 * 200 ** rng.uniform()))
 
@@ -169,11 +165,11 @@ def exponential_limit(rng: np.random.Generator) -> float:
     "from 2 s, 6.7 % from 5 s and 9.5 % from 30 s: the larger the start, the further. From very large ones the course "
     "is 1/(2t) at first, whatever the start was."
 )
-def exponential_from_starts_of_the_size_of_s(rng: np.random.Generator) -> float:
+def exponential_from_starts_of_the_size_of_s(rng: Rng) -> float:
     return _off_exponential(rng, rng.uniform(1.1, 2.5))
 
 
-def _off_exponential(rng: np.random.Generator, start: float) -> float:
+def _off_exponential(rng: Rng, start: float) -> float:
     """By how much the best exponential misses the course of one mode by more than 5 % of its range."""
     s = rng.uniform(0.5, 3.0)
     times, course_of_a = _one_mode(start, s)
@@ -181,18 +177,18 @@ def _off_exponential(rng: np.random.Generator, start: float) -> float:
     return _miss(rate, start * s, s, times, course_of_a) - 0.05
 
 
-def _one_mode(start: float, s: float) -> tuple[Any, Any]:
+def _one_mode(start: float, s: float) -> tuple[Array, Array]:
     """Times over the whole course from start · s to s, and a at these."""
     times = np.geomspace(0.01 / (1 + start), 5.0, 40) / s
     return times, course(np.sqrt(start * s) * np.eye(2), (s, s), times).a1
 
 
-def _miss(rate: float, start: float, s: float, times: Any, a: Any) -> float:
+def _miss(rate: float, start: float, s: float, times: Array, a: Array) -> float:
     """The largest distance of the exponential from a, as a share of the range."""
     return float(np.abs(np.exp(-rate * times) - (a - s) / (start - s)).max())
 
 
-def best_rate(start: float, s: float, times: Any, a: Any) -> float:
+def best_rate(start: float, s: float, times: Array, a: Array) -> float:
     """That of the exponential from start to s which misses a the least."""
     bounds = np.log([s / 2, 3 * start + 5 * s])
     found = minimize_scalar(lambda x: _miss(np.exp(x), start, s, times, a), bounds=bounds, method="bounded")

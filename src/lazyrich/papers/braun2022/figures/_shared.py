@@ -1,31 +1,25 @@
 """What several figures of Braun et al. 2022 share: theory over simulation, the tree of a hierarchy, a task's modes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich import Problem, Trajectory, descend
 from lazyrich._typing import Array, Float
-from lazyrich.methods.descend import descend
+from lazyrich.papers.base.figure import Axes, DataArray
+from lazyrich.papers.base.types import Colour, Look
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.tasks import Modes, Task
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["ITEMS", "KINDS", "draw_modes", "draw_over", "draw_tree", "modes_of", "shades", "similarities", "trained"]
 
 #: The eight things of the living kingdom, in the order of its rows, and the nodes above them from the root down.
 ITEMS = ("salmon", "sunfish", "robin", "canary", "rose", "daisy", "oak", "pine")
 KINDS = (("living",), ("animal", "plant"), ("fish", "bird", "flower", "tree"))
 
 
-def trained(problem: Problem, rate: float, stops: Any, *, finer: int, record: Any) -> tuple[Trajectory, Trajectory]:
+def trained(
+    problem: Problem, rate: float, stops: Array, *, finer: int, record: str | tuple[str, str]
+) -> tuple[Trajectory, Trajectory]:
     """Gradient descent with the published rate and with one `finer` times smaller, recorded at the same times.
 
     Theory is the limit of small rates: the second run shows that what is left of the first one's distance is the rate.
@@ -35,12 +29,14 @@ def trained(problem: Problem, rate: float, stops: Any, *, finer: int, record: An
     return run, descend(problem, rate / finer, int(stops[-1]) * finer, record=record, at=stops * finer)
 
 
-def shades(count: int) -> list[Any]:
+def shades(count: int) -> list[Colour]:
     """A colour per curve, light enough for black dots to be seen on all of them."""
     return style.mode_colours(count + count // 2 + 1)[-count:]
 
 
-def draw_over(axes: Axes, times: Any, simulated: Any, exact: Any, colours: Sequence[Any]) -> None:
+def draw_over(
+    axes: Axes, times: DataArray, simulated: Array | DataArray, exact: Array | DataArray, colours: Sequence[Colour]
+) -> None:
     """Simulated curves, one per column, with their exact solutions dotted over them."""
     for curve, colour in zip(np.asarray(simulated).reshape(len(times), -1).T, colours, strict=True):
         axes.plot(times, curve, color=colour)
@@ -55,13 +51,13 @@ def draw_tree(axes: Axes, items: Sequence[str] = ITEMS, kinds: Sequence[Sequence
     places = [(np.arange(len(level)) + 0.5) * width / len(level) - 0.5 for level in levels]
     for level, (upper, lower) in enumerate(pairwise(places)):
         for child, x in enumerate(lower):  # elbows: down from the parent, across, down to the child
-            parent, bend = upper[child // 2], depth - level - 0.5
-            axes.plot([parent, parent, x, x], [depth - level, bend, bend, depth - level - 1], color="#6E6E6E", lw=1.3)
-    box: Any = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#B0B0B0"}
+            parent, elbow = upper[child // 2], depth - level - 0.5
+            axes.plot([parent, parent, x, x], [depth - level, elbow, elbow, depth - level - 1], color="#6E6E6E", lw=1.3)
+    box: Look = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#B0B0B0"}
     for level, (xs, names) in enumerate(zip(places, levels, strict=True)):
         for x, name in zip(xs, names, strict=True):
             leaf = level == depth
-            place: Any = {"va": "top", "rotation": 90} if leaf else {"va": "center", "bbox": box}
+            place: Look = {"va": "top", "rotation": 90} if leaf else {"va": "center", "bbox": box}
             axes.text(x, depth - level - 0.1 * leaf, name, ha="center", zorder=3, **place)
     axes.set(xlim=(-0.8, width - 0.2), ylim=(-0.9, depth + 0.25))
     axes.set_axis_off()
@@ -79,7 +75,7 @@ def similarities(modes: Modes) -> tuple[Float[Array, "in in"], Float[Array, "out
     return (modes.V * modes.s) @ modes.V.T, (modes.U * modes.s) @ modes.U.T
 
 
-def draw_modes(panels: Sequence[Axes], U: Any, s: Any, V: Any) -> None:
+def draw_modes(panels: Sequence[Axes], U: DataArray, s: DataArray, V: DataArray) -> None:
     """Σyx = U S Vᵀ on three panels, each to its own scale."""
     for axes, matrix, name in zip(panels, (U, np.diag(np.asarray(s)), np.asarray(V).T), "USV", strict=True):
         style.draw_matrix(axes, np.asarray(matrix))

@@ -1,26 +1,17 @@
 """Braun et al. 2022, Fig. 1: the outputs of one network on one task, from three starts."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lazyrich import inits
-from lazyrich.methods.solve import solve
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich import Problem, inits, solve
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour, Look
 from lazyrich.papers.braun2022.figures._shared import draw_over, trained
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.tasks import Task, linear_teacher
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Learning with prior knowledge: outputs from small, large and earlier learned weights"
 ABOUT = (
@@ -54,10 +45,8 @@ def compute(
     steps: int = 400,
     finer: int = 100,
     seed: int = 3,
-) -> xarray.Dataset:
+) -> Dataset:
     """Outputs on all samples, by theory and by gradient descent, from three starts."""
-    import xarray
-
     rng = np.random.default_rng(seed)
     task, earlier = (_taught(rng, sizes, samples, teacher) for _ in range(2))
     starts = [inits.zero_balanced(rng, sizes=sizes, scale=scale) for scale in (small, large)]
@@ -74,7 +63,7 @@ def compute(
         gaps.append([np.abs(exact - run).max(), np.abs(exact - fine).max(), np.abs(exact[-1] - task.targets.T).max()])
     names = ("start", "source", "time", "output", "sample")
     numbers = np.max(gaps, axis=0) / np.abs(task.targets).max()
-    return xarray.Dataset(
+    return dataset(
         {
             "outputs": (names, np.array(outputs)),
             "targets": (names[3:], task.targets.T),
@@ -89,7 +78,7 @@ def _taught(rng: np.random.Generator, sizes: tuple[int, ...], samples: int, scal
     return linear_teacher(rng, inits.zero_balanced(rng, sizes=sizes, scale=scale).function, samples=samples)
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """The network, and a panel per start; a few samples, until they have come to rest."""
     colours = [style.COLOURS[_OUTPUTS[i % len(_OUTPUTS)]] for i in range(data.sizes["output"])]
     data = data.isel(sample=slice(_SHOWN))
@@ -98,27 +87,26 @@ def draw(data: xarray.Dataset) -> Picture:
         np.abs(data.outputs - data.targets).max(["start", "source", "output", "sample"]) > 0.01 * np.abs(targets).max()
     )
     end = min(1.25 * float(data.time[moving].max()), float(data.time[-1]))
-    with style.styled():
-        figure = style.new_figure(12.6, 3.5)
-        schema, *panels = figure.subplots(1, 1 + data.sizes["start"], width_ratios=(0.75, 1, 1, 1))
-        _draw_network(schema, data["sizes"].values.tolist(), colours)
-        for panel, start in zip(panels, data.start.values, strict=True):
-            curves = data.outputs.sel(start=start)
-            shades = [colour for colour in colours for _ in range(data.sizes["sample"])]
-            draw_over(panel, data.time, curves.sel(source="descent"), curves.sel(source="theory"), shades)
-            panel.plot(np.full(targets.size, end), targets.ravel(), **circles, clip_on=False)
-            panel.set(xlabel=style.TIME, title=_STARTS[str(start)], xlim=(-0.01 * end, end))
-            panel.sharey(panels[0])
-        panels[0].set_ylabel(f"network outputs ŷ, {data.sizes['sample']} samples")
-        for i, colour in enumerate(colours):
-            panels[-1].plot([], [], color=colour, label=f"output {i + 1}")
-        panels[-1].plot([], [], **style.THEORY, label="exact")
-        panels[-1].plot([], [], **circles, label="targets")
-        figure.legend(loc="outside lower center", ncols=len(colours) + 2)
+    figure = style.new_figure(12.6, 3.5)
+    schema, *panels = figure.subplots(1, 1 + data.sizes["start"], width_ratios=(0.75, 1, 1, 1))
+    _draw_network(schema, data["sizes"].values.tolist(), colours)
+    for panel, start in zip(panels, data.start.values, strict=True):
+        curves = data.outputs.sel(start=start)
+        shades = [colour for colour in colours for _ in range(data.sizes["sample"])]
+        draw_over(panel, data.time, curves.sel(source="descent"), curves.sel(source="theory"), shades)
+        panel.plot(np.full(targets.size, end), targets.ravel(), **circles, clip_on=False)
+        panel.set(xlabel=style.TIME, title=_STARTS[str(start)], xlim=(-0.01 * end, end))
+        panel.sharey(panels[0])
+    panels[0].set_ylabel(f"network outputs ŷ, {data.sizes['sample']} samples")
+    for i, colour in enumerate(colours):
+        panels[-1].plot([], [], color=colour, label=f"output {i + 1}")
+    panels[-1].plot([], [], **style.THEORY, label="exact")
+    panels[-1].plot([], [], **circles, label="targets")
+    figure.legend(loc="outside lower center", ncols=len(colours) + 2)
     return figure
 
 
-def _draw_network(axes: Axes, sizes: list[int], colours: list[Any]) -> None:
+def _draw_network(axes: Axes, sizes: list[int], colours: Sequence[Colour]) -> None:
     """Units as circles, inputs at the bottom, joined layer by layer."""
     places = [np.arange(width) - (width - 1) / 2 for width in sizes]
     for layer, (lower, upper) in enumerate(pairwise(places)):
@@ -128,7 +116,7 @@ def _draw_network(axes: Axes, sizes: list[int], colours: list[Any]) -> None:
     for layer, (xs, name) in enumerate(zip(places, ("inputs x", "hidden units", "outputs ŷ"), strict=True)):
         shades = colours if layer == len(sizes) - 1 else [style.COLOURS["grey"]] * len(xs)
         axes.scatter(xs, np.full(len(xs), layer), s=55, color=shades, zorder=2)
-        place: Any = {"xytext": (0, 9 if layer else -18), "textcoords": "offset points", "ha": "center", "zorder": 3}
+        place: Look = {"xytext": (0, 9 if layer else -18), "textcoords": "offset points", "ha": "center", "zorder": 3}
         axes.annotate(name, (0, layer), bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}, **place)
     for layer, name in enumerate(("W1", "W2")):
         axes.text(0.98, (layer + 0.5) / 2.6 + 0.12, name, transform=axes.transAxes, ha="right")

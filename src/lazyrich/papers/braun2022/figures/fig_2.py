@@ -1,30 +1,19 @@
 """Braun et al. 2022, Fig. 2: theory against simulation for a small and a large start, and for fifty random networks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from lazyrich import inits
+from lazyrich import Problem, Trajectory, descend, inits, solve
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
 from lazyrich.observables import input_gram, kernels, output_gram
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.braun2022.figures._shared import draw_over, shades, trained
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.tasks import linear_teacher, random_regression
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Exact dynamics: loss, function, weights and kernel; fifty networks, seven rates"
 ABOUT = (
@@ -48,13 +37,7 @@ CHECKS = {
 }
 QUICK = {"steps": 3000, "nets": 2, "largest": 10}
 
-_PANELS = {
-    "loss": "Loss",
-    "function": "Function W2W1",
-    "input": "W1ᵀW1",
-    "output": "W2W2ᵀ",
-    "kernel": "Tangent kernel",
-}
+_PANELS = {"loss": "Loss", "function": "Function W2W1", "input": "W1ᵀW1", "output": "W2W2ᵀ", "kernel": "Tangent kernel"}
 _STARTS = {"small": "A", "large": "B"}
 _RECORDS, _EXAMPLES = 1001, 5
 
@@ -74,7 +57,7 @@ def compute(
     rates: tuple[float, ...] = tuple(np.geomspace(0.05, 0.0005, 7).round(7).tolist()),
     most_steps: int = 20_000,
     seed: int = 0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Curves of A and B; deviations of C and curves of D."""
     rng = np.random.default_rng(seed)
     task = linear_teacher(rng, inits.zero_balanced(rng, sizes=sizes, scale=teacher).function, samples=samples)
@@ -84,9 +67,7 @@ def compute(
     return entries.merge(networks, combine_attrs="no_conflicts")
 
 
-def _two_starts(problems: list[Problem], rate: float, steps: int, finer: int) -> xarray.Dataset:
-    import xarray
-
+def _two_starts(problems: list[Problem], rate: float, steps: int, finer: int) -> Dataset:
     stops = np.linspace(0, steps, min(steps + 1, _RECORDS)).round().astype(int)
     curves, gaps = [], []
     for problem in problems:
@@ -97,7 +78,7 @@ def _two_starts(problems: list[Problem], rate: float, steps: int, finer: int) ->
         size = np.array([np.abs(theory[kinds == kind]).max() for kind in kinds])[:, None]
         off, off_finer = np.abs(simulated - theory) / size, np.abs(closer - theory) / size
         gaps.append([off[0].max(), off_finer[0].max(), off_finer.max()])
-    return xarray.Dataset(
+    return dataset(
         {"entries": (("start", "source", "entry", "time"), np.array(curves))},
         coords={
             "start": list(_STARTS),
@@ -127,12 +108,8 @@ def _samples(traj: Trajectory) -> int:
     return len(inputs)
 
 
-def _many(
-    rng: np.random.Generator, nets: int, largest: int, rates: Float[Array, " r"], most_steps: int
-) -> xarray.Dataset:
+def _many(rng: np.random.Generator, nets: int, largest: int, rates: Float[Array, " r"], most_steps: int) -> Dataset:
     """Random networks: deviations at all rates until a common time, and a few to the end."""
-    import xarray
-
     horizon, examples = float(rates.min()) * most_steps, min(_EXAMPLES, nets)
     deviations, curves = np.empty((nets, len(rates))), np.empty((examples, 3, _RECORDS // 5))
     shown = np.arange(examples) % len(rates)  # a rate each, from the largest down
@@ -153,7 +130,7 @@ def _many(
         "slope_error": np.abs(slopes - 2).max(),
         "deviation_examples": (np.abs(curves[:, 1] - curves[:, 2]).max(axis=1) / curves[:, 1, 0]).max(),
     }
-    return xarray.Dataset(
+    return dataset(
         {
             "deviations": (("net", "rate"), deviations),
             "examples": (("example", "of", "record"), curves),
@@ -180,29 +157,28 @@ def _losses(problem: Problem, rate: float, stops: Float[Array, " T"]) -> Float[A
     return np.array([run.times, run.loss, solve(problem, run.times).loss])
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A row of panels for each start, and below them the random networks."""
-    with style.styled():
-        figure = style.new_figure(13.0, 8.2)
-        halves: Any = figure.subfigures(2, 1, height_ratios=(2, 1.15))
-        top, bottom = halves
-        rows = top.subplots(len(_STARTS), len(_PANELS))
-        for row, start in zip(rows, data.start.values, strict=True):
-            curves = data.entries.sel(start=start)
-            _draw_start(row, curves)
-            row[0].set_title(f"{_STARTS[str(start)]}  {str(start).capitalize()} start")
-        for panel, title in zip(rows[0][1:], list(_PANELS.values())[1:], strict=True):
-            panel.set_title(title, weight="normal", loc="center")
-        for panel in rows[-1]:
-            panel.set_xlabel("time")
-        left, right = bottom.subplots(1, 2, width_ratios=(1, 1.25))
-        colours = [style.COLOURS[name] for name in ("blue", "orange", "green", "pink", "grey")]
-        _draw_deviations(left, data, colours)
-        _draw_examples(right, data, colours)
+    figure = style.new_figure(13.0, 8.2)
+    halves: Any = figure.subfigures(2, 1, height_ratios=(2, 1.15))
+    top, bottom = halves
+    rows = top.subplots(len(_STARTS), len(_PANELS))
+    for row, start in zip(rows, data.start.values, strict=True):
+        curves = data.entries.sel(start=start)
+        _draw_start(row, curves)
+        row[0].set_title(f"{_STARTS[str(start)]}  {str(start).capitalize()} start")
+    for panel, title in zip(rows[0][1:], list(_PANELS.values())[1:], strict=True):
+        panel.set_title(title, weight="normal", loc="center")
+    for panel in rows[-1]:
+        panel.set_xlabel("time")
+    left, right = bottom.subplots(1, 2, width_ratios=(1, 1.25))
+    colours = [style.COLOURS[name] for name in ("blue", "orange", "green", "pink", "grey")]
+    _draw_deviations(left, data, colours)
+    _draw_examples(right, data, colours)
     return figure
 
 
-def _draw_start(row: Any, curves: xarray.DataArray) -> None:
+def _draw_start(row: Array, curves: DataArray) -> None:
     loss = curves.sel(source="theory").isel(entry=0)
     falling = loss - float(loss[-1]) > 1e-3 * float(loss[0] - loss[-1])
     end = min(1.2 * float(curves.time[falling].max()), float(curves.time[-1]))
@@ -214,7 +190,7 @@ def _draw_start(row: Any, curves: xarray.DataArray) -> None:
     row[0].set_ylabel("loss")
 
 
-def _draw_deviations(axes: Axes, data: xarray.Dataset, colours: list[str]) -> None:
+def _draw_deviations(axes: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     deviations = data.deviations.transpose("rate", "net")
     axes.loglog(data.rate, deviations, color="#C4C4C4", linewidth=0.9)
     for net, (rate, colour) in enumerate(zip(data.example_rate.values, colours, strict=False)):
@@ -227,7 +203,7 @@ def _draw_deviations(axes: Axes, data: xarray.Dataset, colours: list[str]) -> No
     axes.set(xlabel="learning rate η", ylabel="mean (loss − theory)²", title=f"C  {data.sizes['net']} random networks")
 
 
-def _draw_examples(axes: Axes, data: xarray.Dataset, colours: list[str]) -> None:
+def _draw_examples(axes: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     for example, (rate, colour) in enumerate(zip(data.example_rate.values, colours, strict=False)):
         time, descent, theory = data.examples.isel(example=example).values
         axes.semilogx(time[1:], descent[1:], color=colour, label=f"η = {rate:.2g}")

@@ -1,29 +1,15 @@
 """Braun et al. 2022, Fig. 3: a hierarchy learned from three starts, rich and lazy, slow and fast."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lazyrich import inits
+from lazyrich import Network, Problem, Trajectory, flow, inits, solve
 from lazyrich._typing import Array, Float
-from lazyrich.methods.flow import flow
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.braun2022.figures._shared import draw_modes, draw_tree, modes_of, similarities, trained
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.tasks import Task, semantic_hierarchy
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Rich and lazy learning of a hierarchy: what the hidden layer ends with, and how fast"
 ABOUT = (
@@ -61,14 +47,12 @@ def compute(
     steps: int = 2000,
     finer: int = 10,
     seed: int = 3,
-) -> xarray.Dataset:
+) -> Dataset:
     """The task's modes; losses over time and QQᵀ in the end, from three starts.
 
     The seed is such that det W2W1 of the zero-balanced start has the sign of the task's: half of all such starts have
     the other, and end in a saddle.
     """
-    import xarray
-
     task, sizes = semantic_hierarchy(), (8, hidden, 8)
     small, large = (inits.gaussian(seed, sizes=sizes, scale=scale) for scale in scales[:2])
     balanced = inits.zero_balanced(seed, sizes=sizes, scale=scales[2])
@@ -86,7 +70,7 @@ def compute(
     target = np.block([[rsm_in, task.sigma_yx.T], [task.sigma_yx, rsm_out]]) / task.input_scale
     distances = [float(np.linalg.norm(gram - target) / np.linalg.norm(target)) for gram in grams]
     worst, worst_finer = np.max(gaps, axis=0)
-    return xarray.Dataset(
+    return dataset(
         {
             "loss": (("start", "source", "time"), np.array(losses)),
             "gram": (("start", "unit", "unit_"), np.array(grams)),
@@ -127,32 +111,33 @@ def _growing_part(task: Task, network: Network) -> Network:
     return Network([A @ V.T, U @ A.T])
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Task and its modes above, the three starts below."""
-    with style.styled():
-        figure = style.new_figure(13.0, 7.2)
-        halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1))
-        top, bottom = halves
-        left, right = top.subfigures(1, 2, width_ratios=(1, 1.15))
-        tree = left.subplots()
-        draw_tree(tree)
-        tree.set_title("A  Semantic task")
-        _draw_task(right, data)
-        left, right = bottom.subfigures(1, 2, width_ratios=(2.1, 1))
-        panels = left.subplots(1, data.sizes["start"])
-        bound = float(np.abs(data.gram.isel(start=-1)).max())
-        for panel, start in zip(panels, data.start.values, strict=True):
-            letter, colour, _ = _STARTS[str(start)]
-            image = style.draw_gram(panel, data.gram.sel(start=start).values, data.sizes["input"], bound)
-            panel.set_title(f"{letter}  {str(start).capitalize()}", color=style.COLOURS[colour])
-            panel.set_xlabel(f"{float(data.distance.sel(start=start)):.1%} from the task's")
-        left.colorbar(image, ax=list(panels), shrink=0.75, extend="both", label="final QQᵀ")
-        _draw_losses(right.subplots(), data)
+    figure = style.new_figure(13.0, 7.2)
+    halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1))
+    top, bottom = halves
+    left, right = top.subfigures(1, 2, width_ratios=(1, 1.15))
+    tree = left.subplots()
+    draw_tree(tree)
+    tree.set_title("A  Semantic task")
+    _draw_task(right, data)
+    left, right = bottom.subfigures(1, 2, width_ratios=(2.1, 1))
+    panels = left.subplots(1, data.sizes["start"])
+    bound = float(np.abs(data.gram.isel(start=-1)).max())
+    for panel, start in zip(panels, data.start.values, strict=True):
+        letter, colour, _ = _STARTS[str(start)]
+        image = style.draw_gram(panel, data.gram.sel(start=start).values, data.sizes["input"], bound)
+        panel.set_title(f"{letter}  {str(start).capitalize()}", color=style.COLOURS[colour])
+        panel.set_xlabel(f"{float(data.distance.sel(start=start)):.1%} from the task's")
+    left.colorbar(image, ax=list(panels), shrink=0.75, extend="both", label="final QQᵀ")
+    _draw_losses(right.subplots(), data)
     return figure
 
 
-def _draw_task(figure: Any, data: xarray.Dataset) -> None:
-    panels = figure.subplot_mosaic([["sigma_yx", "U", "S", "V"], ["rsm_in", "rsm_in", "rsm_out", "rsm_out"]])
+def _draw_task(figure: SubFigure, data: Dataset) -> None:
+    panels: dict[str, Axes] = figure.subplot_mosaic(
+        [["sigma_yx", "U", "S", "V"], ["rsm_in", "rsm_in", "rsm_out", "rsm_out"]]
+    )
     draw_modes([panels[name] for name in "USV"], data.U, data.s, data.V)
     titles = {"sigma_yx": "B  Σyx  =", "rsm_in": "similarity of items, VSVᵀ", "rsm_out": "similarity of features, USUᵀ"}
     for name, title in titles.items():
@@ -164,7 +149,7 @@ def _draw_task(figure: Any, data: xarray.Dataset) -> None:
     panels["sigma_yx"].set(title=titles["sigma_yx"], xlabel="items", ylabel="features")
 
 
-def _draw_losses(axes: Axes, data: xarray.Dataset) -> None:
+def _draw_losses(axes: Axes, data: Dataset) -> None:
     early = axes.inset_axes((0.54, 0.17, 0.44, 0.3))
     for start in data.start.values:
         _, colour, line = _STARTS[str(start)]

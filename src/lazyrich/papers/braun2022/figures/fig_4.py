@@ -1,28 +1,15 @@
 """Braun et al. 2022, Fig. 4: how the modes of a 2-2-2 network decouple, for three targets and three start scales."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, Problem, Task, descend, solve
 from lazyrich._typing import Array, Float
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
 from lazyrich.observables.decoupling import decoupling, peak_time
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, SubFigure, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-    from matplotlib.figure import SubFigure
-
-__all__ = ["FIGURE", "start_in_modes"]
 
 TITLE = "Decoupling: modes of the task are coupled, peak and part"
 ABOUT = (
@@ -46,7 +33,7 @@ _HORIZONS = {"dense": 9.0, "unequal": 20.0, "equal": 5.0}  # until the slower mo
 _ENTRIES = {"a1": (0, 0), "a2": (1, 1), "b": (0, 1)}
 _COLOURS = {"a1": style.COLOURS["blue"], "a2": "#56B4E9", "b": style.COLOURS["orange"]}
 _LABELS = {"a1": "a₁, on the diagonal", "a2": "a₂, on the diagonal", "b": "b, off the diagonal"}
-_PEAK: dict[str, Any] = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
+_PEAK: Look = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
 _EXAMPLE = ("equal", 1)  # of panels A and B: target and number of the scale
 
 
@@ -57,10 +44,8 @@ def compute(
     seed: int = 5,
     records: int = 401,
     sweep: int = 9,
-) -> xarray.Dataset:
+) -> Dataset:
     """AᵀA by theory and by descent for each target and scale, and when b peaks, over a range of scales too."""
-    import xarray
-
     direction = np.random.default_rng(seed).normal(size=(2, 2))
     shape = (len(_TARGETS), len(scales))
     curves, peaks = np.empty((*shape, 2, records, 3)), np.full((*shape, 3), np.nan)
@@ -76,7 +61,7 @@ def compute(
     swept_peaks = np.array([(*peak_time(_problem("equal", x * direction)), np.nan) for x in swept])
     for k in np.linspace(0, len(swept) - 1, sweep).round().astype(int):
         swept_peaks[k] = _peaks(_problem("equal", swept[k] * direction), rate)
-    data = xarray.Dataset(
+    data = dataset(
         {
             "curves": (("target", "scale", "source", "record", "entry"), curves),
             "time": (("target", "scale", "record"), times),
@@ -124,43 +109,45 @@ def _peaks(problem: Problem, rate: float) -> tuple[float, float, float]:
     run = descend(problem, rate, int(near[-1]), at=near)
     b = np.abs(decoupling(run)[:, 0, 1])
     k = int(np.clip(np.argmax(b), 1, len(b) - 2))
-    bend = b[k - 1] - 2 * b[k] + b[k + 1]
-    return exact, printed, float(run.times[k] + 5 * rate * (b[k - 1] - b[k + 1]) / (2 * bend))
+    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
+    return exact, printed, float(run.times[k] + 5 * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))
 
 
-def _numbers(data: xarray.Dataset, s: float) -> dict[str, float]:
+def _numbers(data: Dataset, s: float) -> dict[str, float]:
     theory, run = data.curves.sel(source="theory"), data.curves.sel(source="descent")
     gap = np.abs(theory - run).max(["record", "entry"]) / np.abs(theory).max(["record", "entry"])
     peaks = [data.peak, data.swept_peak]
-    gap_of = lambda peak, one, two: s * np.abs(peak.sel(formula=one) - peak.sel(formula=two))  # noqa: E731
+
+    def from_exact(peak: DataArray, formula: str) -> DataArray:
+        return s * np.abs(peak.sel(formula="exact") - peak.sel(formula=formula))
+
     return {
         "deviation": float(gap.max()),
-        "peak_error": float(max(gap_of(peak, "exact", "descent").max() for peak in peaks)),
-        "printed_small": float(gap_of(data.peak.sel(target="equal"), "exact", "printed").max()),
-        "printed_large": float(gap_of(data.swept_peak, "exact", "printed")[-1]),
+        "peak_error": float(max(from_exact(peak, "descent").max() for peak in peaks)),
+        "printed_small": float(from_exact(data.peak.sel(target="equal"), "printed").max()),
+        "printed_large": float(from_exact(data.swept_peak, "printed")[-1]),
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A and B above (one example, its matrix in time), G beside them; a row per target below, with its matrix (C)."""
-    with style.styled():
-        figure: Any = style.new_figure(12.0, 11.0)
-        top, below = figure.subfigures(2, 1, height_ratios=[1, 2.5])
-        left, middle, right = top.subfigures(1, 3, width_ratios=[1, 1.25, 1])
-        target, scale = _EXAMPLE
-        example = data.sel(target=target).isel(scale=scale)
-        panel = left.subplots()
-        _draw_curves(panel, example)
-        panel.set_title(f"A  Elements of AᵀA, {target} modes")
-        _draw_matrices(middle, example)
-        _draw_sweep(right.subplots(), data)
-        _draw_grid(below, data)
-        handles, labels = panel.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    figure: Any = style.new_figure(12.0, 11.0)
+    top, below = figure.subfigures(2, 1, height_ratios=[1, 2.5])
+    left, middle, right = top.subfigures(1, 3, width_ratios=[1, 1.25, 1])
+    target, scale = _EXAMPLE
+    example = data.sel(target=target).isel(scale=scale)
+    panel = left.subplots()
+    _draw_curves(panel, example)
+    panel.set_title(f"A  Elements of AᵀA, {target} modes")
+    _draw_matrices(middle, example)
+    _draw_sweep(right.subplots(), data)
+    _draw_grid(below, data)
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5)
     return figure
 
 
-def _draw_curves(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_curves(panel: Axes, part: Dataset) -> None:
     for entry, colour in _COLOURS.items():
         panel.plot(part.time, part.curves.sel(source="descent", entry=entry), color=colour, label=_LABELS[entry])
     panel.plot(part.time, part.curves.sel(source="theory"), **style.THEORY)
@@ -173,7 +160,7 @@ def _draw_curves(panel: Axes, part: xarray.Dataset) -> None:
     panel.margins(x=0.01)
 
 
-def _draw_matrices(figure: SubFigure, part: xarray.Dataset) -> None:
+def _draw_matrices(figure: SubFigure, part: Dataset) -> None:
     """AᵀA before, at and after the peak: coupled, most coupled, decoupled."""
     theory, peak = part.curves.sel(source="theory"), float(part.peak.sel(formula="exact"))
     panels = figure.subplots(1, 3)
@@ -195,7 +182,7 @@ def _draw_matrices(figure: SubFigure, part: xarray.Dataset) -> None:
     panels[0].set_title("B  AᵀA decouples")
 
 
-def _draw_sweep(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_sweep(panel: Axes, data: Dataset) -> None:
     peak = data.swept_peak
     panel.plot(data.start, peak.sel(formula="descent"), **style.MARK, label="descent")
     panel.plot(data.start, peak.sel(formula="exact"), **style.THEORY | {"color": style.COLOURS["green"]}, label="exact")
@@ -205,7 +192,7 @@ def _draw_sweep(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="lower left")
 
 
-def _draw_grid(figure: SubFigure, data: xarray.Dataset) -> None:
+def _draw_grid(figure: SubFigure, data: Dataset) -> None:
     grid = figure.add_gridspec(len(data.target), len(data.scale) + 1, width_ratios=[0.55] + [1] * len(data.scale))
     names = {"dense": "D  Dense target", "unequal": "E  Unequal diagonal", "equal": "F  Equal diagonal"}
     for i, target in enumerate(data.target.values):

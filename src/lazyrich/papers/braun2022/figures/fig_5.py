@@ -1,29 +1,19 @@
 """Braun et al. 2022, Fig. 5A–C: learning one task after another, and what is forgotten, predicted before training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, continual, forgetting
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.inits import zero_balanced
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.braun2022.figures._shared import draw_over, shades
 from lazyrich.plot import style
-from lazyrich.sequences import continual, forgetting
 from lazyrich.tasks import random_regression
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE", "KINDS", "NAMES", "imbalance"]
 
 TITLE = "Continual learning: forgetting is known before training, for linear networks"
 ABOUT = (
@@ -57,10 +47,8 @@ def compute(
     *, rate: float = 0.05, steps: int = 6000, scale: float = 1e-4, tasks: int = 4, seed: int = 1, networks: int = 50,
     widths: tuple[int, ...] = (2, 30), samples: int = 100, pair_rate: float = 0.075, linear_steps: int = 5000,
     bent_steps: int = 50_000, workers: int = 2,
-) -> xarray.Dataset:  # fmt: skip
+) -> Dataset:  # fmt: skip
     """A sequence by theory and by descent; pairs of tasks, with the forgetting that was predicted and seen."""
-    import xarray
-
     generator = np.random.default_rng(seed)
     sequence = [random_regression(generator, d_in=5, d_out=6, samples=25) for _ in range(tasks)]
     network = zero_balanced(generator, sizes=(5, 10, 6), scale=scale)
@@ -78,7 +66,7 @@ def compute(
             return pair
 
         pairs = np.array(list(pool.map(lambda pair: job(*pair), jobs))).reshape(len(KINDS), networks, -1)
-    data = xarray.Dataset(
+    data = dataset(
         {
             "function": (("source", "time", "output", "input"), np.array(functions)),
             "loss": (("source", "time", "task"), np.array([run.losses for run in both])),
@@ -114,7 +102,7 @@ def imbalance(weights: Sequence[Array]) -> float:
     return float(np.linalg.norm(W2.T @ W2 - W1 @ W1.T) / (np.sum(W1**2) + np.sum(W2**2)))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     theory, run = (data.function.sel(source=name) for name in ("theory", "descent"))
     predicted, seen = (data.forgetting.sel(source=name) for name in ("theory", "descent"))
     linear = (predicted.sel(activation="linear").values, seen.sel(activation="linear").values)
@@ -130,19 +118,18 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A: function above losses. B: forgetting. C: imbalance."""
-    with style.styled():
-        figure: Any = style.new_figure(13.0, 6.4)
-        left, right = figure.subfigures(1, 2, width_ratios=[1.5, 1])
-        _draw_sequence(left.subplots(2, 1, sharex=True, height_ratios=[1.2, 1]), data)
-        forgotten, balance = right.subplots(2, 1)
-        _draw_forgetting(forgotten, data)
-        _draw_imbalance(balance, data)
+    figure: Any = style.new_figure(13.0, 6.4)
+    left, right = figure.subfigures(1, 2, width_ratios=[1.5, 1])
+    _draw_sequence(left.subplots(2, 1, sharex=True, height_ratios=[1.2, 1]), data)
+    forgotten, balance = right.subplots(2, 1)
+    _draw_forgetting(forgotten, data)
+    _draw_imbalance(balance, data)
     return figure
 
 
-def _draw_sequence(panels: list[Axes], data: xarray.Dataset) -> None:
+def _draw_sequence(panels: list[Axes], data: Dataset) -> None:
     function, loss = panels
     tasks = data.sizes["task"]
     colours = style.mode_colours(tasks)
@@ -169,7 +156,7 @@ def _draw_sequence(panels: list[Axes], data: xarray.Dataset) -> None:
     loss.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=tasks + 3, columnspacing=1.0)
 
 
-def _draw_forgetting(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_forgetting(panel: Axes, data: Dataset) -> None:
     for kind, colour in reversed(KINDS.items()):
         predicted, seen = (data.forgetting.sel(activation=kind, source=name) for name in ("theory", "descent"))
         panel.plot(predicted, seen, "o", color=colour, markersize=5, alpha=0.75, label=NAMES[kind])
@@ -184,7 +171,7 @@ def _draw_forgetting(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="lower right")
 
 
-def _draw_imbalance(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_imbalance(panel: Axes, data: Dataset) -> None:
     for i, (kind, colour) in enumerate(KINDS.items()):
         values = data.imbalance.sel(activation=kind).values
         x = np.arange(len(_STATES)) + 0.12 * (i - 1)

@@ -1,27 +1,17 @@
 """Braun et al. 2022, Fig. 5D,E: five tasks in turn; loss of each after each and its change, predicted and seen."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, continual
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.inits import zero_balanced
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.braun2022.figures.fig_5 import KINDS, NAMES, imbalance
 from lazyrich.plot import style
-from lazyrich.sequences import continual
 from lazyrich.tasks import random_regression
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Five tasks in turn: loss of each, and its change from stage to stage, predicted and seen"
 ABOUT = (
@@ -50,10 +40,8 @@ QUICK = {"steps": 2500, "records": 5}
 def compute(
     *, sizes: tuple[int, ...] = (15, 18, 21), samples: int = 50, tasks: int = 5, rate: float = 0.1, steps: int = 20_000,
     scale: float = 0.025, seed: int = 2, records: int = 11,
-) -> xarray.Dataset:  # fmt: skip
+) -> Dataset:  # fmt: skip
     """Losses before and after each stage for three activations, their changes, and the imbalance all along."""
-    import xarray
-
     generator = np.random.default_rng(seed)
     sequence = [random_regression(generator, d_in=sizes[0], d_out=sizes[-1], samples=samples) for _ in range(tasks)]
     start = zero_balanced(generator, sizes=sizes, scale=scale)
@@ -68,7 +56,7 @@ def compute(
             states = [zip(*part.weights, strict=True) for part in run.trajectories]
             balance.append([imbalance(weights) for part in states for weights in part])
             move_on(1)
-    data = xarray.Dataset(
+    data = dataset(
         {
             "loss": (("activation", "source", "moment", "task"), np.array(losses)),  # before, after 1, after 2, …
             "change": (("activation", "source", "stage", "task"), np.array(changes)),
@@ -80,7 +68,7 @@ def compute(
     return data.assign_attrs(_numbers(data))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     def error(name: str) -> float:
         predicted, seen = (data[name].sel(activation="linear", source=source) for source in ("theory", "descent"))
         return float(np.abs(predicted - seen).max() / np.abs(predicted).mean())
@@ -96,30 +84,29 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Losses above, their changes below, a column per activation; balance at the right."""
-    with style.styled():
-        figure: Any = style.new_figure(13.5, 7.0)
-        left, right = figure.subfigures(1, 2, width_ratios=[2.4, 1])
-        panels = left.subplots(2, len(KINDS), height_ratios=[6, 5])
-        stages = range(1, 1 + data.sizes["stage"])
-        rows = {
-            "loss": ("D  Loss", ["before", *(f"after {i}" for i in stages)]),
-            "change": ("E  Change", [f"by stage {i}" for i in stages]),
-        }
-        for row, (name, (title, moments)) in zip(panels, rows.items(), strict=True):
-            for panel, kind in zip(row, KINDS, strict=True):
-                predicted, seen = data[name].sel(activation=kind).values
-                # a scale for each: what differs in a linear network is less than what the others forget
-                bar = left.colorbar(_draw_halves(panel, predicted, seen), ax=panel, shrink=0.8)
-                if name == "loss":
-                    bar.ax.set_ylim(bottom=0.0)
-                panel.set_yticks(range(len(moments)), moments if kind == "linear" else [])
-                panel.set_title(title if kind == "linear" else "")
-                panel.set_title(NAMES[kind], loc="right", color=KINDS[kind])
-        for panel in panels[-1]:
-            panel.set_xlabel("task (upper half: predicted, lower half: seen)" if panel is panels[-1, 1] else "task")
-        _draw_balance(right.subplots(), data)
+    figure: Any = style.new_figure(13.5, 7.0)
+    left, right = figure.subfigures(1, 2, width_ratios=[2.4, 1])
+    panels = left.subplots(2, len(KINDS), height_ratios=[6, 5])
+    stages = range(1, 1 + data.sizes["stage"])
+    rows = {
+        "loss": ("D  Loss", ["before", *(f"after {i}" for i in stages)]),
+        "change": ("E  Change", [f"by stage {i}" for i in stages]),
+    }
+    for row, (name, (title, moments)) in zip(panels, rows.items(), strict=True):
+        for panel, kind in zip(row, KINDS, strict=True):
+            predicted, seen = data[name].sel(activation=kind).values
+            # a scale for each: what differs in a linear network is less than what the others forget
+            bar = left.colorbar(_draw_halves(panel, predicted, seen), ax=panel, shrink=0.8)
+            if name == "loss":
+                bar.ax.set_ylim(bottom=0.0)
+            panel.set_yticks(range(len(moments)), moments if kind == "linear" else [])
+            panel.set_title(title if kind == "linear" else "")
+            panel.set_title(NAMES[kind], loc="right", color=KINDS[kind])
+    for panel in panels[-1]:
+        panel.set_xlabel("task (upper half: predicted, lower half: seen)" if panel is panels[-1, 1] else "task")
+    _draw_balance(right.subplots(), data)
     return figure
 
 
@@ -136,7 +123,7 @@ def _draw_halves(panel: Axes, above: Float[Array, "moment task"], below: Float[A
     return image
 
 
-def _draw_balance(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_balance(panel: Axes, data: Dataset) -> None:
     for kind, colour in KINDS.items():
         panel.plot(data.time, data.imbalance.sel(activation=kind), color=colour, label=NAMES[kind])
     for boundary in data.boundary.values[:-1]:

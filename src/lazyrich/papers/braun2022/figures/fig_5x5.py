@@ -1,28 +1,16 @@
 """Braun et al. 2022, appendix E: decoupling of five modes, for three targets and three start scales."""
 
-from __future__ import annotations
-
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich import Problem, Task, descend, solve
 from lazyrich._typing import Array
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
 from lazyrich.observables.decoupling import coupling, decoupling, peak_time
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.papers.braun2022.figures.fig_4 import start_in_modes
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Decoupling of five modes, for three targets and three start scales"
 ABOUT = (
@@ -43,15 +31,13 @@ QUICK = {"records": 101}
 _STRENGTHS = {"dense": (6.0, 5.5, 3.0, 2.7, 1.5), "unequal": (5.0, 4.0, 3.0, 2.0, 1.0), "equal": (5.0,) * 5}
 _PAIRS = list(combinations(range(5), 2))
 _DOTS = style.THEORY | {"linestyle": (0, (1, 3))}  # fewer of them, for many curves lie close together
-_GREEN: dict[str, Any] = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
+_GREEN: Look = {"color": style.COLOURS["green"], "linestyle": (0, (5, 2)), "linewidth": 1.4}
 
 
 def compute(
     *, scales: tuple[float, ...] = (1e-3, 0.1, 2.0), rate: float = 1e-3, seed: int = 3, records: int = 401
-) -> xarray.Dataset:
+) -> Dataset:
     """AᵀA by theory and by descent, the peak of its strongest coupling, and the fraction off its diagonal."""
-    import xarray
-
     generator = np.random.default_rng(seed)
     direction, turns = generator.normal(size=(5, 5)), np.linalg.qr(generator.normal(size=(2, 5, 5)))[0]
     shape = (len(_STRENGTHS), len(scales))
@@ -68,7 +54,7 @@ def compute(
             curves[i, j], times[i, j] = [decoupling(exact), decoupling(run)], run.times
             fraction[i, j] = coupling(exact)
             peaks[i, j] = _peak(problem, curves[i, j], rate)
-    data = xarray.Dataset(
+    data = dataset(
         {
             "curves": (("target", "scale", "source", "record", "mode", "mode_"), curves),
             "time": (("target", "scale", "record"), times),
@@ -102,34 +88,33 @@ def _peak(problem: Problem, curves: Array, rate: float) -> tuple[float, float]:
     run = descend(problem, rate, int(near[-1]), at=near)
     b = np.abs(decoupling(run)[:, i, j])
     k = int(np.clip(np.argmax(b), 1, len(b) - 2))
-    bend = b[k - 1] - 2 * b[k] + b[k + 1]
-    return exact, float(run.times[k] + 2 * rate * (b[k - 1] - b[k + 1]) / (2 * bend))
+    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
+    return exact, float(run.times[k] + 2 * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A row per target and a column per scale; the fraction off the diagonal below."""
     names = {"dense": "A  Dense target", "unequal": "B  Unequal diagonal", "equal": "C  Equal diagonal"}
     colours = dict(zip(names, (style.COLOURS[name] for name in ("blue", "pink", "green")), strict=True))
-    with style.styled():
-        figure = style.new_figure(11.5, 10.5)
-        panels = figure.subplots(len(data.target) + 1, len(data.scale), squeeze=False)
-        for j, scale in enumerate(data.scale.values):
-            for i, target in enumerate(data.target.values):
-                part = data.sel(target=target, scale=scale)
-                _draw_modes(panels[i, j], part)
-                panels[i, j].set_title(names[str(target)] if j == 0 else "")
-                panels[i, j].set_title(f"scale {scale:g}", loc="right", fontweight="normal")
-                panels[i, j].set_ylabel("elements of AᵀA" if j == 0 else "")
-                panels[-1, j].plot(part.time, part.coupling, color=colours[str(target)], label=f"{target} target")
-            panels[-1, j].set(xlabel=style.TIME, ylim=(0, 1), ylabel="fraction off the diagonal" if j == 0 else "")
-            panels[-1, j].margins(x=0.01)
-        panels[-1, 0].set_title("D  Coupling")
-        panels[-1, -1].legend(loc="upper right")
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure = style.new_figure(11.5, 10.5)
+    panels = figure.subplots(len(data.target) + 1, len(data.scale), squeeze=False)
+    for j, scale in enumerate(data.scale.values):
+        for i, target in enumerate(data.target.values):
+            part = data.sel(target=target, scale=scale)
+            _draw_modes(panels[i, j], part)
+            panels[i, j].set_title(names[str(target)] if j == 0 else "")
+            panels[i, j].set_title(f"scale {scale:g}", loc="right", fontweight="normal")
+            panels[i, j].set_ylabel("elements of AᵀA" if j == 0 else "")
+            panels[-1, j].plot(part.time, part.coupling, color=colours[str(target)], label=f"{target} target")
+        panels[-1, j].set(xlabel=style.TIME, ylim=(0, 1), ylabel="fraction off the diagonal" if j == 0 else "")
+        panels[-1, j].margins(x=0.01)
+    panels[-1, 0].set_title("D  Coupling")
+    panels[-1, -1].legend(loc="upper right")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
-def _draw_modes(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_modes(panel: Axes, part: Dataset) -> None:
     run, theory = part.curves.sel(source="descent").values, part.curves.sel(source="theory").values
     for i, j in _PAIRS:
         panel.plot(part.time, run[:, i, j], color=style.COLOURS["orange"], linewidth=1.6)

@@ -1,30 +1,15 @@
 """Braun et al. 2022, Fig. 6A,B: reversal learning in a deep and in a shallow network, and when the deep one escapes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lazyrich import Problem, Trajectory, continual, descend, solve
 from lazyrich._typing import Array, Float
 from lazyrich.inits import gaussian, prior_knowledge, zero_balanced
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
 from lazyrich.observables.modes import mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
 from lazyrich.papers.braun2022.figures._shared import draw_over, shades
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.sequences import continual
 from lazyrich.tasks import random_regression, reversal
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE", "escapes"]
 
 TITLE = "Reversal learning: theory rests on the saddle, and simulation escapes when predicted"
 ABOUT = (
@@ -55,10 +40,8 @@ def compute(
     sizes: tuple[int, ...] = (4, 6, 4), samples: int = 16, rate: float = 0.05, steps: tuple[int, ...] = (2000, 8000),
     scale: float = 0.25, shallow_steps: tuple[int, ...] = (400, 400), shallow_scale: float = 0.3, seed: int = 5,
     perturbations: tuple[float, ...] = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3),
-) -> xarray.Dataset:  # fmt: skip
+) -> Dataset:  # fmt: skip
     """Both networks before and after the reversal, and escape times: predicted from its start, and seen."""
-    import xarray
-
     generator = np.random.default_rng(seed)
     task = random_regression(generator, d_in=sizes[0], d_out=sizes[-1], samples=samples)
     tasks, s = [task, reversal(task)], task.modes.s
@@ -77,7 +60,7 @@ def compute(
     )
     exact = continual(tasks, flat.trajectories[0].problem.network, [part.times for part in flat.trajectories])
     function = ("source", "time", "output", "input")
-    data = xarray.Dataset(
+    data = dataset(
         {
             "deep": (function, np.array([np.concatenate(theory), _function(run.trajectories)])),
             "shallow": ([name.replace("time", "shallow_time") for name in function],
@@ -125,41 +108,41 @@ def escapes(run: Trajectory) -> Float[Array, "source mode"]:
     return np.array([predicted, np.where(a[-1] > goal / 2, run.times[after], np.nan)])
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
-    gap = lambda part: np.abs(part.sel(source="theory") - part.sel(source="descent"))  # noqa: E731
-    off = lambda part: float((gap(part) / part.sel(source="descent")).max())  # noqa: E731
+def _numbers(data: Dataset) -> dict[str, float]:
+    def gap(part: DataArray) -> DataArray:
+        return np.abs(part.sel(source="theory") - part.sel(source="descent"))
+
     deep = data.deep
     return {
         "deviation": float(gap(deep.isel(time=data.training.values == 0)).max() / np.abs(deep).max()),
         "theory_left": float(np.abs(deep.sel(source="theory").isel(time=-1)).max()),
-        "escape_error": off(data.escape),
-        "pushed_error": off(data.pushed),
+        "escape_error": float((gap(data.escape) / data.escape.sel(source="descent")).max()),
+        "pushed_error": float((gap(data.pushed) / data.pushed.sel(source="descent")).max()),
         "rounding": float(np.abs(data.rounding * data.s / 36 - 1).max()),
         "shallow": float(gap(data.shallow).max() / np.abs(data.shallow).max()),
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """The deep network, its escapes and what sets their time; the shallow one."""
-    with style.styled():
-        figure = style.new_figure(11.5, 7.2)
-        panels = figure.subplots(2, 2)
-        _draw_function(panels[0, 0], data.time, data.deep, float(data.boundary))
-        panels[0, 0].set_title("A  Deep network")
-        middle = float(data.time.mean())
-        panels[0, 0].annotate(
-            "exact: at rest on the saddle", (middle, 0.0), xytext=(middle, 0.8),
-            textcoords=panels[0, 0].get_xaxis_transform(), ha="center", arrowprops={"arrowstyle": "->"},
-        )  # fmt: skip
-        _draw_function(panels[0, 1], data.shallow_time, data.shallow, float(data.shallow_boundary))
-        panels[0, 1].set_title("B  Shallow network")
-        _draw_modes(panels[1, 0], data)
-        _draw_pushed(panels[1, 1], data)
-        panels[1, 1].legend(loc="upper right", fontsize="small")
+    figure = style.new_figure(11.5, 7.2)
+    panels = figure.subplots(2, 2)
+    _draw_function(panels[0, 0], data.time, data.deep, float(data.boundary))
+    panels[0, 0].set_title("A  Deep network")
+    middle = float(data.time.mean())
+    panels[0, 0].annotate(
+        "exact: at rest on the saddle", (middle, 0.0), xytext=(middle, 0.8),
+        textcoords=panels[0, 0].get_xaxis_transform(), ha="center", arrowprops={"arrowstyle": "->"},
+    )  # fmt: skip
+    _draw_function(panels[0, 1], data.shallow_time, data.shallow, float(data.shallow_boundary))
+    panels[0, 1].set_title("B  Shallow network")
+    _draw_modes(panels[1, 0], data)
+    _draw_pushed(panels[1, 1], data)
+    panels[1, 1].legend(loc="upper right", fontsize="small")
     return figure
 
 
-def _draw_function(panel: Axes, time: xarray.DataArray, function: xarray.DataArray, boundary: float) -> None:
+def _draw_function(panel: Axes, time: DataArray, function: DataArray, boundary: float) -> None:
     theory, run = (function.sel(source=name).values for name in ("theory", "descent"))
     colours = shades(run[0].size)
     draw_over(panel, time, run, theory, colours)
@@ -171,7 +154,7 @@ def _draw_function(panel: Axes, time: xarray.DataArray, function: xarray.DataArr
     panel.legend(loc="lower right")
 
 
-def _draw_modes(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_modes(panel: Axes, data: Dataset) -> None:
     """Modes after the reversal, with the predicted times of their escapes."""
     shown = data.stage_time <= 1.6 * np.nanmax(data.escape)
     for k, colour in enumerate(style.mode_colours(len(data.s))):
@@ -186,7 +169,7 @@ def _draw_modes(panel: Axes, data: xarray.Dataset) -> None:
     panel.margins(x=0.01)
 
 
-def _draw_pushed(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_pushed(panel: Axes, data: Dataset) -> None:
     """Escape times against the push, and by rounding alone at the left end."""
     rounding = float(np.finfo(np.float64).eps)
     for k, colour in enumerate(style.mode_colours(len(data.s))):

@@ -1,18 +1,15 @@
 """Braun et al. 2022, Fig. 6C–H: a hierarchy is learned, then revised; loss, function and MDS of the items."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, Problem, continual, solve
 from lazyrich._typing import Array, Float
 from lazyrich.inits import zero_balanced
 from lazyrich.inits.random import random_frame
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
 from lazyrich.observables import mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.braun2022.figures._shared import (
     ITEMS,
     KINDS,
@@ -24,16 +21,7 @@ from lazyrich.papers.braun2022.figures._shared import (
 )
 from lazyrich.papers.braun2022.figures.fig_6 import escapes
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.sequences import continual
 from lazyrich.tasks import Task, colour_hierarchy, revised_kingdom, semantic_hierarchy
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Revising structured knowledge: swapped leaves stall, a related hierarchy is faster"
 ABOUT = (
@@ -84,7 +72,7 @@ def compute(
     *, hidden: int = 14, scales: tuple[float, ...] = (0.001, 0.35), rate: float = 0.05,
     first_steps: tuple[int, ...] = (2000, 500), second_steps: tuple[int, ...] = (3000, 500), seed: int = 3,
     snapshots: int = 16, iterations: int = 200, controls: int = 100,
-) -> xarray.Dataset:  # fmt: skip
+) -> Dataset:  # fmt: skip
     """Both sequences by theory and by descent, the escape from the saddle, the items in the plane, and the control.
 
     The seed is such that det W2W1 of both starts has the sign of the kingdom's, or it could not be learned.
@@ -103,7 +91,7 @@ def compute(
         strengths = [[mode_strengths(part) for part in both.trajectories] for both in (exact, run)]
         rsm_in, rsm_out = similarities(modes)
         swapped = escapes(run.trajectories[1])[:, -1]
-        parts.append(xarray.Dataset(
+        parts.append(dataset(
             {
                 "time": (("stage", "record"), np.stack([spans[0], spans[0][-1] + spans[1]])),
                 "loss": (("source", "stage", "record"), np.array(losses)),
@@ -169,7 +157,7 @@ def _distances(Z: Float[Array, "n axis"]) -> Float[Array, "n n"]:
     return np.hypot(Z[:, 0, None] - Z[:, 0], Z[:, 1, None] - Z[:, 1])
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     theory, run = (data.loss.sel(source=name) for name in ("theory", "descent"))
     gap = np.abs(theory - run) / theory.isel(stage=0, record=0)
     s, end = data.s.sel(row="revised").values, data.function.sel(source="descent").isel(stage=0, record=-1)
@@ -188,33 +176,32 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Two blocks, lettered once: task, modes and loss above; strengths of the modes and paths of the items below."""
-    with style.styled():
-        figure: Any = style.new_figure(13.0, 13.6)
-        for row, block in zip(data.row.values, figure.subfigures(2, 1, hspace=0.04), strict=True):
-            part, upper = data.sel(row=row), row == data.row.values[0]
-            block.suptitle(f"Living kingdom, then {_NAMES[str(row)].lower()}", fontweight="bold", fontsize=12)
-            top, bottom = block.subfigures(2, 1)
-            left, middle, right = top.subfigures(1, 3, width_ratios=[1.15, 0.95, 1.1])
-            tree = left.subplots()
-            draw_tree(tree, *_TREES[str(row)])
-            task = _draw_task(middle, part)
-            loss = _draw_loss(right.subplots(), part)
-            strengths, *planes = bottom.subplots(1, 3, width_ratios=[1.15, 1, 1])
-            _draw_strengths(strengths, part)
-            reach = 1.15 * float(np.abs(data.place).max())
-            for stage, plane in enumerate(planes):
-                _draw_plane(plane, part.place.isel(stage=stage).values, reach)
-            titles = (_NAMES[str(row)], "", "Loss", "Modes of the task", "MDS, first task", "MDS, second task")
-            for panel, letter, title in zip((tree, task, loss, strengths, *planes), "CDEFGH", titles, strict=True):
-                panel.set_title(f"{letter}  {title}" if upper else title)
+    figure: Any = style.new_figure(13.0, 13.6)
+    for row, block in zip(data.row.values, figure.subfigures(2, 1, hspace=0.04), strict=True):
+        part, upper = data.sel(row=row), row == data.row.values[0]
+        block.suptitle(f"Living kingdom, then {_NAMES[str(row)].lower()}", fontweight="bold", fontsize=12)
+        top, bottom = block.subfigures(2, 1)
+        left, middle, right = top.subfigures(1, 3, width_ratios=[1.15, 0.95, 1.1])
+        tree = left.subplots()
+        draw_tree(tree, *_TREES[str(row)])
+        task = _draw_task(middle, part)
+        loss = _draw_loss(right.subplots(), part)
+        strengths, *planes = bottom.subplots(1, 3, width_ratios=[1.15, 1, 1])
+        _draw_strengths(strengths, part)
+        reach = 1.15 * float(np.abs(data.place).max())
+        for stage, plane in enumerate(planes):
+            _draw_plane(plane, part.place.isel(stage=stage).values, reach)
+        titles = (_NAMES[str(row)], "", "Loss", "Modes of the task", "MDS, first task", "MDS, second task")
+        for panel, letter, title in zip((tree, task, loss, strengths, *planes), "CDEFGH", titles, strict=True):
+            panel.set_title(f"{letter}  {title}" if upper else title)
     return figure
 
 
-def _draw_task(figure: Any, part: xarray.Dataset) -> Axes:
+def _draw_task(figure: SubFigure, part: Dataset) -> Axes:
     """The modes of a task and what they make similar; returns the panel that carries the letter."""
-    panels = figure.subplot_mosaic([list("UUSSVV"), list("IIIOOO")], height_ratios=[1, 1.3])
+    panels: dict[str, Axes] = figure.subplot_mosaic([list("UUSSVV"), list("IIIOOO")], height_ratios=[1, 1.3])
     draw_modes([panels[name] for name in "USV"], part.U, part.s, part.V)
     for key, name, title in (("I", "rsm_in", "items, VSVᵀ"), ("O", "rsm_out", "features, USUᵀ")):
         style.draw_matrix(panels[key], part[name].values)
@@ -225,7 +212,7 @@ def _draw_task(figure: Any, part: xarray.Dataset) -> Axes:
     return first
 
 
-def _draw_loss(panel: Axes, part: xarray.Dataset) -> Axes:
+def _draw_loss(panel: Axes, part: Dataset) -> Axes:
     for stage in range(2):
         theory, run = (part.loss.sel(source=name).isel(stage=stage) for name in ("theory", "descent"))
         draw_over(panel, part.time.isel(stage=stage), run, theory, [style.COLOURS["blue"]])
@@ -246,7 +233,7 @@ def _draw_loss(panel: Axes, part: xarray.Dataset) -> Axes:
     return panel
 
 
-def _draw_control(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_control(panel: Axes, part: Dataset) -> None:
     """Median and quartiles of the control, on a logarithmic axis, where times to learn are seen."""
     low, median, high = np.quantile(part.control, [0.25, 0.5, 0.75], axis=0)
     time, grey = part.time.isel(stage=1), style.COLOURS["grey"]
@@ -262,7 +249,7 @@ def _draw_control(panel: Axes, part: xarray.Dataset) -> None:
     panel.set(yscale="log", ylim=(learned / 8, 8))
 
 
-def _draw_strengths(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_strengths(panel: Axes, part: Dataset) -> None:
     """Eight modes of the task in training, a colour per level of its tree."""
     colours = style.mode_colours(len(_LEVELS))
     for stage in range(2):

@@ -1,31 +1,15 @@
 """Braun et al. 2022, appendix D: how far the hidden layer ends from the task's structure, by the gain of the start."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lazyrich import inits
+from lazyrich import Network, Problem, Trajectory, descend, inits, solve
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
 from lazyrich.observables import input_gram, output_gram
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
 from lazyrich.papers.braun2022.figures._shared import modes_of, similarities
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.tasks import Task, semantic_hierarchy
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Distance of the learned representations from the task's, by the gain of the start"
 ABOUT = (
@@ -63,10 +47,8 @@ def compute(
     rate: float = 0.05,
     steps: int = 2000,
     seed: int = 0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Relative distances of W1ᵀW1 and W2W2ᵀ from the task's own, after training, for each start, gain and trial."""
-    import xarray
-
     task, sizes = semantic_hierarchy(), (8, hidden, 8)
     seeds = np.random.SeedSequence(seed).generate_state(trials).tolist()  # a trial is one start, at every gain
     shape = (len(gains), trials, 2)
@@ -96,7 +78,7 @@ def compute(
         "deviation": np.abs(balanced - theory)[np.argmin(gains)].max(),
     }
     names = ("gain", "trial", "side")
-    return xarray.Dataset(
+    return dataset(
         {
             "gaussian": (names, gaussian),
             "balanced": (names, balanced),
@@ -121,30 +103,29 @@ def _distances(traj: Trajectory) -> Float[Array, "2"]:
     return np.array([np.linalg.norm(G - R) / np.linalg.norm(R) for G, R in zip(grams, own, strict=True)])
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A panel per side of the network, a line per kind of start."""
     wrong = data.wrong.values.astype(bool)
-    with style.styled():
-        figure = style.new_figure(11.0, 4.2)
-        panels = figure.subplots(1, 2, sharey=True)
-        for panel, side, title in zip(panels, data.side.values, ("A  Inputs, W1ᵀW1", "B  Outputs, W2W2ᵀ"), strict=True):
-            chosen = data.sel(side=side)
-            _draw_band(panel, chosen.gaussian, "pink", f"Gaussian ({len(wrong)})")
-            _draw_band(panel, chosen.balanced.isel(trial=~wrong), "blue", f"zero-balanced ({np.sum(~wrong)})")
-            finer = chosen.finer.median("trial")  # of the few that have it
-            panel.plot(data.gain, finer, color=style.COLOURS["blue"], linewidth=1.0, label="the same, rate / 10")
-            if wrong.any():
-                label = f"zero-balanced, sign of\ndet W2W1 wrong ({wrong.sum()})"
-                _draw_band(panel, chosen.balanced.isel(trial=wrong), "orange", label)
-                panel.plot(data.gain, chosen.theory.isel(trial=wrong).median("trial"), **style.THEORY)
-            panel.set(xlabel="gain (standard deviation of the weights)", title=title, xscale="log", yscale="log")
-        panels[0].set_ylabel("relative distance from the task's")
-        panels[-1].plot([], [], **style.THEORY, label="exact, for these: a saddle")
-        panels[-1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure = style.new_figure(11.0, 4.2)
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, side, title in zip(panels, data.side.values, ("A  Inputs, W1ᵀW1", "B  Outputs, W2W2ᵀ"), strict=True):
+        chosen = data.sel(side=side)
+        _draw_band(panel, chosen.gaussian, "pink", f"Gaussian ({len(wrong)})")
+        _draw_band(panel, chosen.balanced.isel(trial=~wrong), "blue", f"zero-balanced ({np.sum(~wrong)})")
+        finer = chosen.finer.median("trial")  # of the few that have it
+        panel.plot(data.gain, finer, color=style.COLOURS["blue"], linewidth=1.0, label="the same, rate / 10")
+        if wrong.any():
+            label = f"zero-balanced, sign of\ndet W2W1 wrong ({wrong.sum()})"
+            _draw_band(panel, chosen.balanced.isel(trial=wrong), "orange", label)
+            panel.plot(data.gain, chosen.theory.isel(trial=wrong).median("trial"), **style.THEORY)
+        panel.set(xlabel="gain (standard deviation of the weights)", title=title, xscale="log", yscale="log")
+    panels[0].set_ylabel("relative distance from the task's")
+    panels[-1].plot([], [], **style.THEORY, label="exact, for these: a saddle")
+    panels[-1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
-def _draw_band(axes: Axes, distances: xarray.DataArray, colour: str, label: str) -> None:
+def _draw_band(axes: Axes, distances: DataArray, colour: str, label: str) -> None:
     low, middle, high = np.quantile(distances.transpose("trial", "gain").values, (0.1, 0.5, 0.9), axis=0)
     axes.fill_between(distances.gain, low, high, color=style.COLOURS[colour], alpha=0.25, linewidth=0)
     axes.plot(distances.gain, middle, color=style.COLOURS[colour], label=label, marker="o", markersize=4)

@@ -1,14 +1,10 @@
 """What the figures on the balance λ share."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from lazyrich import Task
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits import random
-from lazyrich.tasks import Task
-
-__all__ = ["signed", "task_of_strengths"]
 
 
 def task_of_strengths(rng: Rng, d_in: int, d_out: int, strengths: Float[Array, " m"]) -> Task:

@@ -1,29 +1,17 @@
 """Dominé et al. 2025: funnel, square and inverted funnel networks, and the delayed rich regime."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from lazyrich import Problem, descend, solve
 from lazyrich._progress import progress
+from lazyrich._typing import Array
 from lazyrich.inits import lambda_balanced
 from lazyrich.landscape import fate, predict_regime
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
 from lazyrich.observables import kernel_distance
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.steps import spread_steps
 from lazyrich.papers.domine2025.figures._shared import signed, task_of_strengths
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Architecture and balance: lazy, rich and delayed rich"
 ABOUT = (
@@ -67,10 +55,8 @@ def compute(
     scale: float = 0.05,
     horizon: float = 200.0,
     rate: float = 0.005,
-) -> xarray.Dataset:
+) -> Dataset:
     """Kernel distance over time for some λ; at the end, with predicted and found regime, for many."""
-    import xarray
-
     at = spread_steps(round(horizon / rate), _RECORDS)
     at = at[at * rate >= 0.02]
     grid = _NEAR * np.sinh(np.linspace(-1, 1, sweep) * np.arcsinh(reach / _NEAR))  # dense about 0
@@ -93,7 +79,7 @@ def compute(
                 move_on(1)
     mean, large = final.mean(axis=2), np.abs(grid) >= 10
     likely = _most_frequent(regimes)
-    return xarray.Dataset(
+    return dataset(
         {
             "kernel": (("architecture", "lam", "source", "time"), kernel),
             "final": (("architecture", "balance", "seed"), final),
@@ -121,43 +107,42 @@ def _problem(sizes: tuple[int, int, int], lam: float, scale: float, seed: int) -
     return Problem(task, lambda_balanced(seed, sizes=sizes, lam=lam, scale=scale))
 
 
-def _most_frequent(regimes: Any) -> Any:
+def _most_frequent(regimes: Array) -> Array:
     counts = np.stack([(regimes == k).sum(axis=-1) for k in range(len(_REGIMES))])
     return counts.argmax(axis=0)
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A column per architecture: kernel distance over time, at the end against λ, and the regimes below."""
-    with style.styled():
-        figure = style.new_figure(12.0, 7.4)
-        panels = figure.subplots(3, len(data.architecture), height_ratios=(3.0, 3.0, 0.7), sharey="row")
-        for column, name in zip(panels.T, data.architecture.values, strict=True):
-            part, first = data.sel(architecture=name), name == data.architecture.values[0]
-            _draw_over_time(column[0], part)
-            title = f"{name}, {'-'.join(map(str, _SIZES[str(name)]))}"
-            column[0].set_title(f"{'A  ' * first}{title[0].upper()}{title[1:]}")
-            mean, spread = part.final.mean("seed"), part.final.std("seed")
-            column[1].plot(data.balance, mean, color="black")
-            column[1].fill_between(data.balance, mean - spread, mean + spread, color="black", alpha=0.15, linewidth=0)
-            column[1].set_title("B  At the end" if first else "")
-            _draw_regimes(column[2], part)
-            column[2].set_title("C  Regime" if first else "")
-            if first:
-                column[0].set_ylabel("kernel distance S(0, t)")
-                column[1].set_ylabel("kernel distance S(0, ∞)")
-            for panel in column[1:]:
-                panel.set_xscale("symlog", linthresh=_NEAR, linscale=0.4)
-                panel.set_xlim(data.balance[0], data.balance[-1])
-                panel.set_xticks([-10, -1, -0.1, 0.1, 1, 10], ["−10", "−1", "−0.1", "0.1", "1", "10"])
-            column[2].set_xlabel("balance λ")
-        panels[0, -1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        for regime, colour in _REGIMES.items():
-            panels[2, -1].plot([], [], color=style.COLOURS[colour], marker="s", linestyle="none", label=regime)
-        panels[2, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure = style.new_figure(12.0, 7.4)
+    panels = figure.subplots(3, len(data.architecture), height_ratios=(3.0, 3.0, 0.7), sharey="row")
+    for column, name in zip(panels.T, data.architecture.values, strict=True):
+        part, first = data.sel(architecture=name), name == data.architecture.values[0]
+        _draw_over_time(column[0], part)
+        title = f"{name}, {'-'.join(map(str, _SIZES[str(name)]))}"
+        column[0].set_title(f"{'A  ' * first}{title[0].upper()}{title[1:]}")
+        mean, spread = part.final.mean("seed"), part.final.std("seed")
+        column[1].plot(data.balance, mean, color="black")
+        column[1].fill_between(data.balance, mean - spread, mean + spread, color="black", alpha=0.15, linewidth=0)
+        column[1].set_title("B  At the end" if first else "")
+        _draw_regimes(column[2], part)
+        column[2].set_title("C  Regime" if first else "")
+        if first:
+            column[0].set_ylabel("kernel distance S(0, t)")
+            column[1].set_ylabel("kernel distance S(0, ∞)")
+        for panel in column[1:]:
+            panel.set_xscale("symlog", linthresh=_NEAR, linscale=0.4)
+            panel.set_xlim(data.balance[0], data.balance[-1])
+            panel.set_xticks([-10, -1, -0.1, 0.1, 1, 10], ["−10", "−1", "−0.1", "0.1", "1", "10"])
+        column[2].set_xlabel("balance λ")
+    panels[0, -1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for regime, colour in _REGIMES.items():
+        panels[2, -1].plot([], [], color=style.COLOURS[colour], marker="s", linestyle="none", label=regime)
+    panels[2, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 
-def _draw_over_time(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_over_time(panel: Axes, part: Dataset) -> None:
     for lam, colour in zip(part.lam.values, style.diverging_colours(part.lam.values), strict=True):
         curves = part.kernel.sel(lam=lam)
         panel.plot(part.time, curves.sel(source="descent"), color=colour, label=f"λ = {signed(lam)}")
@@ -166,7 +151,7 @@ def _draw_over_time(panel: Axes, part: xarray.Dataset) -> None:
     panel.set(xscale="log", xlabel=style.TIME)
 
 
-def _draw_regimes(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_regimes(panel: Axes, part: Dataset) -> None:
     """Two strips, a box for each λ of the sweep."""
     balance = part.balance.values
     edges = np.concatenate([balance[:1], (balance[1:] + balance[:-1]) / 2, balance[-1:]])

@@ -1,28 +1,17 @@
 """Dominé et al. 2025: the λ-balanced family on the semantic hierarchy, from lazy to rich."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Problem, Task, descend, fate, solve
 from lazyrich._typing import Array, Float
 from lazyrich.inits import lambda_balanced
-from lazyrich.landscape import fate
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
 from lazyrich.observables import kernel_distance, mode_strengths, rsm_in, rsm_out
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.domine2025.figures._shared import signed
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.tasks import semantic_hierarchy
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "The λ-balanced family on the semantic hierarchy: modes, representations, kernel"
 ABOUT = (
@@ -67,10 +56,8 @@ def compute(
     sweep: int = 61,
     reach: float = 20.0,
     seed: int = 2,
-) -> xarray.Dataset:
+) -> Dataset:
     """Modes and kernel distance over time, QQᵀ and RSMs at the end, for each λ; ends over a sweep of λ."""
-    import xarray
-
     task = semantic_hierarchy()
     at = np.linspace(0, round(horizon / rate), _RECORDS + 1).round().astype(int)
     modes, kernel, gram, rsm = [], [], [], []
@@ -88,7 +75,7 @@ def compute(
     cosines = swept[:, 2:]
     gap = np.array([np.abs(a - b).max() / np.abs(a).max() for a, b in rsm])
     values: dict[str, Array] = {"modes": np.array(modes), "kernel": np.array(kernel)}
-    return xarray.Dataset(
+    return dataset(
         {
             "modes": (("lam", "source", "time", "mode"), values["modes"]),
             "limit": ("mode", task.modes.s * 8),
@@ -113,7 +100,7 @@ def compute(
     )
 
 
-def _ends(task: Any, lam: float, scale: float, seed: int) -> tuple[float, float, float, float]:
+def _ends(task: Task, lam: float, scale: float, seed: int) -> tuple[float, float, float, float]:
     """Movement and distance of the kernel, and cosines of W1ᵀW1 with TᵀT and of W2W2ᵀ with TTᵀ."""
     known = fate(Problem(task, lambda_balanced(seed, sizes=(8, 8, 8), lam=lam, scale=scale)))
     T, gram = task.target, known.gram_limit
@@ -126,37 +113,36 @@ def _cosine(A: Float[Array, "n n"], B: Float[Array, "n n"]) -> float:
     return float(np.sum(A * B) / np.linalg.norm(A) / np.linalg.norm(B))
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A column per λ (modes, QQᵀ, representations), and the kernel and the sweep beside them."""
-    with style.styled():
-        figure = style.new_figure(13.0, 8.6)
-        lams = data.lam.values
-        parts: Any = figure.subfigures(1, 2, width_ratios=(2.1, 1.0))
-        left, right = parts
-        panels = left.subplots(3, len(lams), height_ratios=(1.0, 1.15, 1.0))
-        colours = style.mode_colours(data.sizes["mode"])
-        bounds = [float(np.abs(data[name]).max()) for name in ("gram", "rsm")]  # one scale per row
-        for i, lam in enumerate(lams):
-            state = data.sel(lam=lam)
-            modes, gram, rsm = panels[:, i]
-            for mode, colour in enumerate(colours):
-                modes.plot(data.time, state.modes.sel(source="descent")[:, mode], color=colour)
-                modes.plot(data.time, state.modes.sel(source="theory")[:, mode], **style.THEORY)
-            modes.set(xlabel=style.TIME, ylabel=style.STRENGTH if i == 0 else "")
-            modes.set_title(f"{'A  ' * (i == 0)}λ = {signed(lam)}")
-            modes.set_ylim(-0.15, 1.08 * float(data.limit.max()))
-            grams = style.draw_gram(gram, state.gram.values, 8, bounds[0])
-            gram.set_title("B  QQᵀ at the end" if i == 0 else "")
-            similar = style.draw_matrix(rsm, state.rsm.values, bounds[1])
-            rsm.set(xlabel="item", ylabel="item" if i == 0 else "", aspect="equal")
-            rsm.set_title("C  Similarity of items in the hidden layer" if i == 0 else "")
-        for image, row in ((grams, panels[1]), (similar, panels[2])):
-            left.colorbar(image, ax=list(row), shrink=0.8)
-        _draw_kernel(right, data)
+    figure = style.new_figure(13.0, 8.6)
+    lams = data.lam.values
+    parts: Any = figure.subfigures(1, 2, width_ratios=(2.1, 1.0))
+    left, right = parts
+    panels = left.subplots(3, len(lams), height_ratios=(1.0, 1.15, 1.0))
+    colours = style.mode_colours(data.sizes["mode"])
+    bounds = [float(np.abs(data[name]).max()) for name in ("gram", "rsm")]  # one scale per row
+    for i, lam in enumerate(lams):
+        state = data.sel(lam=lam)
+        modes, gram, rsm = panels[:, i]
+        for mode, colour in enumerate(colours):
+            modes.plot(data.time, state.modes.sel(source="descent")[:, mode], color=colour)
+            modes.plot(data.time, state.modes.sel(source="theory")[:, mode], **style.THEORY)
+        modes.set(xlabel=style.TIME, ylabel=style.STRENGTH if i == 0 else "")
+        modes.set_title(f"{'A  ' * (i == 0)}λ = {signed(lam)}")
+        modes.set_ylim(-0.15, 1.08 * float(data.limit.max()))
+        grams = style.draw_gram(gram, state.gram.values, 8, bounds[0])
+        gram.set_title("B  QQᵀ at the end" if i == 0 else "")
+        similar = style.draw_matrix(rsm, state.rsm.values, bounds[1])
+        rsm.set(xlabel="item", ylabel="item" if i == 0 else "", aspect="equal")
+        rsm.set_title("C  Similarity of items in the hidden layer" if i == 0 else "")
+    for image, row in ((grams, panels[1]), (similar, panels[2])):
+        left.colorbar(image, ax=list(row), shrink=0.8)
+    _draw_kernel(right, data)
     return figure
 
 
-def _draw_kernel(part: Any, data: xarray.Dataset) -> None:
+def _draw_kernel(part: SubFigure, data: Dataset) -> None:
     """Kernel distance over time, and the sweep."""
     over_time, kernel, layers = part.subplots(3, 1)
     for lam, colour in zip(data.lam.values, style.diverging_colours(data.lam.values), strict=True):

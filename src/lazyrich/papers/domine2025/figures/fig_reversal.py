@@ -1,29 +1,21 @@
 """Dominé et al. 2025: reversal learning, which fails at λ = 0 and succeeds at any other balance."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich import Problem
 from lazyrich._progress import progress
+from lazyrich._typing import Array
 from lazyrich.inits import aligned
 from lazyrich.landscape import fate, plateau_times
 from lazyrich.observables import half_times, mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.steps import spread_steps
 from lazyrich.papers.domine2025.figures._shared import signed, task_of_strengths
 from lazyrich.plot import style
-from lazyrich.problem import Problem
 from lazyrich.sequences import Continual, continual
 from lazyrich.tasks import Task, reversal
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Reversal learning by balance: an obstruction at λ = 0, a logarithm beside it"
 ABOUT = (
@@ -64,10 +56,8 @@ def compute(
     mastery: float = 20.0,
     rate: float = 0.001,
     seed: int = 1,
-) -> xarray.Dataset:
+) -> Dataset:
     """Loss over both tasks for some λ; times at which the modes pass zero for many."""
-    import xarray
-
     task = task_of_strengths(seed, 3, 3, _STRENGTHS)
     tasks = [task, reversal(task)]
     steps = [round(duration / rate) for duration in durations]
@@ -88,11 +78,8 @@ def compute(
                 crossings[:, i, j] = _crossings(*pair)
                 move_on(1)
     values, unequal = np.array(losses), np.array(shown) != 0
-    return xarray.Dataset(
-        {
-            "loss": (("lam", "source", "time"), values),
-            "crossing": (("source", "sign", "size", "strength"), crossings),
-        },
+    return dataset(
+        {"loss": (("lam", "source", "time"), values), "crossing": (("source", "sign", "size", "strength"), crossings)},
         {
             "lam": list(shown),
             "source": ["theory", "descent"],
@@ -112,7 +99,9 @@ def compute(
     )
 
 
-def _pair(tasks: list[Task], lam: float, start: float, spans: Any, rate: float) -> tuple[Continual, Continual]:
+def _pair(
+    tasks: list[Task], lam: float, start: float, spans: Sequence[Array], rate: float
+) -> tuple[Continual, Continual]:
     """Both tasks in turn from a decoupled start, by theory and step by step.
 
     Decoupled, because steps conserve the balance of such a mode up to a factor near 1, whereas those of a random start
@@ -122,36 +111,35 @@ def _pair(tasks: list[Task], lam: float, start: float, spans: Any, rate: float) 
     return continual(tasks, network, spans), continual(tasks, network, spans, rate=rate)
 
 
-def _crossings(exact: Continual, run: Continual) -> list[Any]:
+def _crossings(exact: Continual, run: Continual) -> list[Array]:
     """When each mode of the reversed task is half way, at zero: predicted from the network before, and seen."""
     after = run.trajectories[1]
     seen = half_times(after.times, mode_strengths(after), after.problem.task.modes.s)
     return [plateau_times(Problem(exact.tasks[1], exact.ends[0])).times, seen]
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Loss over both tasks, and when the modes pass zero against |λ|."""
-    with style.styled():
-        figure = style.new_figure(11.5, 4.2)
-        losses, times = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
-        for lam, colour in zip(data.lam.values, style.mode_colours(1 + data.sizes["lam"])[:0:-1], strict=True):
-            curves = data.loss.sel(lam=lam)
-            losses.plot(data.time, curves.sel(source="descent"), color=colour, label=f"λ = {signed(lam)}")
-            losses.plot(data.time, curves.sel(source="theory"), **style.THEORY)
-        losses.plot([], [], **style.THEORY, label="exact")
-        losses.axhline(data.attrs["saddle"], **style.LIMIT)
-        losses.axvline(data.attrs["switch"], color="black", linewidth=1.0)
-        losses.annotate("labels reversed", (data.attrs["switch"], 1.0), (4, -4), xycoords=("data", "axes fraction"),
-                        textcoords="offset points", va="top")  # fmt: skip
-        losses.annotate("saddle W = 0", (0.99, data.attrs["saddle"]), (0, 3), xycoords=("axes fraction", "data"),
-                        textcoords="offset points", ha="right")  # fmt: skip
-        losses.set(xlabel=style.TIME, ylabel="loss of the task in training", title="A  Loss", xlim=(0.0, None))
-        losses.legend(loc="upper right", bbox_to_anchor=(1.0, 0.95))
-        _draw_times(times, data)
+    figure = style.new_figure(11.5, 4.2)
+    losses, times = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
+    for lam, colour in zip(data.lam.values, style.mode_colours(1 + data.sizes["lam"])[:0:-1], strict=True):
+        curves = data.loss.sel(lam=lam)
+        losses.plot(data.time, curves.sel(source="descent"), color=colour, label=f"λ = {signed(lam)}")
+        losses.plot(data.time, curves.sel(source="theory"), **style.THEORY)
+    losses.plot([], [], **style.THEORY, label="exact")
+    losses.axhline(data.attrs["saddle"], **style.LIMIT)
+    losses.axvline(data.attrs["switch"], color="black", linewidth=1.0)
+    losses.annotate("labels reversed", (data.attrs["switch"], 1.0), (4, -4), xycoords=("data", "axes fraction"),
+                    textcoords="offset points", va="top")  # fmt: skip
+    losses.annotate("saddle W = 0", (0.99, data.attrs["saddle"]), (0, 3), xycoords=("axes fraction", "data"),
+                    textcoords="offset points", ha="right")  # fmt: skip
+    losses.set(xlabel=style.TIME, ylabel="loss of the task in training", title="A  Loss", xlim=(0.0, None))
+    losses.legend(loc="upper right", bbox_to_anchor=(1.0, 0.95))
+    _draw_times(times, data)
     return figure
 
 
-def _draw_times(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_times(panel: Axes, data: Dataset) -> None:
     for s, colour in zip(data.strength.values, style.mode_colours(data.sizes["strength"]), strict=True):
         part = data.crossing.sel(strength=s)
         for sign, marker in ((-1.0, "o"), (1.0, "+")):

@@ -6,14 +6,15 @@ white.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.oracles import gradient, layers
+from lazyrich.papers.base.types import Rng, Row, Values
 
 _STEP = 1e-30  # of a complex step: its square vanishes beside any number
 
@@ -23,14 +24,14 @@ class Neuron:
     """Weights a and w, data X (rows are samples) and y, layer rates."""
 
     a: float
-    w: Any
-    X: Any
-    y: Any
+    w: Array
+    X: Array
+    y: Array
     eta_a: float = 1.0
     eta_w: float = 1.0
 
     @property
-    def beta(self) -> Any:
+    def beta(self) -> Array:
         return self.a * self.w
 
     @property
@@ -38,26 +39,26 @@ class Neuron:
         return float(self.eta_w * self.a**2 - self.eta_a * self.w @ self.w)
 
     @property
-    def beta_star(self) -> Any:
+    def beta_star(self) -> Array:
         """The least squares solution, of least norm where there are many."""
         return np.linalg.lstsq(self.X, self.y, rcond=None)[0]
 
-    def loss(self, parameters: Any) -> Any:
+    def loss(self, parameters: Sequence[Array]) -> Values:
         """½‖Xaw − y‖² of [a, w], sample by sample."""
         a, w = parameters
         return sum((x @ (a * w) - target) ** 2 for x, target in zip(self.X, self.y, strict=True)) / 2
 
-    def velocity(self) -> tuple[float, Any]:
+    def velocity(self) -> tuple[float, Array]:
         """ȧ and ẇ: minus rate times slope of the loss, which is differentiated by a complex step."""
         slope_a, slope_w = gradient(self.loss, [self.a, self.w])
         return -self.eta_a * float(slope_a), -self.eta_w * slope_w
 
-    def rate(self, quantity: Callable[[Any, Any], Any]) -> Any:
+    def rate(self, quantity: Callable[[Values, Array], Values]) -> Values:
         """How fast an analytic function of a and w changes along the flow."""
         da, dw = self.velocity()
         return np.imag(quantity(self.a + _STEP * 1j * da, self.w + _STEP * 1j * dw)) / _STEP
 
-    def tangents(self, quantity: Callable[[Any, Any], Any]) -> Any:
+    def tangents(self, quantity: Callable[[Values, Array], Values]) -> Array:
         """Σ_θ η_θ (∂/∂θ quantity)(∂/∂θ quantity)ᵀ over all weights θ: M for β, and the kernel K for the predictions."""
         along_a = np.imag(quantity(self.a + _STEP * 1j, self.w)) / _STEP
         steps = _STEP * 1j * np.eye(len(self.w))
@@ -65,46 +66,46 @@ class Neuron:
         return self.eta_a * np.outer(along_a, along_a) + self.eta_w * along_w.T @ along_w
 
     @property
-    def M(self) -> Any:
+    def M(self) -> Array:
         return self.tangents(lambda a, w: a * w)
 
-    def path(self, times: Any) -> tuple[Any, Any]:
+    def path(self, times: Row) -> tuple[Array, Array]:
         """a (T,) and w (T, d), integrated."""
         start = [self.w[None], np.array([[self.a]])]
         W1, W2 = layers(start, [self.X.T @ self.y], times, self.X.T @ self.X, rates=(self.eta_w, self.eta_a))
         return W2[:, 0, 0], W1[:, 0]
 
-    def at(self, a: float, w: Any) -> Neuron:
+    def at(self, a: float, w: Array) -> Neuron:
         """The same problem elsewhere."""
         return Neuron(float(a), w, self.X, self.y, self.eta_a, self.eta_w)
 
 
-def size(v: Any) -> Any:
+def size(v: Array) -> Values:
     """‖v‖ along the last axis, analytic."""
     return np.sqrt(np.sum(v * v, axis=-1))
 
 
-def cosine(w: Any, beta_star: Any) -> Any:
+def cosine(w: Array, beta_star: Array) -> Values:
     """φ, analytic in w."""
     return w @ beta_star / (size(w) * size(beta_star))
 
 
-def mu_and_phi(a: Any, w: Any, beta_star: Any) -> Any:
+def mu_and_phi(a: Values, w: Array, beta_star: Array) -> Array:
     """μ = a‖w‖ and φ = cos(w, β*)."""
     return np.array([a * size(w), cosine(w, beta_star)])
 
 
-def unit_vector(rng: np.random.Generator, d: int) -> Any:
+def unit_vector(rng: Rng, d: int) -> Array:
     v = rng.normal(size=d)
     return v / size(v)
 
 
-def drawn_delta(rng: np.random.Generator, sign: int | None = None) -> float:
+def drawn_delta(rng: Rng, sign: int | None = None) -> float:
     """δ of a given sign, or of any, zero included."""
     return float((rng.integers(-1, 2) if sign is None else sign) * rng.uniform(0.2, 2.0))
 
 
-def drawn_rates(rng: np.random.Generator, rates: str) -> tuple[float, float]:
+def drawn_rates(rng: Rng, rates: str) -> tuple[float, float]:
     """η_a and η_w: both 1, of product 1, or any."""
     eta_a, eta_w = np.exp(rng.uniform(-0.8, 0.8, size=2))
     return {"unit": (1.0, 1.0), "product one": (float(eta_a), float(1 / eta_a)), "any": (float(eta_a), float(eta_w))}[
@@ -112,17 +113,15 @@ def drawn_rates(rng: np.random.Generator, rates: str) -> tuple[float, float]:
     ]
 
 
-def weights(
-    rng: np.random.Generator, beta0: Any, delta: float, eta_a: float = 1.0, eta_w: float = 1.0
-) -> tuple[float, Any]:
+def weights(rng: Rng, beta0: Array, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> tuple[float, Array]:
     """a of either sign and w with aw = β0 and η_w a² − η_a‖w‖² = δ: by the root of a quadratic in a²."""
-    a_squared = max(np.roots([eta_w, -delta, -eta_a * beta0 @ beta0]).real)
+    a_squared = max(np.roots([eta_w, -delta, float(-eta_a * beta0 @ beta0)]).real)
     a = rng.choice([-1.0, 1.0]) * np.sqrt(a_squared)
     return float(a), beta0 / a
 
 
 def drawn(
-    rng: np.random.Generator,
+    rng: Rng,
     *,
     sign: int | None = None,
     d: int | None = None,
@@ -142,7 +141,7 @@ def drawn(
     return Neuron(float(signed * a / np.sqrt(eta_w)), w / np.sqrt(eta_a) * unit_vector(rng, d), X, y, eta_a, eta_w)
 
 
-def underdetermined(rng: np.random.Generator, *, sign: int | None = None, free: int | None = None) -> Neuron:
+def underdetermined(rng: Rng, *, sign: int | None = None, free: int | None = None) -> Neuron:
     """Fewer samples than inputs, with β0 on the side of the targets, so that β does not pass through zero."""
     free = int(rng.integers(1, 3)) if free is None else free
     n = int(rng.integers(1, 3))

@@ -3,26 +3,25 @@
 The paper's depth L + 1 means L hidden layers, f(x) = aᵀW_L…W_1x, β = W_1ᵀ…W_Lᵀa. Parameters are [W_1, …, W_L, a].
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from scipy.optimize import root
 
+from lazyrich._typing import Array
 from lazyrich.bias.function_space import deep_preconditioner
 from lazyrich.bias.potentials import deep_potential
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import beyond_chance, spread_and_mean, tangent
 from lazyrich.papers.kunin2024.claims.slips import ENTRIES
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 4, Deep linear networks; Appendix, after Theorem 15",
         "The implicit bias strikes a balance, which depends on depth, between the smallest norm and the direction of "
         "the "
@@ -31,40 +30,38 @@ NOT_CHECKED = (
     ),
 )
 
-Rng = np.random.Generator
 
-
-def beta_deep(parameters: list[Any]) -> Any:
+def beta_deep(parameters: list[Array]) -> Array:
     """W_1ᵀ…W_Lᵀa."""
     *Ws, a = parameters
     return reduce(lambda above, W: W.T @ above, reversed(Ws), a)
 
 
-def flow(parameters: list[Any], X: Any, y: Any, times: Any) -> list[list[Any]]:
+def flow(parameters: list[Array], X: Array, y: Array, times: Sequence[float]) -> list[list[Array]]:
     """The parameters at the given times, integrated with unit rates and a loss that is a sum."""
     *Ws, a = parameters
     *firsts, last = layers([*Ws, a[None]], y[None] @ X, times, X.T @ X)
     return [[*(W[t] for W in firsts), last[t][0]] for t in range(len(times))]
 
 
-def orthogonal_start(rng: Rng, d: int, L: int, alpha: float) -> list[Any]:
+def orthogonal_start(rng: Rng, d: int, L: int, alpha: float) -> list[Array]:
     """a = 0 and W_l = α times a random orthogonal matrix."""
     return [*(alpha * draws.orthogonal(rng, d) for _ in range(L)), np.zeros(d)]
 
 
-def data(rng: Rng, d: int) -> tuple[Any, Any]:
+def data(rng: Rng, d: int) -> tuple[Array, Array]:
     X = rng.normal(size=(int(rng.integers(1, d + 2)), d)) / np.sqrt(d)
     return X, rng.normal(size=len(X))
 
 
-def drawn(rng: Rng) -> tuple[list[Any], int, float]:
+def drawn(rng: Rng) -> tuple[list[Array], int, float]:
     """A network on its way from an isotropic start, its number of hidden layers, and δ."""
     d, L, alpha = int(rng.integers(1, 4)), int(rng.integers(1, 4)), float(rng.uniform(0.6, 1.3))
     (state,) = flow(orthogonal_start(rng, d, L, alpha), *data(rng, d), [0.5])
     return state, L, -(alpha**2)
 
 
-def rich(rng: Rng, L: int, d: int) -> list[Any]:
+def rich(rng: Rng, L: int, d: int) -> list[Array]:
     """A start with δ = 0: all layers of rank one, and equally strong."""
     units = [v / np.linalg.norm(v) for v in rng.normal(size=(L + 1, d))]
     size = rng.uniform(0.8, 1.3)
@@ -87,7 +84,7 @@ def deep_isotropic_start(rng: Rng) -> float:
     return max([*errors, relative_error(delta * np.eye(len(a)), np.outer(a, a) - Ws[-1] @ Ws[-1].T)])
 
 
-def gaussian_imbalance(rng: Rng, d: int) -> Any:
+def gaussian_imbalance(rng: Rng, d: int) -> Array:
     """W_2ᵀW_2 − W_1W_1ᵀ of square layers with variance 1/d."""
     W1, W2 = rng.normal(size=(2, d, d)) / np.sqrt(d)
     return W2.T @ W2 - W1 @ W1.T
@@ -147,7 +144,7 @@ def lemma_13(rng: Rng) -> float:
     return max(relative_error(x * (x - delta) ** L, beta @ beta), relative_error(outer, np.outer(beta, beta)))
 
 
-def telescoped(state: list[Any], power: int) -> float:
+def telescoped(state: list[Array], power: int) -> float:
     """aᵀ(W_LW_Lᵀ)^power a."""
     *_, last, a = state
     return float(a @ np.linalg.matrix_power(last @ last.T, power) @ a)
@@ -203,7 +200,7 @@ def lemma_14(rng: Rng) -> float:
     return max(relative_error(printed, truth), negative)
 
 
-def rich_state(rng: Rng) -> tuple[list[Any], int]:
+def rich_state(rng: Rng) -> tuple[list[Array], int]:
     """A network on its way from a start with δ = 0, and its number of hidden layers."""
     L, d = int(rng.integers(1, 5)), int(rng.integers(1, 4))
     (state,) = flow(rich(rng, L, d), *data(rng, d), [0.2])
@@ -240,7 +237,7 @@ def deep_rich_m(rng: Rng) -> float:
     return relative_error(deep_preconditioner(beta_deep(state), L), tangent(beta_deep, state, [1.0] * (L + 1)))
 
 
-def inverse_as_printed(beta: Any, L: int, sign: float = 1.0) -> Any:
+def inverse_as_printed(beta: Array, L: int, sign: float = 1.0) -> Array:
     """M⁻¹ with the printed sign of its second part, or the other."""
     size = np.linalg.norm(beta)
     first = size ** (-2 * L / (L + 1)) * np.eye(len(beta))
@@ -297,12 +294,12 @@ def deep_mirror(rng: Rng) -> float:
     return relative_error(printed, np.linalg.inv(tangent(beta_deep, state, [1.0] * (L + 1))))
 
 
-def constrained_minimum(beta0: Any, L: int, X: Any, y: Any) -> Any:
+def constrained_minimum(beta0: Array, L: int, X: Array, y: Array) -> Array:
     """arg min Q(β) subject to Xβ = y, by the root of the gradient of Q on the null space of X."""
     least, Z = np.linalg.lstsq(X, y, rcond=None)[0], np.linalg.svd(X)[2][len(X) :].T
     pull = beta0 * np.linalg.norm(beta0) ** (-L / (L + 1))
 
-    def slope(z: Any) -> Any:
+    def slope(z: Array) -> Array:
         beta = least + Z @ z
         return Z.T @ (beta * np.linalg.norm(beta) ** (-L / (L + 1)) - pull)
 

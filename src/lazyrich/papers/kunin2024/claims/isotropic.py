@@ -1,17 +1,16 @@
 """Isotropic starts, Δ = δI: which sizes allow them, Lemmas 8 and 9, Theorem 3, and the limits of M."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
 
+from lazyrich._typing import Array
 from lazyrich.bias.function_space import isotropic_preconditioner, layer_grams
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import integrate, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import (
     beta_of,
     beyond_chance,
@@ -29,7 +28,6 @@ from lazyrich.papers.kunin2024.claims.slips import ENTRIES
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 4, after Theorem 3",
         "Wide networks with Gaussian weights of variance σ² follow the isotropic dynamics approximately, with σ²h in "
         "the "
@@ -39,14 +37,12 @@ NOT_CHECKED = (
         "so that 2σ²h, not σ²h, would stand for δ.",
     ),
     NotChecked(
-        "kunin2024",
         "Appendix, Simplifying M, after the limits",
         "For δ = 0 the dynamics are rich, and the tangent kernel changes in magnitude and direction.",
         "By how much is not said; M, from which it would follow, is entered.",
     ),
 )
 
-Rng = np.random.Generator
 Eta = tuple[float, float]
 
 
@@ -64,7 +60,7 @@ def isotropic_sizes(rng: Rng) -> float:
     d, h, c = (int(n) for n in rng.integers(1, 4, size=3))
     delta, (eta_a, eta_w) = float(rng.choice([-1.0, 1.0]) * rng.uniform(0.5, 2.0)), rates(rng)
 
-    def rest(x: Any) -> Any:
+    def rest(x: Array) -> Array:
         A, W = x[: h * c].reshape(h, c), x[h * c :].reshape(h, d)
         return (eta_w * A @ A.T - eta_a * W @ W.T - delta * np.eye(h)).ravel()
 
@@ -72,7 +68,7 @@ def isotropic_sizes(rng: Rng) -> float:
     return abs(float(h <= (c if delta > 0 else d)) - float(found < 1e-8))
 
 
-def gaussian_delta(rng: Rng, h: int, sigma_a: float, sigma_w: float) -> Any:
+def gaussian_delta(rng: Rng, h: int, sigma_a: float, sigma_w: float) -> Array:
     """Δ = AAᵀ − WWᵀ of a square Gaussian network."""
     A, W = sigma_a * rng.normal(size=(h, h)) / np.sqrt(h), sigma_w * rng.normal(size=(h, h)) / np.sqrt(h)
     return A @ A.T - W @ W.T
@@ -83,7 +79,7 @@ def _limits_missed(rng: Rng, limit: Callable[[float, float], float]) -> float:
     sigma_a, sigma_w = rng.uniform(0.5, 1.5, size=2)
     delta = sigma_a**2 - sigma_w**2
 
-    def measured(h: int) -> Any:
+    def measured(h: int) -> Array:
         return spread_and_mean(gaussian_delta(rng, h, sigma_a, sigma_w) - delta * np.eye(h))
 
     return beyond_chance(measured, [limit(sigma_a, sigma_w) ** 2, 0.0])
@@ -124,7 +120,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(np.linalg.norm(gaussian_delta(np.random.default_rng(0), 400, 1.0, 0.0), 2))
 
 
-def isotropic_after_a_while(rng: Rng, d: int, h: int, c: int, delta: float) -> tuple[list[Any], Eta]:
+def isotropic_after_a_while(rng: Rng, d: int, h: int, c: int, delta: float) -> tuple[list[Array], Eta]:
     """[A, W] on its way from an isotropic start, and the rates."""
     eta = rates(rng)
     (state,) = flow(isotropic(rng, d, h, c, delta, eta), *data(rng, d, c), [0.2], eta)
@@ -198,13 +194,13 @@ def theorem_3(rng: Rng) -> float:
     return relative_error(printed, tangent(lambda p: vec(beta_of(p)), state, eta))
 
 
-def root(matrix: Any) -> Any:
+def root(matrix: Array) -> Array:
     """The root of a positive semi-definite matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def self_consistent(beta: Any, delta: float, X: Any, Y: Any, eta: Eta) -> Any:
+def self_consistent(beta: Array, delta: float, X: Array, Y: Array, eta: Eta) -> Array:
     """β̇ as printed."""
     gain, (d, c) = eta[0] * eta[1], beta.shape
     slope = X.T @ (X @ beta - Y)
@@ -232,7 +228,7 @@ def isotropic_flow(rng: Rng) -> float:
     return relative_error(alone, np.stack([beta_of(state) for state in flow(start, X, Y, times, eta)]))
 
 
-def fixed_beta(beta: Any, delta: float, eta: Eta) -> list[Any]:
+def fixed_beta(beta: Array, delta: float, eta: Eta) -> list[Array]:
     """[A, W] with Δ = δI(1 + O(δ⁻²)) for β of full rank, the heavy layer √(|δ|/η) times an orthogonal matrix."""
     h, (eta_a, eta_w) = beta.shape[1] if delta > 0 else beta.shape[0], eta
     if delta > 0:
@@ -242,12 +238,9 @@ def fixed_beta(beta: Any, delta: float, eta: Eta) -> list[Any]:
     return [beta / size, size * np.eye(h)]
 
 
-def _limit_of_m(beta: Any, sign: int, eta: Eta) -> Any:
+def _limit_of_m(beta: Array, sign: int, eta: Eta) -> Array:
     """M/|δ| for δ → ±∞, by brute force."""
-    return even_limit(
-        lambda x: tangent(lambda p: vec(beta_of(p)), fixed_beta(beta, sign * x, eta), eta) / x,
-        1e3,
-    )
+    return even_limit(lambda x: tangent(lambda p: vec(beta_of(p)), fixed_beta(beta, sign * x, eta), eta) / x, 1e3)
 
 
 @claim(
@@ -314,7 +307,7 @@ def isotropic_lazy(rng: Rng) -> float:
     X = (draws.orthogonal(rng, d) * rng.uniform(0.7, 1.3, size=d)) @ draws.orthogonal(rng, d)
     beta0, beta_star, s = rng.normal(size=(d, c)), rng.normal(size=(d, c)), 0.8
 
-    def measured(size: float) -> Any:
+    def measured(size: float) -> Array:
         (end,) = flow(fixed_beta(beta0, sign * size, eta), X, X @ beta_star, [s / size], eta)
         return np.concatenate([beta_of(end).ravel(), kernel(end, X, eta).ravel() / size])
 

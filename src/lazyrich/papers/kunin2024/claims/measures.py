@@ -5,70 +5,49 @@ and the loss a sum, ½‖Xβ − Y‖². Parameters come as the list [A, W] with
 values of functions alone, by complex steps, or on the integration of `oracles`; no formula of the paper is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.oracles import gradient, layers
+from lazyrich.papers.base.types import Real, Rng, Row, Values
 
-__all__ = [
-    "along",
-    "beta_of",
-    "beyond_chance",
-    "data",
-    "difference_quotient",
-    "even_limit",
-    "flow",
-    "isotropic",
-    "kernel",
-    "loss_of",
-    "rates",
-    "spread_and_mean",
-    "tangent",
-    "vec",
-    "velocity",
-    "with_deltas",
-]
-
-Rng = np.random.Generator
-Function = Callable[[list[Any]], Any]
+Function = Callable[[list[Array]], Values]
 _STEP = 1e-30
 
 
-def vec(matrix: Any) -> Any:
+def vec(matrix: Array) -> Array:
     """Column by column."""
     return matrix.T.ravel()
 
 
-def beta_of(parameters: Sequence[Any]) -> Any:
+def beta_of(parameters: Sequence[Array]) -> Array:
     """β = WᵀA."""
     A, W = parameters
     return W.T @ A
 
 
-def loss_of(X: Any, Y: Any) -> Function:
+def loss_of(X: Array, Y: Array) -> Function:
     """½‖XWᵀA − Y‖² as a function of [A, W]."""
     return lambda parameters: ((X @ beta_of(parameters) - Y) ** 2).sum() / 2
 
 
-def velocity(loss: Function, parameters: Sequence[Any], eta: Sequence[float]) -> list[Any]:
+def velocity(loss: Function, parameters: Sequence[Array], eta: Sequence[float]) -> list[Array]:
     """−η ∂loss/∂θ, parameter by parameter."""
     return [-e * slope for e, slope in zip(eta, gradient(loss, parameters), strict=True)]
 
 
-def along(function: Function, parameters: Sequence[Any], velocities: Sequence[Any]) -> Any:
+def along(function: Function, parameters: Sequence[Array], velocities: Sequence[Array]) -> Array:
     """d/dt function(θ) where θ moves with the given velocities."""
     moved = [p + 1j * _STEP * v for p, v in zip(parameters, velocities, strict=True)]
     return np.imag(function(moved)) / _STEP
 
 
-def tangent(function: Function, parameters: Sequence[Any], eta: Sequence[float]) -> Any:
+def tangent(function: Function, parameters: Sequence[Array], eta: Sequence[float]) -> Array:
     """J diag(η) Jᵀ, J the derivative of a vector-valued function by all parameters."""
-    total: Any = 0.0
+    total = np.zeros(())
     for i, (p, e) in enumerate(zip(parameters, eta, strict=True)):
         for entry in np.ndindex(np.shape(p)):
             moving = [np.zeros(np.shape(q)) for q in parameters]
@@ -78,12 +57,12 @@ def tangent(function: Function, parameters: Sequence[Any], eta: Sequence[float])
     return total
 
 
-def kernel(parameters: Sequence[Any], X: Any, eta: Sequence[float]) -> Any:
+def kernel(parameters: Sequence[Array], X: Array, eta: Sequence[float]) -> Array:
     """The tangent kernel of AᵀWx over samples and outputs, output by output."""
     return tangent(lambda p: vec(X @ beta_of(p)), parameters, eta)
 
 
-def flow(parameters: Sequence[Any], X: Any, Y: Any, times: Any, eta: Sequence[float]) -> list[list[Any]]:
+def flow(parameters: Sequence[Array], X: Array, Y: Array, times: Row, eta: Sequence[float]) -> list[list[Array]]:
     """[A, W] at the given times, integrated."""
     (A, W), (eta_a, eta_w) = parameters, eta
     first, second = layers([W, A.T], Y.T @ X, times, X.T @ X, rates=(eta_w, eta_a))
@@ -96,19 +75,19 @@ def rates(rng: Rng) -> tuple[float, float]:
     return float(eta_a), float(eta_w)
 
 
-def data(rng: Rng, d: int, c: int) -> tuple[Any, Any]:
+def data(rng: Rng, d: int, c: int) -> tuple[Array, Array]:
     """Inputs and targets of fewer or more samples than inputs, neither white nor of full rank."""
     n = int(rng.integers(1, d + 3))
     return rng.normal(size=(n, d)), rng.normal(size=(n, c))
 
 
-def isotropic(rng: Rng, d: int, h: int, c: int, delta: float, eta: Sequence[float] = (1.0, 1.0)) -> list[Any]:
+def isotropic(rng: Rng, d: int, h: int, c: int, delta: float, eta: Sequence[float] = (1.0, 1.0)) -> list[Array]:
     """[A, W] with η_w AAᵀ − η_a WWᵀ = δI."""
     first, second = draws.lambda_balanced(rng, d, h, c, delta, scale=0.8)
     return [second.T / np.sqrt(eta[1]), first / np.sqrt(eta[0])]
 
 
-def with_deltas(betas: Any, delta: float, eta: Sequence[float]) -> list[Any]:
+def with_deltas(betas: Array, delta: float, eta: Sequence[float]) -> list[Array]:
     """[A, W] of neurons whose parts w_k a_kᵀ of β are `betas` (h, d, c), as one layer takes over with growing |δ|.
 
     The heavy layer has η‖·‖² = |δ|, the other what is left, so that δ_k = δ(1 − O(δ⁻²)).
@@ -120,17 +99,17 @@ def with_deltas(betas: Any, delta: float, eta: Sequence[float]) -> list[Any]:
     return [a_norms[:, None] * Vt[:, 0, :], w_norms[:, None] * U[:, :, 0]]
 
 
-def even_limit(value: Callable[[float], Any], at: float) -> Any:
+def even_limit(value: Callable[[float], Values], at: float) -> Values:
     """The limit for x → ∞ of what differs from it by a series in 1/x², from x and 2x: right to O(x⁻⁴)."""
     return (4 * value(2 * at) - value(at)) / 3
 
 
-def spread_and_mean(matrix: Any) -> Any:
+def spread_and_mean(matrix: Array) -> Array:
     """The mean square of the eigenvalues of a symmetric matrix, ‖·‖²_F/n, and their mean, tr/n."""
     return np.array([np.sum(matrix**2), np.trace(matrix)]) / len(matrix)
 
 
-def beyond_chance(measured: Callable[[int], Any], limit: Any, widths: tuple[int, int] = (16, 32)) -> float:
+def beyond_chance(measured: Callable[[int], Real], limit: Sequence[float], widths: tuple[int, int] = (16, 32)) -> float:
     """By how many standard errors, beyond five, random quantities miss their limit for infinite width.
 
     Means over 200 draws at a width and at twice that, extrapolated to infinity in powers of 1/width. Five are exceeded
@@ -142,7 +121,7 @@ def beyond_chance(measured: Callable[[int], Any], limit: Any, widths: tuple[int,
     return float(np.max(np.abs(found - limit) / errors)) - 5
 
 
-def difference_quotient(function: Callable[[float], Any], step: float = 1e-2) -> Any:
+def difference_quotient(function: Callable[[float], Values], step: float = 1e-2) -> Array:
     """Slope at 0 of a smooth function that takes real numbers only, by central differences of order 6."""
     weights = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
     return sum(w * (function(k * step) - function(-k * step)) for k, w in weights.items()) / step

@@ -1,16 +1,17 @@
 """One hidden neuron: its flow and kernel, its critical points, what is conserved, and the equations of μ and φ."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
+from functools import reduce
 from itertools import product
-from typing import Any
 
 import numpy as np
 from scipy.ndimage import label
 from scipy.optimize import least_squares
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, hessian, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, drawn, mu_and_phi, size, unit_vector, weights
 from lazyrich.papers.kunin2024.claims.slips import ONE_INPUT
@@ -19,14 +20,12 @@ _APPENDIX = 'Appendix "Single-Neuron Linear Network"'
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Appendix, Figures 2, 3 and 4: settings",
         "The figures come from an integration by RK45 to a relative tolerance of 1e-6 over times 0 to 20, on "
         "β* = (0, 1), β0 = (−1, 0) with white inputs, and on β* = (0.44, 0.88), β0 = (0.4, 0.05) with one sample.",
         "A report of what was run. The figures are drawn anew in the gallery with these settings.",
     ),
     NotChecked(
-        "kunin2024",
         'Appendix, caption of "Exact temporal dynamics of relevant variables"',
         "The curves are drawn for a target β* of unit length in direction π/4.",
         "A picture is described, whose file is not part of the text. The letters of that caption (ν, φ, ζ) are not "
@@ -44,7 +43,7 @@ NOT_CHECKED = (
     conditions="Any inputs and targets; the loss is half the sum of squares.",
     tolerance=1e-12,
 )
-def neuron_flow(rng: np.random.Generator) -> float:
+def neuron_flow(rng: Rng) -> float:
     """Against slopes of the loss."""
     n = drawn(rng, white=False, rates="any")
     pull = n.X.T @ n.X @ n.beta - n.X.T @ n.y
@@ -61,7 +60,7 @@ def neuron_flow(rng: np.random.Generator) -> float:
     conditions="XᵀX = I.",
     tolerance=1e-12,
 )
-def neuron_white_flow(rng: np.random.Generator) -> float:
+def neuron_white_flow(rng: Rng) -> float:
     n = drawn(rng, rates="any")
     beta_star = n.X.T @ n.y
     da, dw = n.velocity()
@@ -78,7 +77,7 @@ def neuron_white_flow(rng: np.random.Generator) -> float:
     conditions="Any inputs.",
     tolerance=1e-12,
 )
-def neuron_ntk(rng: np.random.Generator) -> float:
+def neuron_ntk(rng: Rng) -> float:
     """Against products of derivatives of the predictions, weight by weight."""
     n = drawn(rng, white=False, rates="any")
     printed = n.X @ (n.eta_w * n.a**2 * np.eye(len(n.w)) + n.eta_a * np.outer(n.w, n.w)) @ n.X.T
@@ -94,12 +93,15 @@ def neuron_ntk(rng: np.random.Generator) -> float:
     conditions="Xᵀy ≠ 0.",
     tolerance=1e-7,  # points are sought by least squares, and the size of a slope is not yet a distance
 )
-def neuron_saddles(rng: np.random.Generator) -> float:
+def neuron_saddles(rng: Rng) -> float:
     """Critical points are sought from random starts; a saddle's Hessian has one negative and d − 1 zero eigenvalues."""
     n = drawn(rng, white=False)
     Xty, far = n.X.T @ n.y, 0.0
+
+    def slope(p: Array) -> Array:
+        return np.concatenate([np.ravel(g) for g in gradient(n.loss, [p[0], p[1:]])])
+
     for a in rng.normal(size=3) * [1.0, 0.1, 0.01]:
-        slope = lambda p: np.concatenate([np.ravel(g) for g in gradient(n.loss, [p[0], p[1:]])])  # noqa: E731
         found = least_squares(slope, [a, *rng.normal(size=len(n.w))], xtol=1e-15, ftol=1e-15, gtol=1e-15)
         a_found, w_found = found.x[0], found.x[1:]
         if np.linalg.norm(found.fun) < 1e-10:  # a zero of the slope, and not just a place where it is least
@@ -121,7 +123,7 @@ def neuron_saddles(rng: np.random.Generator) -> float:
     conditions="XᵀX invertible, β* ≠ 0.",
     tolerance=1e-7,  # of the numerical Hessian
 )
-def neuron_minima(rng: np.random.Generator) -> float:
+def neuron_minima(rng: Rng) -> float:
     """The slope vanishes there; the Hessian's only flat direction is that of the curve, and it bends up elsewhere."""
     n = drawn(rng, white=False)
     a = rng.choice([-1.0, 1.0]) * rng.uniform(0.5, 2.0)
@@ -141,7 +143,7 @@ def neuron_minima(rng: np.random.Generator) -> float:
     conditions="Almost every start; XᵀX of any rank.",
     tolerance=1e-8,
 )
-def neuron_convergence(rng: np.random.Generator) -> float:
+def neuron_convergence(rng: Rng) -> float:
     n = drawn(rng, white=False)
     if rng.uniform() < 0.5:  # one direction without inputs, and targets that are not met exactly
         v = unit_vector(rng, len(n.w))
@@ -158,17 +160,18 @@ def neuron_convergence(rng: np.random.Generator) -> float:
     conditions="Any inputs and rates.",
     tolerance=1e-10,
 )
-def neuron_conserved(rng: np.random.Generator) -> float:
+def neuron_conserved(rng: Rng) -> float:
     n = drawn(rng, white=False, rates="any")
     a, w = n.path([0.0, 0.5, 2.0])
     delta = [formulas.conserved(x, v, n.eta_a, n.eta_w) for x, v in zip(a, w, strict=True)]
-    return float(np.ptp(delta)) / (n.eta_w * n.a**2 + n.eta_a * n.w @ n.w)
+    return float(np.ptp(delta) / (n.eta_w * n.a**2 + n.eta_a * n.w @ n.w))
 
 
-def sheets(form: Any, alpha: float, cells: int = 14, reach: float = 2.8) -> int:
+def sheets(form: Sequence[float], alpha: float, cells: int = 14, reach: float = 2.8) -> int:
     """How many connected pieces {x : Σ form_i x_i² = α} has in a box: cells that it meets, those that touch joined."""
     ticks = np.linspace(-reach, reach, cells + 1)  # the origin is a corner of cells
-    values = sum(f * g**2 for f, g in zip(form, np.meshgrid(*[ticks] * len(form), indexing="ij"), strict=True)) - alpha
+    grids = np.meshgrid(*[ticks] * len(form), indexing="ij")
+    values = reduce(np.add, [f * g**2 for f, g in zip(form, grids, strict=True)]) - alpha
     corners = [values[tuple(slice(c, c + cells) for c in corner)] for corner in product((0, 1), repeat=len(form))]
     met = (np.min(corners, axis=0) <= 0) & (np.max(corners, axis=0) >= 0)
     return int(label(met, np.ones((3,) * len(form)))[1])
@@ -187,7 +190,7 @@ def hyperboloid(k: int, n: int) -> list[float]:
     tolerance=0.0,  # a count
     seeds=19,
 )
-def hyperboloid_sheets(rng: np.random.Generator) -> float:
+def hyperboloid_sheets(rng: Rng) -> float:
     return _miscounted(rng, rng.choice([0.0, rng.uniform(0.5, 2.0)]))
 
 
@@ -195,11 +198,11 @@ def hyperboloid_sheets(rng: np.random.Generator) -> float:
     "α > 0: at α = 0 the two sheets of k = 1 are joined at the origin, which the source itself calls a singularity in "
     "the next sentence."
 )
-def hyperboloid_sheets_apart(rng: np.random.Generator) -> float:
+def hyperboloid_sheets_apart(rng: Rng) -> float:
     return _miscounted(rng, rng.uniform(0.5, 2.0))
 
 
-def _miscounted(rng: np.random.Generator, alpha: float) -> float:
+def _miscounted(rng: Rng, alpha: float) -> float:
     n = int(rng.integers(1, 5))
     k = int(rng.integers(1, n + 1))
     return abs((2 if k == 1 else 1) - sheets(hyperboloid(k, n), alpha))
@@ -218,7 +221,7 @@ def _() -> tuple[float, float]:
     conditions="α > 0; curvature is the largest one over the surface, which says nothing of a fixed place.",
     tolerance=0.0,  # an ordering
 )
-def hyperboloid_curvature(rng: np.random.Generator) -> float:
+def hyperboloid_curvature(rng: Rng) -> float:
     """Of the branch x = √(α + y²) of a section, from circles through three points close together: about x''(0)."""
 
     def largest(alpha: float) -> float:
@@ -245,7 +248,7 @@ def hyperboloid_curvature(rng: np.random.Generator) -> float:
     tolerance=0.0,  # a count
     seeds=7,
 )
-def neuron_sheets(rng: np.random.Generator) -> float:
+def neuron_sheets(rng: Rng) -> float:
     return _missed_sheets(rng, int(rng.choice([1, 1, 2, 3])))
 
 
@@ -253,11 +256,11 @@ def neuron_sheets(rng: np.random.Generator) -> float:
     "d ≥ 2; only d = 1 is left out: there, for δ < 0, there are two branches, one for each sign of w.",
     slips=(ONE_INPUT,),
 )
-def neuron_sheets_from_two_inputs(rng: np.random.Generator) -> float:
+def neuron_sheets_from_two_inputs(rng: Rng) -> float:
     return _missed_sheets(rng, int(rng.integers(2, 4)))
 
 
-def _missed_sheets(rng: np.random.Generator, d: int) -> float:
+def _missed_sheets(rng: Rng, d: int) -> float:
     delta = rng.choice([-1.0, 1.0]) * rng.uniform(0.5, 2.0)
     eta_a, eta_w = rng.uniform(0.8, 1.25, size=2)
     return abs((2 if delta > 0 else 1) - sheets([eta_w] + [-eta_a] * d, delta))
@@ -276,7 +279,7 @@ def _() -> tuple[float, float]:
     conditions="Any rates.",
     tolerance=1e-13,
 )
-def sum_of_squares(rng: np.random.Generator) -> float:
+def sum_of_squares(rng: Rng) -> float:
     n = drawn(rng, rates="any")
     printed = formulas.kappa(np.sqrt(n.eta_a * n.eta_w) * n.beta, n.delta)
     return relative_error(printed, n.eta_w * n.a**2 + n.eta_a * n.w @ n.w)
@@ -298,12 +301,12 @@ def mu_phi_velocity(mu: float, phi: float, delta: float, norm: float, rates: flo
     conditions="White inputs; any rates; w ≠ 0.",
     tolerance=1e-11,
 )
-def neuron_mu_phi(rng: np.random.Generator) -> float:
+def neuron_mu_phi(rng: Rng) -> float:
     n = drawn(rng, rates="any")
     beta_star = n.beta_star
     mu, phi = mu_and_phi(n.a, n.w, beta_star)
     printed = mu_phi_velocity(mu, phi, n.delta, float(size(beta_star)), n.eta_a * n.eta_w)
-    return relative_error(printed, n.rate(lambda a, w: mu_and_phi(a, w, beta_star)))
+    return relative_error(list(printed), n.rate(lambda a, w: mu_and_phi(a, w, beta_star)))
 
 
 @claim(
@@ -316,7 +319,7 @@ def neuron_mu_phi(rng: np.random.Generator) -> float:
     conditions="Any inputs; the same δ.",
     tolerance=1e-9,
 )
-def rates_absorbed(rng: np.random.Generator) -> float:
+def rates_absorbed(rng: Rng) -> float:
     """Two flows, of different weights."""
     n = drawn(rng, white=False, rates="any")
     root, times = np.sqrt(n.eta_a * n.eta_w), [0.3, 1.0, 3.0]
@@ -333,7 +336,7 @@ def rates_absorbed(rng: np.random.Generator) -> float:
     conditions="White inputs.",
     tolerance=1e-10,
 )
-def neuron_w_span(rng: np.random.Generator) -> float:
+def neuron_w_span(rng: Rng) -> float:
     n = drawn(rng, rates="any", d=int(rng.integers(3, 6)))
     _, w = n.path([0.5, 2.0])
     plane, _ = np.linalg.qr(np.stack([n.w, n.beta_star], axis=1))

@@ -1,39 +1,35 @@
 """One hidden neuron, η_aη_w = 1: which of many solutions it ends in."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich import Task
+from lazyrich._typing import Array
 from lazyrich.bias.interpolation import downstream_end, upstream_end
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, relative_error
+from lazyrich.papers.base.types import Rng, Values
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, drawn, size, underdetermined, unit_vector, weights
 from lazyrich.papers.kunin2024.claims.neuron_downstream import zeros_met
 from lazyrich.papers.kunin2024.claims.neuron_mirror import fewest_by, q
 from lazyrich.papers.kunin2024.claims.slips import ONE_INPUT
-from lazyrich.tasks import Task
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 _END = 60.0  # in units of 1/a², long enough for any residual to vanish
 
 
-def end_of_flow(n: Neuron) -> Any:
+def end_of_flow(n: Neuron) -> Array:
     """β after all learning; the output weight is at least what β* and δ ask for, and sets the pace."""
     slowest = (np.hypot(n.delta, 2 * size(n.beta_star)) + n.delta) / 2
     a, w = n.path([_END / slowest])
     return a[0] * w[0]
 
 
-def psi(beta: Any, delta: float) -> Any:
+def psi(beta: Array, delta: float) -> Values:
     """Ψ_δ(β)."""
     kappa = np.sqrt(delta**2 + 4 * beta @ beta)
     return (kappa - 2 * delta) * np.sqrt(kappa + delta) / 3
 
 
-def theorem_1_objective(beta: Any, beta0: Any, delta: float) -> Any:
+def theorem_1_objective(beta: Array, beta0: Array, delta: float) -> Values:
     """Ψ_δ(β) − ψ_δ β̂0ᵀβ."""
     strength = np.sqrt(np.sqrt(delta**2 + 4 * beta0 @ beta0) - delta)
     return psi(beta, delta) - strength * beta0 @ beta / size(beta0)
@@ -53,18 +49,18 @@ def theorem_1_objective(beta: Any, beta0: Any, delta: float) -> Any:
     tolerance=1e-9,
     seeds=6,
 )
-def theorem_1(rng: np.random.Generator) -> float:
+def theorem_1(rng: Rng) -> float:
     n = underdetermined(rng)
     return relative_error(fewest_by(lambda b: theorem_1_objective(b, n.beta, n.delta), n.X, n.y), end_of_flow(n))
 
 
-def q_azulay(x: Any, delta: float) -> Any:
+def q_azulay(x: Values, delta: float) -> Values:
     """q_δ of Theorem 5."""
     s = np.sqrt(x**2 + delta**2 / 4)
     return (x**2 - delta / 2 * (delta / 2 + s)) * np.sqrt(s - delta / 2) / x
 
 
-def z_azulay(beta0: Any, delta: float) -> Any:
+def z_azulay(beta0: Array, delta: float) -> Array:
     """z of Theorem 5."""
     return -1.5 * np.sqrt(np.sqrt(beta0 @ beta0 + delta**2 / 4) - delta / 2) * beta0 / size(beta0)
 
@@ -82,7 +78,7 @@ def z_azulay(beta0: Any, delta: float) -> Any:
     tolerance=1e-9,
     seeds=4,
 )
-def theorem_5(rng: np.random.Generator) -> float:
+def theorem_5(rng: Rng) -> float:
     n = underdetermined(rng, sign=int(rng.integers(0, 2)))
     z, delta = z_azulay(n.beta, n.delta), max(n.delta, 0.0)
     return relative_error(fewest_by(lambda b: q_azulay(size(b), delta) + z @ b, n.X, n.y), end_of_flow(n))
@@ -97,7 +93,7 @@ def theorem_5(rng: np.random.Generator) -> float:
     conditions="x ≠ 0.",
     tolerance=1e-11,
 )
-def potentials_equal(rng: np.random.Generator) -> float:
+def potentials_equal(rng: Rng) -> float:
     """Φ − c of the section before; the slope against a complex step."""
     delta, x = rng.choice([-1.0, 0.0, 1.0]) * rng.uniform(0.3, 3.0), rng.uniform(0.3, 2.0)
     (slope,) = gradient(lambda p: q_azulay(p[0], delta), [x])
@@ -106,7 +102,7 @@ def potentials_equal(rng: np.random.Generator) -> float:
     return max(abs(both - q(x, delta)) / (x + abs(delta)) ** 1.5, relative_error(printed_slope, slope))
 
 
-def _passes_zero(rng: np.random.Generator, d: int) -> float:
+def _passes_zero(rng: Rng, d: int) -> float:
     """Zeros of one part of β on the way, orthogonal to β* where there is such a part: if it has none, β has none."""
     n = drawn(rng, sign=int(rng.integers(0, 2)), d=d)
     aside = n.w - (n.w @ n.beta_star) / (n.beta_star @ n.beta_star) * n.beta_star if d > 1 else n.w
@@ -122,7 +118,7 @@ def _passes_zero(rng: np.random.Generator, d: int) -> float:
     conditions="Any number d of inputs.",
     tolerance=0.0,  # a count
 )
-def assumptions_compared(rng: np.random.Generator) -> float:
+def assumptions_compared(rng: Rng) -> float:
     return _passes_zero(rng, int(rng.integers(1, 3)))
 
 
@@ -130,7 +126,7 @@ def assumptions_compared(rng: np.random.Generator) -> float:
     "d ≥ 2; only d = 1 is left out: with one input, w passes through zero from every start on the wrong side.",
     slips=(ONE_INPUT,),
 )
-def assumptions_compared_from_two_inputs(rng: np.random.Generator) -> float:
+def assumptions_compared_from_two_inputs(rng: Rng) -> float:
     return _passes_zero(rng, int(rng.integers(2, 5)))
 
 
@@ -148,7 +144,7 @@ def _() -> tuple[float, float]:
     conditions="Any inputs, a start that is no saddle.",
     tolerance=0.0,  # a count
 )
-def lemma_4_any_inputs(rng: np.random.Generator) -> float:
+def lemma_4_any_inputs(rng: Rng) -> float:
     """It does: where a = 0 the loss is that of β = 0, and it falls along the flow."""
     n = drawn(rng, sign=-1, rates="any")
     n = Neuron(n.a * rng.uniform(0.05, 1.0), n.w, n.X @ np.diag(rng.uniform(0.2, 2.0, len(n.w))), n.y, n.eta_a, n.eta_w)
@@ -156,7 +152,7 @@ def lemma_4_any_inputs(rng: np.random.Generator) -> float:
     return zeros_met(a) - 1
 
 
-def one_free_direction(n: Neuron) -> tuple[Any, float]:
+def one_free_direction(n: Neuron) -> tuple[Array, float]:
     """The unit vector v that no input has, and α of the closed form."""
     v = np.linalg.svd(n.X)[2][-1]
     k = -2 * z_azulay(n.beta, n.delta) @ v / 3
@@ -175,7 +171,7 @@ def one_free_direction(n: Neuron) -> tuple[Any, float]:
     conditions="XᵀXv = 0, ‖v‖ = 1, one such direction; β(t) ≠ 0 at all times.",
     tolerance=1e-9,
 )
-def one_direction(rng: np.random.Generator) -> float:
+def one_direction(rng: Rng) -> float:
     n = underdetermined(rng, free=1)
     v, alpha = one_free_direction(n)
     return relative_error(n.beta_star + alpha * v, end_of_flow(n))
@@ -191,7 +187,7 @@ def one_direction(rng: np.random.Generator) -> float:
     tolerance=1e-9,
     seeds=4,
 )
-def one_direction_through_zero(rng: np.random.Generator) -> float:
+def one_direction_through_zero(rng: Rng) -> float:
     while True:
         n = underdetermined(rng, sign=-1, free=1)
         v = np.linalg.svd(n.X)[2][-1]
@@ -211,7 +207,7 @@ def one_direction_through_zero(rng: np.random.Generator) -> float:
     conditions="β0 → 0, δ = 0 or δ > 0; the flow interpolates.",
     tolerance=1e-8,
 )
-def vanishing_starts(rng: np.random.Generator) -> float:
+def vanishing_starts(rng: Rng) -> float:
     """Off by a power of ‖β0‖, ½ for δ = 0 and 1 for δ > 0, which two lengths extrapolate away."""
     n = underdetermined(rng, sign=int(rng.integers(0, 2)))
     power = 1.0 if n.delta > 1e-9 else 0.5
@@ -223,7 +219,7 @@ def vanishing_starts(rng: np.random.Generator) -> float:
     return relative_error((ends[1] - share * ends[0]) / (1 - share), n.beta_star)
 
 
-def _one_sample(rng: np.random.Generator, delta: float) -> Neuron:
+def _one_sample(rng: Rng, delta: float) -> Neuron:
     """One sample and an oblique start, as in Figure 4 (b)."""
     n = underdetermined(rng, free=int(rng.integers(1, 3)))
     x, y = n.X[:1] / size(n.X[0]), n.y[:1]
@@ -245,7 +241,7 @@ def _one_sample(rng: np.random.Generator, delta: float) -> Neuron:
     conditions="One sample, P the projector on it; β0ᵀβ* ≠ 0.",
     tolerance=1e-8,
 )
-def figure_4_limits(rng: np.random.Generator) -> float:
+def figure_4_limits(rng: Rng) -> float:
     """At |δ| = 1e6, where what remains is of order 1/δ² beside what is kept."""
     sign = int(rng.choice([-1, 1]))
     n = _one_sample(rng, sign * 1e6)

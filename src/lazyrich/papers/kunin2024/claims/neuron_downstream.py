@@ -1,21 +1,17 @@
 """One hidden neuron, white inputs, δ < 0 (downstream): changes of sign, and the basins of attraction."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich._typing import Array
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
+from lazyrich.papers.base.types import Pair, Real, Rng, Values
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, size
 from lazyrich.papers.kunin2024.claims.slips import BETA_FOR_TARGET, UNIT_RATES
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-
-def zeros_met(values: Any) -> int:
+def zeros_met(values: Array) -> int:
     """How often a course meets zero: places where it is zero, and changes of sign between places."""
     signs = np.sign(values)
     return int(np.sum(signs == 0) + np.sum(signs[:-1] * signs[1:] < 0))
@@ -30,7 +26,7 @@ def zeros_met(values: Any) -> int:
     tolerance=0.0,  # a count
     seeds=5,
 )
-def lemma_4(rng: np.random.Generator) -> float:
+def lemma_4(rng: Rng) -> float:
     n = drawn(rng, rates="any")
     if rng.uniform() < 0.3 and n.delta < 0:
         n = n.at(0.0, n.w)
@@ -39,13 +35,13 @@ def lemma_4(rng: np.random.Generator) -> float:
     return zeros_met(a * (w @ n.beta_star)) - 1
 
 
-def a_omega_velocity(n: Neuron) -> Any:
+def a_omega_velocity(n: Neuron) -> Array:
     """ȧ and ω̇ of the two-dimensional system, as printed."""
     omega, norm = n.w @ n.beta_star, size(n.beta_star)
     return np.array([omega - n.a * (n.a**2 - n.delta), n.a * norm**2 - n.a**2 * omega])
 
 
-def a_omega_truth(n: Neuron) -> Any:
+def a_omega_truth(n: Neuron) -> Array:
     beta_star = n.beta_star
     return n.rate(lambda a, w: np.array([a, w @ beta_star]))
 
@@ -58,7 +54,7 @@ def a_omega_truth(n: Neuron) -> Any:
     conditions="White inputs, η_aη_w = 1.",
     tolerance=1e-12,
 )
-def a_omega_dynamics(rng: np.random.Generator) -> float:
+def a_omega_dynamics(rng: Rng) -> float:
     n = drawn(rng)
     return relative_error(a_omega_velocity(n), a_omega_truth(n))
 
@@ -68,13 +64,13 @@ def a_omega_dynamics(rng: np.random.Generator) -> float:
     "front of a² in the first equation, and η_w in front of the second.",
     slips=(UNIT_RATES,),
 )
-def a_omega_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+def a_omega_dynamics_with_unit_rates(rng: Rng) -> float:
     n = drawn(rng, rates="unit")
     return relative_error(a_omega_velocity(n), a_omega_truth(n))
 
 
 @a_omega_dynamics.counterexample("η_a = 2, η_w = ½, a = w = 1, β* = 2: ω = 2, δ = −3/2")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     n = Neuron(1.0, np.ones(1), np.eye(1), np.array([2.0]), 2.0, 0.5)
     return a_omega_velocity(n), a_omega_truth(n)
 
@@ -87,7 +83,7 @@ def _() -> tuple[Any, Any]:
     conditions="White inputs, η_aη_w = 1, wᵀβ* ≠ 0.",
     tolerance=1e-10,
 )
-def upsilon_dynamics(rng: np.random.Generator) -> float:
+def upsilon_dynamics(rng: Rng) -> float:
     return _upsilon_error(drawn(rng))
 
 
@@ -95,7 +91,7 @@ def upsilon_dynamics(rng: np.random.Generator) -> float:
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, and the equation is that of a/(η_a wᵀβ*).",
     slips=(UNIT_RATES,),
 )
-def upsilon_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+def upsilon_dynamics_with_unit_rates(rng: Rng) -> float:
     return _upsilon_error(drawn(rng, rates="unit"))
 
 
@@ -113,7 +109,7 @@ def _() -> tuple[float, float]:
     return float(1.0 + n.delta - 1.0), float(n.rate(lambda a, w: a / w[0]))
 
 
-def crossing(rng: np.random.Generator) -> tuple[Neuron, Any, Any, Any]:
+def crossing(rng: Rng) -> tuple[Neuron, Array, Array, Array]:
     """δ < 0, unit rates, and a start whose a changes sign on the way: the neuron, times, a and w."""
     while True:
         n = drawn(rng, sign=-1, rates="unit")
@@ -134,13 +130,13 @@ def crossing(rng: np.random.Generator) -> tuple[Neuron, Any, Any, Any]:
     conditions="White inputs, δ < 0, a changes sign, η_a = η_w = 1.",
     tolerance=1e-9,
 )
-def upsilon_solution(rng: np.random.Generator) -> float:
+def upsilon_solution(rng: Rng) -> float:
     n, times, a, w = crossing(rng)
     upsilon = a / (w @ n.beta_star)
     return relative_error(formulas.upsilon(times, upsilon[0], n.delta, float(size(n.beta_star))), upsilon)
 
 
-def omega_velocity(n: Neuron, squared: float, factor: float) -> float:
+def omega_velocity(n: Neuron, squared: Values, factor: float) -> float:
     """factor · ω(υ·squared − υ²ω²) with υ = a/ω."""
     omega = n.w @ n.beta_star
     upsilon = n.a / omega
@@ -160,7 +156,7 @@ def omega_truth(n: Neuron) -> float:
     conditions="White inputs, η_aη_w = 1, ω ≠ 0.",
     tolerance=1e-10,
 )
-def omega_dynamics(rng: np.random.Generator) -> float:
+def omega_dynamics(rng: Rng) -> float:
     n = drawn(rng)
     return abs(omega_velocity(n, n.beta @ n.beta, 1.0) - omega_truth(n)) / float(size(n.velocity()[1]))
 
@@ -170,7 +166,7 @@ def omega_dynamics(rng: np.random.Generator) -> float:
     formula=r"\dot\omega = \eta_w\,\omega\left(\upsilon\|\beta_*\|^2 - \upsilon^2\omega^2\right)",
     slips=(UNIT_RATES, BETA_FOR_TARGET),
 )
-def omega_dynamics_of_the_target(rng: np.random.Generator) -> float:
+def omega_dynamics_of_the_target(rng: Rng) -> float:
     n = drawn(rng)
     return abs(omega_velocity(n, n.beta_star @ n.beta_star, n.eta_w) - omega_truth(n)) / float(size(n.velocity()[1]))
 
@@ -181,12 +177,12 @@ def _() -> tuple[float, float]:
     return omega_velocity(n, 1.0, 1.0), omega_truth(n)
 
 
-def side(a: Any, w: Any, beta_star: Any, delta: Any) -> Any:
+def side(a: Real, w: Array, beta_star: Array, delta: float) -> Real:
     """wᵀβ* + ½a(δ + √(δ² + 4‖β*‖²)), whose sign is the basin, as printed."""
     return w @ beta_star + a / 2 * (delta + np.sqrt(delta**2 + 4 * beta_star @ beta_star))
 
 
-def _surface_error(rng: np.random.Generator, rates: str) -> float:
+def _surface_error(rng: Rng, rates: str) -> float:
     """How far a course into a saddle is off the surface, relative to the terms that cancel on it.
 
     The course is found backwards in time, from a saddle a little off in its stable direction, which is an eigenvector
@@ -200,7 +196,7 @@ def _surface_error(rng: np.random.Generator, rates: str) -> float:
     fastest = int(np.argmax(pace.real))
     nearby = np.array([0.0, *w]) + 1e-6 * directions[:, fastest].real
 
-    def backwards(x: Any) -> Any:
+    def backwards(x: Array) -> Array:
         slope_a, slope_w = gradient(n.loss, [x[0], x[1:]])
         return eta * np.array([float(slope_a), *slope_w])
 
@@ -219,7 +215,7 @@ def _surface_error(rng: np.random.Generator, rates: str) -> float:
     conditions="White inputs, δ ≤ 0, η_aη_w = 1.",
     tolerance=1e-8,
 )
-def separating_surface(rng: np.random.Generator) -> float:
+def separating_surface(rng: Rng) -> float:
     return _surface_error(rng, "product one")
 
 
@@ -227,7 +223,7 @@ def separating_surface(rng: np.random.Generator) -> float:
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
     slips=(UNIT_RATES,),
 )
-def separating_surface_with_unit_rates(rng: np.random.Generator) -> float:
+def separating_surface_with_unit_rates(rng: Rng) -> float:
     return _surface_error(rng, "unit")
 
 
@@ -250,14 +246,14 @@ def _() -> tuple[float, float]:
     conditions="White inputs, η_a = η_w = 1.",
     tolerance=1e-12,
 )
-def separating_surface_upstream(rng: np.random.Generator) -> float:
+def separating_surface_upstream(rng: Rng) -> float:
     """The least value over starts of many lengths and directions: positive for δ > 0 large or small, zero for δ = 0."""
     n = drawn(rng, sign=1, rates="unit", d=2)
     against = np.arctan2(*-n.beta_star[::-1])
     angles, lengths = against + np.linspace(-np.pi, np.pi, 181), np.geomspace(0.05, 20.0, 25)
     w = lengths[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
-    def least(delta: float) -> Any:
+    def least(delta: float) -> Array:
         """For each length of w0, relative to what cancels."""
         a = np.sqrt(lengths**2 + delta)
         return np.min(side(a[:, None], w, n.beta_star, delta), axis=1) / (lengths * size(n.beta_star))
@@ -266,7 +262,7 @@ def separating_surface_upstream(rng: np.random.Generator) -> float:
     return max(float(met.any()), float(np.abs(least(0.0)).max()))
 
 
-def near_the_surface(rng: np.random.Generator, rates: str) -> Neuron:
+def near_the_surface(rng: Rng, rates: str) -> Neuron:
     """Starts of any δ; for δ < 0 near where the basins meet, with the rates and as printed."""
     n = drawn(rng, sign=int(rng.choice([-1, -1, -1, 0, 1])), rates=rates)
     toward = n.beta_star / size(n.beta_star)
@@ -300,7 +296,7 @@ def end_sign(n: Neuron) -> float:
     tolerance=0.0,  # a sign
     seeds=8,
 )
-def basins(rng: np.random.Generator) -> float:
+def basins(rng: Rng) -> float:
     n = near_the_surface(rng, "product one")
     return abs(basin_as_printed(n) - end_sign(n))
 
@@ -313,7 +309,7 @@ def basin_as_printed(n: Neuron) -> float:
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
     slips=(UNIT_RATES,),
 )
-def basins_with_unit_rates(rng: np.random.Generator) -> float:
+def basins_with_unit_rates(rng: Rng) -> float:
     """The library's rule, one for every δ, is tried beside the printed one, with other rates too."""
     n, other = near_the_surface(rng, "unit"), near_the_surface(rng, "product one")
     one_rule = abs(formulas.basin(other.a, other.w, other.beta_star, other.eta_a, other.eta_w) - end_sign(other))

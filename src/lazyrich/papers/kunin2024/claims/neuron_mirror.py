@@ -1,22 +1,20 @@
 """One hidden neuron, η_aη_w = 1: its flow in function space as a mirror flow in another time, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.optimize import root
 
+from lazyrich._typing import Array
 from lazyrich.bias.potentials import single_neuron_potential
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, integrate, relative_error
+from lazyrich.papers.base.types import Rng, Values
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, drawn, size
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         'Appendix "Connection to Theorem 2…"',
         "The analysis might extend to starts that pass through β = 0, with M at that moment taken as a limit.",
         "A suggestion for later work. What happens on such courses is checked where the paper states it.",
@@ -26,7 +24,7 @@ NOT_CHECKED = (
 _STEP = 1e-30
 
 
-def fewest_by(objective: Callable[[Any], Any], X: Any, y: Any) -> Any:
+def fewest_by(objective: Callable[[Array], Values], X: Array, y: Array) -> Array:
     """argmin of a convex, analytic function over Xβ = y: the zero of its slope along the directions X leaves free."""
     base = np.linalg.lstsq(X, y, rcond=None)[0]
     N = np.linalg.svd(X)[2][len(X) :].T
@@ -37,23 +35,23 @@ def fewest_by(objective: Callable[[Any], Any], X: Any, y: Any) -> Any:
 class Mirror:
     """A strictly convex potential Φ = ½βᵀAβ + ¼Σcβ⁴, data to interpolate, and a clock g(β) > 0."""
 
-    def __init__(self, rng: np.random.Generator, *, warped: bool) -> None:
+    def __init__(self, rng: Rng, *, warped: bool) -> None:
         factor = rng.normal(size=(3, 3))
         self.A, self.c = np.eye(3) + 0.3 * factor @ factor.T, rng.uniform(0.1, 0.5, size=3)
         self.X = draws.orthogonal(rng, 3)[:2] * rng.uniform(1.5, 2.0, size=(2, 1))
         self.y, self.beta0 = rng.normal(size=2), rng.normal(size=3)
         self.warped = warped
 
-    def potential(self, beta: Any) -> Any:
+    def potential(self, beta: Array) -> Values:
         return beta @ self.A @ beta / 2 + self.c @ beta**4 / 4
 
-    def clock(self, beta: Any) -> float:
+    def clock(self, beta: Array) -> float:
         return float(1 + beta @ beta) if self.warped else 1.0
 
-    def run(self) -> tuple[Any, Any]:
+    def run(self) -> tuple[Array, Array]:
         """β and ∫gρ dt in the end, of β̇ = −g (∇²Φ)⁻¹Xᵀρ."""
 
-        def velocity(state: Any) -> Any:
+        def velocity(state: Array) -> Array:
             beta = state[:3]
             hessian = self.A + 3 * np.diag(self.c * beta**2)
             rho = self.clock(beta) * (self.X @ beta - self.y)
@@ -62,11 +60,11 @@ class Mirror:
         end = integrate(velocity, np.concatenate([self.beta0, np.zeros(2)]), [80.0])[0]
         return end[:3], end[3:]
 
-    def slope(self, beta: Any) -> Any:
+    def slope(self, beta: Array) -> Array:
         return gradient(lambda p: self.potential(p[0]), [beta])[0]
 
 
-def bregman(mirror: Mirror, beta: Any) -> Any:
+def bregman(mirror: Mirror, beta: Array) -> Values:
     """D(β, β0) = Φ(β) − Φ(β0) − ⟨∇Φ(β0), β − β0⟩."""
     away = beta - mirror.beta0
     return mirror.potential(beta) - mirror.potential(mirror.beta0) - mirror.slope(mirror.beta0) @ away
@@ -83,7 +81,7 @@ def bregman(mirror: Mirror, beta: Any) -> Any:
     conditions="Φ strictly convex; the residual decays fast enough.",
     tolerance=1e-10,
 )
-def mirror_flow(rng: np.random.Generator) -> float:
+def mirror_flow(rng: Rng) -> float:
     mirror = Mirror(rng, warped=False)
     return relative_error(fewest_by(lambda beta: bregman(mirror, beta), mirror.X, mirror.y), mirror.run()[0])
 
@@ -97,7 +95,7 @@ def mirror_flow(rng: np.random.Generator) -> float:
     conditions="Φ strictly convex, g > 0, and the warped time goes on for ever.",
     tolerance=1e-10,
 )
-def time_warp(rng: np.random.Generator) -> float:
+def time_warp(rng: Rng) -> float:
     mirror = Mirror(rng, warped=True)
     pull = mirror.slope(mirror.beta0)
     return relative_error(
@@ -116,7 +114,7 @@ def time_warp(rng: np.random.Generator) -> float:
     conditions="As for the mirror flow; g = 1 without warp; ρ = Xβ − y.",
     tolerance=1e-10,
 )
-def kkt_multiplier(rng: np.random.Generator) -> float:
+def kkt_multiplier(rng: Rng) -> float:
     return _multiplier_error(rng, 1.0)
 
 
@@ -124,11 +122,11 @@ def kkt_multiplier(rng: np.random.Generator) -> float:
     "With the opposite sign, as follows from the line printed before it.",
     formula=r"\nabla Q(\beta(\infty)) = X^\top\nu, \qquad \nu = -\int_0^\infty g(\beta(t))\rho(t)\,dt",
 )
-def kkt_multiplier_with_its_sign(rng: np.random.Generator) -> float:
+def kkt_multiplier_with_its_sign(rng: Rng) -> float:
     return _multiplier_error(rng, -1.0)
 
 
-def _multiplier_error(rng: np.random.Generator, sign: float) -> float:
+def _multiplier_error(rng: Rng, sign: float) -> float:
     mirror = Mirror(rng, warped=bool(rng.integers(2)))
     end, integral = mirror.run()
     return relative_error(sign * mirror.X.T @ integral, mirror.slope(end) - mirror.slope(mirror.beta0))
@@ -140,35 +138,35 @@ def _() -> tuple[float, float]:
     return float(integral), float(beta)
 
 
-def f(x: Any, delta: float) -> Any:
+def f(x: Values, delta: float) -> Values:
     """f_δ: M⁻¹ = f(‖β‖²)I − h(‖β‖²)ββᵀ."""
     return 2 / (np.sqrt(delta**2 + 4 * x) + delta)
 
 
-def h(x: Any, delta: float) -> Any:
+def h(x: Values, delta: float) -> Values:
     """h_δ."""
     kappa = np.sqrt(delta**2 + 4 * x)
     return (kappa - delta) / (x * kappa * (kappa + delta))
 
 
-def g(x: Any, delta: float) -> Any:
+def g(x: Values, delta: float) -> Values:
     """g_δ, the clock."""
     return np.sqrt(np.sqrt(delta**2 + 4 * x) + delta)
 
 
-def inverse_of_m(n: Neuron, beta: Any) -> Any:
+def inverse_of_m(n: Neuron, beta: Array) -> Array:
     """M⁻¹ at β, also complex: M from the weights that δ gives β, inverted."""
     x = beta @ beta
     a_squared = (n.delta + np.sqrt(n.delta**2 + 4 * x)) / 2  # of √η_w a, the root of a⁴ − δa² = ‖β‖²
     return np.linalg.inv(a_squared * np.eye(len(beta)) + np.outer(beta, beta) / a_squared)
 
 
-def derivatives(matrix: Callable[[Any], Any], beta: Any) -> Any:
+def derivatives(matrix: Callable[[Array], Array], beta: Array) -> Array:
     """D[i, j, k] = ∂matrix_ij/∂β_k, by complex steps."""
     return np.stack([np.imag(matrix(beta + _STEP * 1j * e)) / _STEP for e in np.eye(len(beta))], axis=-1)
 
 
-def asymmetry(D: Any) -> float:
+def asymmetry(D: Array) -> float:
     """How far a field of symmetric matrices is from being the Hessians of a function: ∂_kH_ij = ∂_jH_ik if it is."""
     return relative_error(D, D.transpose(0, 2, 1))
 
@@ -183,7 +181,7 @@ def asymmetry(D: Any) -> float:
     conditions="β ≠ 0, η_aη_w = 1.",
     tolerance=1e-11,
 )
-def m_inverse(rng: np.random.Generator) -> float:
+def m_inverse(rng: Rng) -> float:
     """Against the inverse of M from derivatives of β by the weights."""
     n = drawn(rng)
     x = n.beta @ n.beta
@@ -202,7 +200,7 @@ def m_inverse(rng: np.random.Generator) -> float:
     conditions="β ≠ 0, η_aη_w = 1, i ≠ j.",
     tolerance=1e-10,
 )
-def m_inverse_no_hessian(rng: np.random.Generator) -> float:
+def m_inverse_no_hessian(rng: Rng) -> float:
     n = drawn(rng, d=3)
     D = derivatives(lambda beta: inverse_of_m(n, beta), n.beta)
     kappa = np.sqrt(n.delta**2 + 4 * n.beta @ n.beta)
@@ -225,7 +223,7 @@ def m_inverse_no_hessian(rng: np.random.Generator) -> float:
     tolerance=1e-10,
     seeds=6,
 )
-def time_warp_factor(rng: np.random.Generator) -> float:
+def time_warp_factor(rng: Rng) -> float:
     n = drawn(rng, d=3)
     x, delta = n.beta @ n.beta, n.delta
     kappa = np.sqrt(delta**2 + 4 * x)
@@ -240,7 +238,7 @@ def time_warp_factor(rng: np.random.Generator) -> float:
     )
 
 
-def q(x: Any, delta: float) -> Any:
+def q(x: Values, delta: float) -> Values:
     """q of the ansatz Φ(β) = q(‖β‖) + c."""
     kappa = np.sqrt(delta**2 + 4 * x**2)
     return (kappa - 2 * delta) * np.sqrt(kappa + delta) / 3
@@ -260,17 +258,20 @@ def q(x: Any, delta: float) -> Any:
     tolerance=1e-10,
     seeds=17,
 )
-def potential(rng: np.random.Generator) -> float:
+def potential(rng: Rng) -> float:
     """The library's Φ is q and its derivatives; they are tried against complex steps of q, and against gM⁻¹."""
     n = drawn(rng)
     x, phi = float(size(n.beta)), single_neuron_potential(n.delta)
     (slope,) = gradient(lambda p: q(p[0], n.delta), [x])
-    printed_slope = lambda t: 2 * t / np.sqrt(np.sqrt(n.delta**2 + 4 * t**2) + n.delta)  # noqa: E731
+
+    def printed_slope(t: Values) -> Values:
+        return 2 * t / np.sqrt(np.sqrt(n.delta**2 + 4 * t**2) + n.delta)
+
     (curvature,) = gradient(lambda p: printed_slope(p[0]), [x])
     kappa = np.sqrt(n.delta**2 + 4 * x**2)
     return max(
         relative_error([printed_slope(x), np.sqrt(kappa + n.delta) / kappa], [slope, curvature]),
-        relative_error(phi.profile(x)[1:], [slope, curvature]),
+        relative_error([*phi.profile(x)[1:]], [slope, curvature]),
         relative_error(phi.hessian(n.beta), g(x**2, n.delta) * np.linalg.inv(n.M)),
     )
 
@@ -286,7 +287,7 @@ def potential(rng: np.random.Generator) -> float:
     tolerance=1e-11,
     seeds=11,
 )
-def potential_constant(rng: np.random.Generator) -> float:
+def potential_constant(rng: Rng) -> float:
     """Against the least value of q on a grid that holds zero; Φ grows on either side of it."""
     delta = float(rng.choice([-1.0, 0.0, 1.0]) * rng.uniform(0.3, 3.0))
     constant = max(0.0, np.sign(delta) * np.sqrt(2) * abs(delta) ** 1.5 / 3)

@@ -3,22 +3,19 @@
 Limits are taken at |δ| = 1e6, where what the paper neglects, of order 1/δ² beside what it keeps, is below 1e-11.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import integrate, relative_error
+from lazyrich.papers.base.types import Real, Rng, Row
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, mu_and_phi, size, weights
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         'Section "A Minimal Model…", "Balanced"',
         "From a small balanced start, the alignment of w in the first phase is an update of rank one to the kernel, "
         "the same as in silent alignment.",
@@ -26,7 +23,6 @@ NOT_CHECKED = (
         "rank, since a² grows with ‖w‖². What the two phases are is checked.",
     ),
     NotChecked(
-        "kunin2024",
         'Appendix "Kernel dynamics"',
         "With δ = 0, change of the length and change of the direction of β contribute about equally to that of the "
         "kernel, which makes the regime rich.",
@@ -47,7 +43,7 @@ _FIGURE_TIMES = np.array([0.0, 0.4, 1.0, 2.5])
     conditions="Any inputs and rates.",
     tolerance=1e-12,
 )
-def neuron_beta_flow(rng: np.random.Generator) -> float:
+def neuron_beta_flow(rng: Rng) -> float:
     n = drawn(rng, white=False, rates="any")
     M = n.eta_w * n.a**2 * np.eye(len(n.w)) + n.eta_a * np.outer(n.w, n.w)
     return relative_error(-M @ n.X.T @ (n.X @ n.beta - n.y), n.rate(lambda a, w: a * w))
@@ -64,12 +60,12 @@ def neuron_beta_flow(rng: np.random.Generator) -> float:
     tolerance=1e-12,
     seeds=5,
 )
-def neuron_squares(rng: np.random.Generator) -> float:
+def neuron_squares(rng: Rng) -> float:
     n = drawn(rng, rates="any")
     kappa = formulas.kappa(np.sqrt(n.eta_a * n.eta_w) * n.beta, n.delta)
     a_squared = (kappa + n.delta) / (2 * n.eta_w)
     wwt = (kappa - n.delta) / (2 * n.eta_a) * np.outer(n.beta, n.beta) / (n.beta @ n.beta)
-    roots = np.roots([n.eta_w, -n.delta, -n.eta_a * n.beta @ n.beta])
+    roots = np.roots([n.eta_w, -n.delta, float(-n.eta_a * n.beta @ n.beta)])
     positive = roots[roots > 0]
     return max(
         relative_error([a_squared, *wwt.ravel()], [n.a**2, *np.outer(n.w, n.w).ravel()]),
@@ -87,7 +83,7 @@ def neuron_squares(rng: np.random.Generator) -> float:
     tolerance=1e-12,
     seeds=6,
 )
-def neuron_preconditioner(rng: np.random.Generator) -> float:
+def neuron_preconditioner(rng: Rng) -> float:
     """Against derivatives of β by the weights; the kernel against those of the predictions."""
     n = drawn(rng, white=False, rates="any")
     scaled = np.sqrt(n.eta_a * n.eta_w) * n.beta
@@ -104,16 +100,16 @@ def neuron_preconditioner(rng: np.random.Generator) -> float:
     conditions="δ = 0; any rates.",
     tolerance=1e-12,
 )
-def regime_balanced(rng: np.random.Generator) -> float:
+def regime_balanced(rng: Rng) -> float:
     n = drawn(rng, sign=0, rates="any")
     along = np.outer(n.beta, n.beta) / (n.beta @ n.beta)
     return relative_error(np.sqrt(n.eta_a * n.eta_w) * size(n.beta) * (np.eye(len(n.w)) + along), n.M)
 
 
-def far(rng: np.random.Generator, delta: float, *, white: bool, beta0: Any = None) -> Neuron:
+def far(rng: Rng, delta: float, *, white: bool, length: float | None = None) -> Neuron:
     """A start with a large |δ|, and β0 of order one unless given."""
     n = drawn(rng, white=white)
-    beta0 = n.beta if beta0 is None else beta0 * n.beta / size(n.beta)
+    beta0 = n.beta if length is None else length * n.beta / size(n.beta)
     return n.at(*weights(rng, beta0, delta, n.eta_a, n.eta_w))
 
 
@@ -134,7 +130,7 @@ def kernel_change(n: Neuron, later: Neuron) -> float:
     conditions="δ → ∞, η_aη_w = 1; any inputs.",
     tolerance=1e-9,
 )
-def regime_upstream(rng: np.random.Generator) -> float:
+def regime_upstream(rng: Rng) -> float:
     n = far(rng, _LARGE, white=False)
     a, w = n.path(_SCALED / _LARGE)
     beta = [n.beta_star + expm(-n.X.T @ n.X * s) @ (n.beta - n.beta_star) for s in _SCALED]
@@ -145,9 +141,9 @@ def regime_upstream(rng: np.random.Generator) -> float:
     )
 
 
-def _fits_before_alignment(rng: np.random.Generator, beta0: float | None) -> Any:
+def _fits_before_alignment(rng: Rng, length: float | None) -> Array:
     """Differences of μ from an exponential approach to ±‖β*‖, and of φ from ±1, once time of order 1/δ has passed."""
-    n = far(rng, _LARGE, white=True, beta0=beta0)
+    n = far(rng, _LARGE, white=True, length=length)
     end = np.sign(n.a) * size(n.beta_star)
     mu, phi = mu_and_phi(*n.path(_SCALED / _LARGE), n.beta_star)
     printed = end + (n.a * size(n.w) - end) * np.exp(-_SCALED)
@@ -164,7 +160,7 @@ def _fits_before_alignment(rng: np.random.Generator, beta0: float | None) -> Any
     tolerance=1e-8,
     seeds=4,
 )
-def upstream_separation(rng: np.random.Generator) -> float:
+def upstream_separation(rng: Rng) -> float:
     return float(np.abs(_fits_before_alignment(rng, None)).max())
 
 
@@ -172,10 +168,10 @@ def upstream_separation(rng: np.random.Generator) -> float:
     "‖β0‖ ≪ ‖β*‖ as well. Both equations are of the same order in δ, φ̇ ≈ δ(‖β*‖/μ)(1 − φ²) and μ̇ ≈ δ(φ‖β*‖ − μ), so "
     "that it is a small μ, not a large δ, that lets φ move first."
 )
-def upstream_separation_from_small_starts(rng: np.random.Generator) -> float:
+def upstream_separation_from_small_starts(rng: Rng) -> float:
     """The difference falls with ‖β0‖; what remains when it vanishes is extrapolated from two lengths."""
     seed = rng.integers(2**32)
-    whole, half = (_fits_before_alignment(np.random.default_rng(seed), beta0) for beta0 in (1e-5, 0.5e-5))
+    whole, half = (_fits_before_alignment(np.random.default_rng(seed), length) for length in (1e-5, 0.5e-5))
     return float(np.abs(2 * half - whole).max())
 
 
@@ -200,7 +196,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-6,  # at ‖β0‖ = 1e-36, half way in time, the angle that is left is of the order of 1e-9
     seeds=5,
 )
-def balanced_phases(rng: np.random.Generator) -> float:
+def balanced_phases(rng: Rng) -> float:
     n = drawn(rng, sign=0, d=2)
     while abs(cosine(n.w, n.beta_star)) > 0.95:  # almost against the target it would take longer to align
         n = drawn(rng, sign=0, d=2)
@@ -208,7 +204,7 @@ def balanced_phases(rng: np.random.Generator) -> float:
     scale = 1e-18 / np.sqrt(abs(n.a) * size(n.w))
     start = np.array([n.a, *n.w]) * scale
 
-    def velocity(x: Any) -> Any:
+    def velocity(x: Array) -> Array:
         da, dw = n.at(x[0], x[1:]).velocity()
         return np.array([da, *dw])
 
@@ -234,7 +230,7 @@ def balanced_phases(rng: np.random.Generator) -> float:
     conditions="White inputs, δ → −∞, times of order 1/|δ|, η_aη_w = 1.",
     tolerance=1e-9,
 )
-def downstream_fast(rng: np.random.Generator) -> float:
+def downstream_fast(rng: Rng) -> float:
     n = far(rng, -_LARGE, white=True)
     (mu, phi), (mu0, phi0) = mu_and_phi(*n.path(_SCALED / _LARGE), n.beta_star), mu_and_phi(n.a, n.w, n.beta_star)
     steady = phi0 * size(n.beta_star)
@@ -249,7 +245,7 @@ def downstream_fast(rng: np.random.Generator) -> float:
     conditions="White inputs, δ → −∞, μ = φ‖β*‖; any rates.",
     tolerance=1e-9,
 )
-def downstream_slow(rng: np.random.Generator) -> float:
+def downstream_slow(rng: Rng) -> float:
     """The velocity at a point where the fast phase ends; |δ|φ̇ is of order one."""
     n = drawn(rng, rates="any")
     norm, phi = size(n.beta_star), cosine(n.w, n.beta_star)
@@ -269,7 +265,7 @@ def downstream_slow(rng: np.random.Generator) -> float:
     conditions="δ → −∞, times of order 1/|δ|, η_aη_w = 1; any inputs.",
     tolerance=1e-9,
 )
-def regime_downstream(rng: np.random.Generator) -> float:
+def regime_downstream(rng: Rng) -> float:
     n = far(rng, -_LARGE, white=False)
     a, w = n.path(_SCALED / _LARGE)
     along = n.beta / size(n.beta)
@@ -291,7 +287,7 @@ def regime_downstream(rng: np.random.Generator) -> float:
     conditions="β ≠ 0, η_aη_w = 1; any inputs.",
     tolerance=1e-11,
 )
-def kernel_dynamics(rng: np.random.Generator) -> float:
+def kernel_dynamics(rng: Rng) -> float:
     """Against the rate of η_w a²I + η_a wwᵀ; the rates of ‖β‖ and of β̂β̂ᵀ by complex steps too."""
     n = drawn(rng, white=False)
     I, kappa = np.eye(len(n.w)), formulas.kappa(n.beta, n.delta)
@@ -313,14 +309,14 @@ def kernel_dynamics(rng: np.random.Generator) -> float:
     conditions="β fixed, η_aη_w = 1.",
     tolerance=1e-9,
 )
-def kernel_coefficients(rng: np.random.Generator) -> float:
+def kernel_coefficients(rng: Rng) -> float:
     """Of M's eigenvalues η_w a² across β, and η_a‖w‖² more along it: the slope of the first by ‖β‖, and the second.
 
     Each is compared at δ and at 10δ: what vanishes falls, and what diverges grows, by that factor.
     """
     length = rng.uniform(0.3, 2.0)
 
-    def coefficients(delta: float) -> Any:
+    def coefficients(delta: float) -> Array:
         smaller = [_smaller_square(b, abs(delta)) for b in (0.9 * length, length, 1.1 * length)]
         slope = (smaller[2] - smaller[0]) / (0.2 * length)  # of either square: their difference is fixed
         return np.array([slope, smaller[1] + max(-delta, 0.0)])
@@ -334,7 +330,7 @@ def _smaller_square(b: float, gap: float) -> float:
     return float(brentq(lambda v: v * (v + gap) - b**2, 0.0, b, xtol=1e-300, rtol=1e-15))
 
 
-def kernel_distance(a: Any, w: Any, a_in_norm: Any) -> Any:
+def kernel_distance(a: Array, w: Array, a_in_norm: Real) -> Array:
     """S(0, t) = 1 − ⟨K0, Kt⟩/‖K0‖‖Kt‖ for K = a²I + wwᵀ, with the a that stands in the middle of ‖Kt‖²."""
     A, W, d = a**2, np.sum(w**2, axis=1), w.shape[1]
     inner = d * A * A[0] + A * W[0] + A[0] * W + (w @ w[0]) ** 2
@@ -342,7 +338,7 @@ def kernel_distance(a: Any, w: Any, a_in_norm: Any) -> Any:
     return 1 - inner / (norm[0] * norm)
 
 
-def _kernel_distances(n: Neuron, times: Any) -> tuple[Any, Any, Any]:
+def _kernel_distances(n: Neuron, times: Row) -> tuple[Array, Array, Array]:
     """a, w, and the kernel distance from derivatives of the predictions."""
     a, w = n.path(times)
     kernels = [n.at(*state).tangents(lambda a, w: n.X @ (a * w)) for state in zip(a, w, strict=True)]
@@ -361,7 +357,7 @@ def _kernel_distances(n: Neuron, times: Any) -> tuple[Any, Any, Any]:
     conditions="XᵀX = I, unit rates.",
     tolerance=1e-10,
 )
-def figure_3(rng: np.random.Generator) -> float:
+def figure_3(rng: Rng) -> float:
     a, w, truth = _kernel_distances(drawn(rng, rates="unit"), _FIGURE_TIMES)
     return relative_error(kernel_distance(a, w, a[0]), truth)
 
@@ -371,7 +367,7 @@ def figure_3(rng: np.random.Generator) -> float:
     "those of 400 random starts by up to 0.57.",
     formula=r"\|K_t\|^2 = d\,a_t^4 + 2a_t^2\|w_t\|^2 + \|w_t\|^4",
 )
-def figure_3_with_weights_at_t(rng: np.random.Generator) -> float:
+def figure_3_with_weights_at_t(rng: Rng) -> float:
     a, w, truth = _kernel_distances(drawn(rng, rates="unit"), _FIGURE_TIMES)
     return relative_error(kernel_distance(a, w, a), truth)
 

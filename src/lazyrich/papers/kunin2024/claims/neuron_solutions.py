@@ -1,19 +1,15 @@
 """One hidden neuron, white inputs: the exact solutions for δ = 0 (balanced) and δ > 0 (upstream), and the way back to
 the weights."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich._typing import Array
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Pair, Real, Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims._one_neuron import Neuron, cosine, drawn, mu_and_phi, size
 from lazyrich.papers.kunin2024.claims.slips import UNIT_RATES, UNIT_TARGET
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 _TIMES = np.array([0.0, 0.1, 0.4, 1.0, 3.0])  # in units of 1/‖β*‖
 
@@ -27,7 +23,7 @@ _TIMES = np.array([0.0, 0.1, 0.4, 1.0, 3.0])  # in units of 1/‖β*‖
     conditions="White inputs, δ = 0, η_aη_w = 1.",
     tolerance=1e-11,
 )
-def balanced_dynamics(rng: np.random.Generator) -> float:
+def balanced_dynamics(rng: Rng) -> float:
     n = drawn(rng, sign=0)
     beta_star = n.beta_star
     norm, (mu, phi) = float(size(beta_star)), mu_and_phi(n.a, n.w, beta_star)
@@ -44,7 +40,7 @@ def balanced_dynamics(rng: np.random.Generator) -> float:
     tolerance=0.0,  # a sign
     seeds=7,
 )
-def balanced_sign(rng: np.random.Generator) -> float:
+def balanced_sign(rng: Rng) -> float:
     n = drawn(rng, sign=0, d=int(rng.integers(1, 4)))
     if rng.uniform() < 0.5:  # straight against the target, on the way to the saddle between the cones
         n = n.at(n.a, -np.sign(n.a) * size(n.w) / size(n.beta_star) * n.beta_star)
@@ -52,7 +48,7 @@ def balanced_sign(rng: np.random.Generator) -> float:
     return -float(np.min([np.sign(n.a) * a, np.sign(n.a) * a * size(w)]))
 
 
-def _balanced_path(rng: np.random.Generator) -> tuple[Neuron, float, Any, Any, Any]:
+def _balanced_path(rng: Rng) -> tuple[Neuron, float, Array, Array, Array]:
     """A balanced start with a0 > 0, ‖β*‖, times, and μ and φ along the flow."""
     n = drawn(rng, sign=0, positive=True)
     norm = float(size(n.beta_star))
@@ -69,12 +65,12 @@ def _balanced_path(rng: np.random.Generator) -> tuple[Neuron, float, Any, Any, A
     conditions="White inputs, δ = 0, a0 > 0, |φ0| < 1, η_aη_w = 1.",
     tolerance=1e-11,
 )
-def balanced_phi(rng: np.random.Generator) -> float:
+def balanced_phi(rng: Rng) -> float:
     _, norm, times, mu, phi = _balanced_path(rng)
     return relative_error(formulas.balanced(times, mu[0], np.arctanh(phi[0]), norm)[1], phi)
 
 
-def balanced_mu_as_printed(times: Any, mu0: float, c_phi: float, norm: float) -> Any:
+def balanced_mu_as_printed(times: Real, mu0: float, c_phi: float, norm: float) -> Real:
     """μ(t) without the factor ‖β*‖."""
     x = c_phi + norm * times
     c_mu = 2 / mu0 * np.cosh(c_phi) ** 2 - (2 * c_phi + np.sinh(2 * c_phi))
@@ -90,7 +86,7 @@ def balanced_mu_as_printed(times: Any, mu0: float, c_phi: float, norm: float) ->
     conditions="White inputs, δ = 0, a0 > 0, |φ0| < 1, η_aη_w = 1.",
     tolerance=1e-11,
 )
-def balanced_mu(rng: np.random.Generator) -> float:
+def balanced_mu(rng: Rng) -> float:
     _, norm, times, mu, phi = _balanced_path(rng)
     return relative_error(balanced_mu_as_printed(times, mu[0], np.arctanh(phi[0]), norm), mu)
 
@@ -101,7 +97,7 @@ def balanced_mu(rng: np.random.Generator) -> float:
     r"c_\mu = 2\|\beta_*\|\mu_0^{-1}\cosh^2 c_\phi - (2c_\phi + \sinh 2c_\phi)",
     slips=(UNIT_TARGET,),
 )
-def balanced_mu_with_its_factor(rng: np.random.Generator) -> float:
+def balanced_mu_with_its_factor(rng: Rng) -> float:
     _, norm, times, mu, phi = _balanced_path(rng)
     return relative_error(formulas.balanced(times, mu[0], np.arctanh(phi[0]), norm)[0], mu)
 
@@ -122,7 +118,7 @@ def _() -> tuple[float, float]:
     tolerance=1e-9,
     seeds=7,
 )
-def balanced_saddle(rng: np.random.Generator) -> float:
+def balanced_saddle(rng: Rng) -> float:
     """Followed down to a thousandth of the start; rounding would turn it later."""
     n = drawn(rng, sign=0, positive=True)
     norm = size(n.beta_star)
@@ -140,7 +136,7 @@ def balanced_saddle(rng: np.random.Generator) -> float:
     tolerance=0.0,  # a sign
     seeds=8,
 )
-def upstream_sign(rng: np.random.Generator) -> float:
+def upstream_sign(rng: Rng) -> float:
     n = drawn(rng, sign=1, white=False, rates="any")
     n = n.at(n.a, -np.sign(n.a) * size(n.w) / size(n.beta_star) * n.beta_star)  # a shrinks most where w is against β*
     a, _ = n.path([0.1, 0.3, 0.6, 1.0, 2.0, 4.0])
@@ -155,7 +151,7 @@ def upstream_sign(rng: np.random.Generator) -> float:
     conditions="White inputs, η_aη_w = 1, a ≠ 0.",
     tolerance=1e-10,
 )
-def nu_dynamics(rng: np.random.Generator) -> float:
+def nu_dynamics(rng: Rng) -> float:
     return _riccati_error(drawn(rng))
 
 
@@ -164,7 +160,7 @@ def nu_dynamics(rng: np.random.Generator) -> float:
     "ratio of √η_a w and √η_w a.",
     slips=(UNIT_RATES,),
 )
-def nu_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+def nu_dynamics_with_unit_rates(rng: Rng) -> float:
     return _riccati_error(drawn(rng, rates="unit"))
 
 
@@ -190,7 +186,7 @@ def _() -> tuple[float, float]:
     conditions="White inputs, δ > 0, η_a = η_w = 1.",
     tolerance=1e-11,
 )
-def nu_solution(rng: np.random.Generator) -> float:
+def nu_solution(rng: Rng) -> float:
     n = drawn(rng, sign=1, rates="unit")
     norm = float(size(n.beta_star))
     times = _TIMES / norm
@@ -207,7 +203,7 @@ def nu_solution(rng: np.random.Generator) -> float:
     conditions="White inputs, η_aη_w = 1, a ≠ 0.",
     tolerance=1e-10,
 )
-def a_dynamics(rng: np.random.Generator) -> float:
+def a_dynamics(rng: Rng) -> float:
     return _bernoulli_error(drawn(rng))
 
 
@@ -216,7 +212,7 @@ def a_dynamics(rng: np.random.Generator) -> float:
     "in front of a².",
     slips=(UNIT_RATES,),
 )
-def a_dynamics_with_unit_rates(rng: np.random.Generator) -> float:
+def a_dynamics_with_unit_rates(rng: Rng) -> float:
     return _bernoulli_error(drawn(rng, rates="unit"))
 
 
@@ -255,7 +251,7 @@ def _upstream_error(n: Neuron) -> float:
     conditions="White inputs, δ > 0, a0 > 0, η_a = η_w = 1.",
     tolerance=1e-10,
 )
-def a_upstream(rng: np.random.Generator) -> float:
+def a_upstream(rng: Rng) -> float:
     n = drawn(rng, sign=1, rates="unit", positive=True)
     if rng.uniform() < 0.3:  # what is learned already, and stays
         a = size(n.beta_star)
@@ -266,7 +262,7 @@ def a_upstream(rng: np.random.Generator) -> float:
 @a_upstream.stronger(
     "ν0 is no fixed point, ν0² + δν0 ≠ ‖β*‖²: there, as at every minimum, the formula is 0/0; digits are lost nearby."
 )
-def a_upstream_off_fixed_points(rng: np.random.Generator) -> float:
+def a_upstream_off_fixed_points(rng: Rng) -> float:
     while True:
         n = drawn(rng, sign=1, rates="unit", positive=True)
         nu0 = n.w @ n.beta_star / n.a
@@ -281,7 +277,7 @@ def _() -> tuple[float, float]:
     return float(printed[0]), float(n.path([1.0])[0][0])
 
 
-def strengths(mu: Any, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> Any:
+def strengths(mu: float, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> Array:
     """a and ‖w‖ from μ, as printed where the rates are 1."""
     kappa = np.sqrt(delta**2 + 4 * mu**2)
     return np.array([np.sign(mu) * np.sqrt((kappa + delta) / (2 * eta_w)), np.sqrt((kappa - delta) / (2 * eta_a))])
@@ -296,7 +292,7 @@ def strengths(mu: Any, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> 
     conditions="η_aη_w = 1, μ ≠ 0.",
     tolerance=1e-12,
 )
-def recovered_strengths(rng: np.random.Generator) -> float:
+def recovered_strengths(rng: Rng) -> float:
     n = drawn(rng)
     return relative_error(strengths(n.a * size(n.w), n.delta), [n.a, size(n.w)])
 
@@ -307,13 +303,13 @@ def recovered_strengths(rng: np.random.Generator) -> float:
     r"\|w\| = \sqrt{\frac{\sqrt{\delta^2 + 4\mu^2} - \delta}{2\eta_a}}",
     slips=(UNIT_RATES,),
 )
-def recovered_strengths_with_rates(rng: np.random.Generator) -> float:
+def recovered_strengths_with_rates(rng: Rng) -> float:
     n = drawn(rng)
     return relative_error(strengths(n.a * size(n.w), n.delta, n.eta_a, n.eta_w), [n.a, size(n.w)])
 
 
 @recovered_strengths.counterexample("η_w = 4, η_a = ¼, a = 1, w = 1: δ = 15/4 and μ = 1")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     n = Neuron(1.0, np.ones(1), np.eye(1), np.ones(1), 0.25, 4.0)
     return strengths(1.0, n.delta), np.array([n.a, n.w[0]])
 
@@ -329,7 +325,7 @@ def _() -> tuple[Any, Any]:
     conditions="White inputs, w0 not along β*.",
     tolerance=1e-10,
 )
-def recovered_w(rng: np.random.Generator) -> float:
+def recovered_w(rng: Rng) -> float:
     n = drawn(rng, rates="any")
     toward = n.beta_star / size(n.beta_star)
     _, w = n.path([0.1, 0.4, 1.0])

@@ -4,53 +4,47 @@ Parameters are [a, W] with the rates (η_a, η_w). Derivatives are complex steps
 on each side of zero.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich._typing import Array
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import along, rates, tangent, velocity
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
-
-Rng = np.random.Generator
 Eta = tuple[float, float]
 
 
-def sigma(z: Any, gamma: float) -> Any:
+def sigma(z: Array, gamma: float) -> Array:
     """max(z, γz), for complex z on the side of its real part."""
     return np.where(np.real(z) > 0, z, gamma * z)
 
 
-def outputs(parameters: list[Any], X: Any, gamma: float) -> Any:
+def outputs(parameters: list[Array], X: Array, gamma: float) -> Array:
     """f(x_i)."""
     a, W = parameters
     return sigma(X @ W.T, gamma) @ a
 
 
-def loss_of(X: Any, y: Any, gamma: float) -> Callable[[list[Any]], Any]:
+def loss_of(X: Array, y: Array, gamma: float) -> Loss:
     return lambda parameters: ((outputs(parameters, X, gamma) - y) ** 2).sum() / 2
 
 
-def xi_of(parameters: list[Any], X: Any, y: Any, gamma: float) -> Any:
+def xi_of(parameters: list[Array], X: Array, y: Array, gamma: float) -> Array:
     """ξ_k = Σ_i c_ki x_i (f(x_i) − y_i), one row for each neuron, as printed."""
     c = np.where(X @ parameters[1].T > 0, 1.0, gamma)
     return (c * (outputs(parameters, X, gamma) - y)[:, None]).T @ X
 
 
-def drawn(rng: Rng) -> tuple[list[Any], Any, Any, float, Eta]:
+def drawn(rng: Rng) -> tuple[list[Array], Array, Array, float, Eta]:
     """[a, W], data, slope γ (ReLU and leaky), and rates."""
     d, h, n = int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 7))
     gamma = float(rng.choice([0.0, rng.uniform(0.05, 0.9)]))
     return [rng.normal(size=h), rng.normal(size=(h, d))], rng.normal(size=(n, d)), rng.normal(size=n), gamma, rates(rng)
 
 
-def deltas_of(parameters: list[Any], eta: Eta) -> Any:
+def deltas_of(parameters: list[Array], eta: Eta) -> Array:
     """δ_k = η_w a_k² − η_a‖w_k‖²."""
     a, W = parameters
     return eta[1] * a**2 - eta[0] * (W * W).sum(axis=1)
@@ -91,13 +85,13 @@ def piecewise_conserved(rng: Rng) -> float:
     return relative_error(gained, lost)
 
 
-def beta_parts(parameters: list[Any]) -> Any:
+def beta_parts(parameters: list[Array]) -> Array:
     """β_k = a_k w_k, one row for each neuron."""
     a, W = parameters
     return a[:, None] * W
 
 
-def neuron_m(beta: Any, delta: float, eta: Eta) -> Any:
+def neuron_m(beta: Array, delta: float, eta: Eta) -> Array:
     """M_k in terms of β_k and δ_k, as printed."""
     return formulas.preconditioner(np.sqrt(eta[0] * eta[1]) * beta, delta)
 
@@ -136,7 +130,7 @@ def piecewise_ntk(rng: Rng) -> float:
     return relative_error(printed_kernel([a, W], X, gamma, eta), tangent(lambda p: outputs(p, X, gamma), [a, W], eta))
 
 
-def printed_kernel(parameters: list[Any], X: Any, gamma: float, eta: Eta) -> Any:
+def printed_kernel(parameters: list[Array], X: Array, gamma: float, eta: Eta) -> Array:
     """Neuron by neuron."""
     K = np.zeros((len(X), len(X)))
     for a, w in zip(*parameters, strict=True):
@@ -145,14 +139,14 @@ def printed_kernel(parameters: list[Any], X: Any, gamma: float, eta: Eta) -> Any
     return K
 
 
-def spherical(parameters: list[Any]) -> Any:
+def spherical(parameters: list[Array]) -> Array:
     """μ_k = sgn(a_k)‖β_k‖ and β̂_k = sgn(a_k)β_k/‖β_k‖, side by side: (h, 1 + d)."""
     beta, sign = beta_parts(parameters), np.sign(np.real(parameters[0]))[:, None]
     size = np.sqrt((beta * beta).sum(axis=1))[:, None]
     return np.hstack([sign * size, sign * beta / size])
 
 
-def spherical_velocity(coordinates: Any, deltas: Any, xi: Any, eta: Eta) -> Any:
+def spherical_velocity(coordinates: Array, deltas: Array, xi: Array, eta: Eta) -> Array:
     """μ̇_k and β̂̇_k as printed."""
     mu, direction = coordinates[:, :1], coordinates[:, 1:]
     kappa = np.sqrt(deltas[:, None] ** 2 + 4 * eta[0] * eta[1] * mu**2)

@@ -1,20 +1,18 @@
 """Piecewise linear networks with δ_k ≪ 0, δ_k = 0 and δ_k ≫ 0: what moves, how fast, and what stands still."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import along, even_limit, rates, tangent, velocity
-from lazyrich.papers.kunin2024.claims.piecewise import Eta, Rng, beta_parts, drawn, loss_of, sigma, spherical, xi_of
+from lazyrich.papers.kunin2024.claims.piecewise import Eta, beta_parts, drawn, loss_of, sigma, spherical, xi_of
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 5, Balanced",
         "Each neuron aligns to fixed points that depend on the data; then the radial dynamics dominate and the data "
         "are "
@@ -22,7 +20,6 @@ NOT_CHECKED = (
         "A description, with references to other work. What it rests on, the separation of speeds, is entered.",
     ),
     NotChecked(
-        "kunin2024",
         "Section 5, Connections to infinite width",
         "The phase diagram over scale and δ is analogous to that of infinitely wide networks over scale and relative "
         "variance.",
@@ -34,7 +31,7 @@ _FAR = 1e3  # |δ| of the first of two values from which a limit is extrapolated
 _NOTHING = 1e-9  # of a speed of order one
 
 
-def with_delta(coordinates: Any, delta: float, eta: Eta) -> list[Any]:
+def with_delta(coordinates: Array, delta: float, eta: Eta) -> list[Array]:
     """[a, W] with given μ_k and β̂_k: η|·|² of the heavy layer is |δ|, so that δ_k = δ(1 − O(δ⁻²)); δ = 0 exactly."""
     mu, direction = coordinates[:, :1], coordinates[:, 1:]
     if delta == 0:
@@ -44,7 +41,7 @@ def with_delta(coordinates: Any, delta: float, eta: Eta) -> list[Any]:
     return [(mu / norms)[:, 0], norms * direction]
 
 
-def true_spherical_velocity(coordinates: Any, delta: float, X: Any, y: Any, gamma: float, eta: Eta) -> Any:
+def true_spherical_velocity(coordinates: Array, delta: float, X: Array, y: Array, gamma: float, eta: Eta) -> Array:
     start = with_delta(coordinates, delta, eta)
     return along(spherical, start, velocity(loss_of(X, y, gamma), start, eta))
 
@@ -77,7 +74,7 @@ def piecewise_balanced(rng: Rng) -> float:
     )
 
 
-def _limit_error(rng: Rng, sign: int, printed: Callable[[Any, Any], Any]) -> float:
+def _limit_error(rng: Rng, sign: int, printed: Callable[[Array, Array], Array]) -> float:
     """Velocities over |δ| for δ → ±∞, against what is printed from coordinates and ξ."""
     start, X, y, gamma, eta = drawn(rng)
     coordinates, xi = spherical(start), xi_of(start, X, y, gamma)
@@ -94,7 +91,7 @@ def _limit_error(rng: Rng, sign: int, printed: Callable[[Any, Any], Any]) -> flo
     tolerance=1e-8,
 )
 def piecewise_downstream(rng: Rng) -> float:
-    def printed(coordinates: Any, xi: Any) -> Any:
+    def printed(coordinates: Array, xi: Array) -> Array:
         direction = coordinates[:, 1:]
         return np.hstack([-(direction * xi).sum(axis=1, keepdims=True), np.zeros_like(direction)])
 
@@ -113,7 +110,7 @@ def piecewise_downstream(rng: Rng) -> float:
     seeds=5,
 )
 def piecewise_upstream(rng: Rng) -> float:
-    def printed(coordinates: Any, xi: Any) -> Any:
+    def printed(coordinates: Array, xi: Array) -> Array:
         mu, direction = coordinates[:, :1], coordinates[:, 1:]
         radial = (direction * xi).sum(axis=1, keepdims=True)
         return np.hstack([-radial, -(xi - direction * radial) / mu])
@@ -121,11 +118,11 @@ def piecewise_upstream(rng: Rng) -> float:
     return _limit_error(rng, 1, printed)
 
 
-def kernel_slope(start: list[Any], X: Any, y: Any, gamma: float, eta: Eta) -> float:
+def kernel_slope(start: list[Array], X: Array, y: Array, gamma: float, eta: Eta) -> float:
     """‖K̇‖/‖K‖ at fixed activation patterns, where K is quadratic in the weights and a central difference exact."""
     active = X @ start[1].T > 0
 
-    def seen(p: list[Any]) -> Any:
+    def seen(p: list[Array]) -> Array:
         return (np.where(active, 1.0, gamma) * (X @ p[1].T)) @ p[0]
 
     moving = velocity(loss_of(X, y, gamma), start, eta)
@@ -139,7 +136,7 @@ def frozen(rng: Rng, sign: int) -> tuple[float, float]:
     start, X, y, _, eta = drawn(rng)
     gamma, coordinates = 0.3, spherical(start)  # leaky: every neuron sees every sample, and no kernel is zero
 
-    def speeds(size: float) -> Any:
+    def speeds(size: float) -> Array:
         weights = with_delta(coordinates, sign * size, eta)
         moving = velocity(loss_of(X, y, gamma), weights, eta)
         lengths = [np.sqrt(sum(np.sum(p**2) for p in parts)) for parts in (moving, weights)]
@@ -165,13 +162,13 @@ def piecewise_downstream_kernel(rng: Rng) -> float:
     return frozen(rng, -1)[0]
 
 
-def after_lazy_learning(directions: Any, X: Any, y: Any, gamma: float) -> Any:
+def after_lazy_learning(directions: Array, X: Array, y: Array, gamma: float) -> Array:
     """μ_k and β̂_k when strengths alone have fitted the data as far as the h features σ(β̂_kᵀx_i) can."""
     features = sigma(X @ directions.T, gamma)
     return np.hstack([np.linalg.lstsq(features, y, rcond=None)[0][:, None], directions])
 
 
-def turning_after(coordinates: Any, X: Any, y: Any, gamma: float, eta: Eta) -> float:
+def turning_after(coordinates: Array, X: Array, y: Array, gamma: float, eta: Eta) -> float:
     """‖K̇‖/‖K‖ at 2|δ| over that at |δ|, for δ → −∞; 0 where nothing turns."""
 
     largest = float(np.abs(coordinates[:, 0]).max())  # what |δ| has to exceed
@@ -183,7 +180,7 @@ def turning_after(coordinates: Any, X: Any, y: Any, gamma: float, eta: Eta) -> f
     return float(even_limit(lambda x: turning(2 * x) / turning(x), _FAR)) if turns else 0.0
 
 
-def too_few(rng: Rng, gamma: float, below_inputs: bool) -> tuple[Any, Any, Any, float, Eta]:
+def too_few(rng: Rng, gamma: float, below_inputs: bool) -> tuple[Array, Array, Array, float, Eta]:
     """Directions of h neurons, and more than h samples, which no h features fit; if asked, more than h inputs too."""
     h = int(rng.integers(1, 4))
     d = h + int(rng.integers(1, 3)) if below_inputs else int(rng.integers(1, 4))
@@ -193,7 +190,7 @@ def too_few(rng: Rng, gamma: float, below_inputs: bool) -> tuple[Any, Any, Any, 
     return directions / np.linalg.norm(directions, axis=1)[:, None], X, y, gamma, rates(rng)
 
 
-def _error_of_alignment(directions: Any, X: Any, y: Any, gamma: float, eta: Eta) -> float:
+def _error_of_alignment(directions: Array, X: Array, y: Array, gamma: float, eta: Eta) -> float:
     """Of what follows from what is printed: strengths rest, and the kernel turns, half as fast for twice the |δ|."""
     coordinates = after_lazy_learning(directions, X, y, gamma)
     moving = true_spherical_velocity(coordinates, -_FAR, X, y, gamma, eta)[:, 0] / _FAR
@@ -250,7 +247,7 @@ def piecewise_upstream_frozen(rng: Rng) -> float:
     return max(frozen(rng, 1))
 
 
-def symmetric(rng: Rng) -> tuple[Any, Any, Any, float, Eta]:
+def symmetric(rng: Rng) -> tuple[Array, Array, Array, float, Eta]:
     """μ_k and β̂_k of neurons in pairs of opposite strength, so that f = 0 at any scale; and data."""
     start, X, y, gamma, eta = drawn(rng)
     mu, direction = spherical(start)[:, :1], spherical(start)[:, 1:]
@@ -270,7 +267,7 @@ def piecewise_phase_one(rng: Rng) -> float:
     """ξ_k read off the velocity of w_k, which is −η_w a_k ξ_k."""
     start, X, y, gamma, eta = drawn(rng)
 
-    def driving(shrinking: float) -> Any:
+    def driving(shrinking: float) -> Array:
         weights = [p / np.sqrt(shrinking) for p in start]
         return -velocity(loss_of(X, y, gamma), weights, eta)[1] / (eta[1] * weights[0][:, None])
 

@@ -1,14 +1,12 @@
 """Function space: M that preconditions the flow of β (Theorem 2), in which layer it lies for large |δ|, one neuron."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.bias.function_space import wide_preconditioner
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import (
     along,
@@ -25,13 +23,10 @@ from lazyrich.papers.kunin2024.claims.measures import (
 )
 from lazyrich.papers.kunin2024.claims.wide import conserved_with_rates, gaussian, kronecker_sum, sizes
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
-
-Rng = np.random.Generator
 _FAR = 1e3  # |δ| of the first of two values from which a limit is extrapolated: what remains is of order 1e-12
 
 
-def preconditioner_of(parameters: list[Any], eta: tuple[float, float]) -> Any:
+def preconditioner_of(parameters: list[Array], eta: tuple[float, float]) -> Array:
     """M by brute force: the tangent kernel of vec(β)."""
     return tangent(lambda p: vec(beta_of(p)), parameters, eta)
 
@@ -85,7 +80,7 @@ def wide_neurons(rng: Rng) -> float:
     return error
 
 
-def sum_over_neurons(A: Any, W: Any, deltas: Any, eta: tuple[float, float]) -> Any:
+def sum_over_neurons(A: Array, W: Array, deltas: Array, eta: tuple[float, float]) -> Array:
     """M = Σ_k M_k of Theorem 2."""
     betas = np.einsum("kc,kd->kcd", A, W)
     return wide_preconditioner(betas, deltas, (eta[1], eta[0])).matrix
@@ -113,7 +108,7 @@ def theorem_2(rng: Rng) -> float:
     return relative_error(printed, tangent(lambda p: vec(beta_of(p)), [A, W], eta))
 
 
-def one_neuron(beta: Any, delta: float, eta: tuple[float, float]) -> Any:
+def one_neuron(beta: Array, delta: float, eta: tuple[float, float]) -> Array:
     """M as printed for h = c = 1 (β a column) or h = d = 1 (β a row)."""
     size = np.sum(beta**2)
     kappa = np.sqrt(delta**2 + 4 * eta[0] * eta[1] * size)
@@ -173,7 +168,7 @@ def one_neuron_limits(rng: Rng) -> float:
     return relative_error(limit, even_limit(lambda x: preconditioner_over_delta(beta[None], sign * x, eta), _FAR))
 
 
-def preconditioner_over_delta(betas: Any, delta: float, eta: tuple[float, float]) -> Any:
+def preconditioner_over_delta(betas: Array, delta: float, eta: tuple[float, float]) -> Array:
     """M/|δ| by brute force, of neurons whose δ_k are nearly δ."""
     return preconditioner_of(with_deltas(betas, delta, eta), eta) / abs(delta)
 
@@ -210,7 +205,7 @@ def theorem_6_limit(rng: Rng) -> float:
     return max(errors)
 
 
-def _velocity_over_delta(beta: Any, delta: float, X: Any, Y: Any, eta: tuple[float, float]) -> Any:
+def _velocity_over_delta(beta: Array, delta: float, X: Array, Y: Array, eta: tuple[float, float]) -> Array:
     """β̇/|δ| of a single neuron."""
     start = with_deltas(beta[None], delta, eta)
     return along(beta_of, start, velocity(loss_of(X, Y), start, eta)) / abs(delta)

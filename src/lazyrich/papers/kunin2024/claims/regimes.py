@@ -4,20 +4,17 @@ Limits |δ| → ∞ are taken at fixed parts β_k(0), in the time |δ|t in which
 tangent kernel, relative to its size, does not move; what remains at finite δ is of order δ⁻², and is extrapolated away.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.laziness import USUAL
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import even_limit, flow, kernel, loss_of, rates, velocity, with_deltas
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 1, contributions; Section 7",
         "In linear networks rapid rich learning occurs from balanced starts alone; in nonlinear ones an upstream start "
         "can make it faster.",
@@ -26,24 +23,23 @@ NOT_CHECKED = (
     ),
 )
 
-Rng = np.random.Generator
 Eta = tuple[float, float]
 _FAR, _END = 1e3, 120.0  # |δ| of the first of two values, and the last time, in units of 1/|δ|
 _NOTHING = 1e-6  # of a quantity of order one that vanishes in the limit: it is found below 1e-9
 
 
-def inputs(rng: Rng, d: int) -> Any:
+def inputs(rng: Rng, d: int) -> Array:
     """d samples, singular values between 0.8 and 1.2: not white, and soon learned."""
     return (draws.orthogonal(rng, d) * rng.uniform(0.8, 1.2, size=d)) @ draws.orthogonal(rng, d)
 
 
-def well_spread(rng: Rng, h: int, n: int) -> Any:
+def well_spread(rng: Rng, h: int, n: int) -> Array:
     """h vectors in n dimensions, independent or, for h > n, spanning."""
     frame = draws.orthogonal(rng, max(h, n))[:h, :n]
     return frame + 0.1 * rng.normal(size=(h, n)) / np.sqrt(h)
 
 
-def parts(rng: Rng, d: int, h: int, c: int, heavy: int) -> Any:
+def parts(rng: Rng, d: int, h: int, c: int, heavy: int) -> Array:
     """β_k(0), (h, d, c), whose rows (heavy = 1) or columns (−1) are well spread."""
     rows = well_spread(rng, h, c) if heavy > 0 else rng.normal(size=(h, c))
     columns = well_spread(rng, h, d) if heavy < 0 else rng.normal(size=(h, d))
@@ -51,7 +47,7 @@ def parts(rng: Rng, d: int, h: int, c: int, heavy: int) -> Any:
     return rng.uniform(0.3, 0.6, size=h)[:, None, None] * np.einsum("kd,kc->kdc", *unit)
 
 
-def kernel_movement(betas: Any, delta: float, X: Any, Y: Any, eta: Eta) -> Any:
+def kernel_movement(betas: Array, delta: float, X: Array, Y: Array, eta: Eta) -> Array:
     """‖K(t) − K(0)‖/‖K(0)‖ early, midway and at the end of lazy learning."""
     start = with_deltas(betas, delta, eta)
     states = flow(start, X, Y, np.array([0.3, 2.0, _END]) / abs(delta), eta)
@@ -59,7 +55,7 @@ def kernel_movement(betas: Any, delta: float, X: Any, Y: Any, eta: Eta) -> Any:
     return np.array([np.linalg.norm(kernel(state, X, eta) - K0) for state in states]) / np.linalg.norm(K0)
 
 
-def loss_left(betas: Any, delta: float, X: Any, Y: Any, eta: Eta) -> float:
+def loss_left(betas: Array, delta: float, X: Array, Y: Array, eta: Eta) -> float:
     """The loss at the end of lazy learning above the least possible, relative to the start's."""
     start = with_deltas(betas, delta, eta)
     (end,) = flow(start, X, Y, [_END / abs(delta)], eta)
@@ -68,7 +64,7 @@ def loss_left(betas: Any, delta: float, X: Any, Y: Any, eta: Eta) -> float:
     return float((loss(end) - least) / (loss(start) - least))
 
 
-def not_lazy(betas: Any, sign: int, X: Any, Y: Any, eta: Eta) -> float:
+def not_lazy(betas: Array, sign: int, X: Array, Y: Array, eta: Eta) -> float:
     """What is left of kernel movement and loss for δ → ±∞: zero for a lazy network that learns."""
     movement = even_limit(lambda x: kernel_movement(betas, sign * x, X, Y, eta), _FAR)
     left = even_limit(lambda x: loss_left(betas, sign * x, X, Y, eta), _FAR)
@@ -142,18 +138,18 @@ def span_in_parameters(rng: Rng) -> float:
     return abs(float(in_span) - float(np.allclose(fitted.T @ A, beta_star, rtol=0, atol=1e-9)))
 
 
-def proportional(betas: Any, beta_star: Any) -> bool:
+def proportional(betas: Array, beta_star: Array) -> bool:
     """Whether some β_k is a multiple of β*."""
     cosines = np.einsum("kdc,dc->k", betas, beta_star) / np.linalg.norm(betas, axis=(1, 2)) / np.linalg.norm(beta_star)
     return bool(np.any(np.abs(cosines) > 1 - 1e-9))
 
 
-def delayed(betas: Any, sign: int, X: Any, Y: Any, eta: Eta) -> bool:
+def delayed(betas: Array, sign: int, X: Array, Y: Array, eta: Eta) -> bool:
     """Whether lazy learning leaves a loss that only a later change of the kernel can remove."""
     return even_limit(lambda x: loss_left(betas, sign * x, X, Y, eta), _FAR) > _NOTHING
 
 
-def wrong_sign(rng: Rng, in_span: bool) -> tuple[Any, int, Any, Any]:
+def wrong_sign(rng: Rng, in_span: bool) -> tuple[Array, int, Array, Array]:
     """β_k(0), the sign of δ, and data, for min(d, c) ≤ h < max(d, c) and the sign of δ that is not the lazy one."""
     small, large = 1, int(rng.integers(3, 5))
     h, sign = int(rng.integers(2, large)), int(rng.choice([-1, 1]))
@@ -163,7 +159,7 @@ def wrong_sign(rng: Rng, in_span: bool) -> tuple[Any, int, Any, Any]:
     return betas, sign, X, X @ (beta_star / np.linalg.norm(beta_star))
 
 
-def _error_of_delay(betas: Any, sign: int, X: Any, Y: Any, eta: Eta) -> tuple[float, float]:
+def _error_of_delay(betas: Array, sign: int, X: Array, Y: Array, eta: Eta) -> tuple[float, float]:
     """Delayed rich, as the printed condition says, and as the network does: 1 for yes."""
     predicted = not proportional(betas, np.linalg.lstsq(X, Y, rcond=None)[0])
     return float(predicted), float(delayed(betas, sign, X, Y, eta))
@@ -230,7 +226,7 @@ def delay(rng: Rng) -> float:
     return abs(ratio - 0.5)
 
 
-def _turning(betas: Any, delta: float, X: Any, Y: Any, eta: Eta) -> float:
+def _turning(betas: Array, delta: float, X: Array, Y: Array, eta: Eta) -> float:
     """‖K̇‖/‖K‖ at the start, by a difference over a time in which the network hardly moves."""
     start = with_deltas(betas, delta, eta)
     moving = velocity(loss_of(X, Y), start, eta)
@@ -240,7 +236,7 @@ def _turning(betas: Any, delta: float, X: Any, Y: Any, eta: Eta) -> float:
     return float(np.linalg.norm(slope) / np.linalg.norm(kernel(start, X, eta)))
 
 
-def balanced_pairs(rng: Rng, scale: float) -> tuple[list[Any], Any, Any]:
+def balanced_pairs(rng: Rng, scale: float) -> tuple[list[Array], Array, Array]:
     """[A, W] with all δ_k = 0 that represents β = 0, neurons in pairs (a, w) and (−a, w); and data."""
     d, c, pairs = int(rng.integers(2, 4)), int(rng.integers(1, 3)), int(rng.integers(2, 4))
     A, W = (v / np.linalg.norm(v, axis=1)[:, None] for v in (rng.normal(size=(pairs, c)), rng.normal(size=(pairs, d))))
@@ -248,7 +244,7 @@ def balanced_pairs(rng: Rng, scale: float) -> tuple[list[Any], Any, Any]:
     return [scale * np.vstack([A, -A]), scale * np.vstack([W, W])], X, Y / np.linalg.norm(Y)
 
 
-def movement_of_balanced(start: list[Any], X: Any, Y: Any, scale: float) -> float:
+def movement_of_balanced(start: list[Array], X: Array, Y: Array, scale: float) -> float:
     """‖K(t) − K(0)‖/‖K(0)‖ when the network has learned for long."""
     (end,) = flow(start, X, Y, [20.0 / max(1.0, scale**2)], (1.0, 1.0))
     K0 = kernel(start, X, (1.0, 1.0))

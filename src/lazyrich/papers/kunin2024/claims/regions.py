@@ -1,35 +1,30 @@
 """Activation regions of piecewise linear networks of any depth, their colours, and what such networks represent."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, relative_error
+from lazyrich.papers.base.types import Real, Rng, Values
 from lazyrich.papers.kunin2024.claims.piecewise import outputs, sigma
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Section 5; Appendix, Surface of a piecewise linear network",
         "A network with L hidden layers of h neurons has potentially O(h^{dL}) activation regions.",
         "An order of growth without a constant, quoted from other work.",
     ),
     NotChecked(
-        "kunin2024",
         "Appendix, Surface of a piecewise linear network",
         "That regions take two colours had not been noticed before, and strengthens a connection with paper folding.",
         "History, and a figure of speech.",
     ),
 )
 
-Rng = np.random.Generator
 
-
-def preactivations(Ws: list[Any], x: Any, gamma: float) -> list[Any]:
+def preactivations(Ws: list[Array], x: Array, gamma: float) -> list[Array]:
     """Layer by layer, for inputs in the rows of x."""
     zs, below = [], x
     for W in Ws:
@@ -38,12 +33,12 @@ def preactivations(Ws: list[Any], x: Any, gamma: float) -> list[Any]:
     return zs
 
 
-def pattern(Ws: list[Any], x: Any, gamma: float) -> Any:
+def pattern(Ws: list[Array], x: Array, gamma: float) -> Array:
     """Which neurons are active, (inputs, neurons)."""
     return np.concatenate([z > 0 for z in preactivations(Ws, np.atleast_2d(x), gamma)], axis=1)
 
 
-def drawn(rng: Rng, d: int, most: int = 4) -> tuple[list[Any], float]:
+def drawn(rng: Rng, d: int, most: int = 4) -> tuple[list[Array], float]:
     """Hidden layers and slope γ.
 
     One layer may be ReLU. Two are leaky: inputs on which a whole layer of ReLUs is silent belong to no region.
@@ -73,7 +68,7 @@ def regions_convex(rng: Rng) -> float:
     return float(np.sum((pattern(Ws, (x[i] + x[j]) / 2, gamma) != seen[i]).any(axis=1)))
 
 
-def patterns_met(Ws: list[Any], x: Any, gamma: float) -> int:
+def patterns_met(Ws: list[Array], x: Array, gamma: float) -> int:
     """How many activation patterns inputs in the rows of x have."""
     return len(np.unique(pattern(Ws, x, gamma), axis=0))
 
@@ -98,7 +93,7 @@ def activation_patterns(rng: Rng) -> float:
     return float(max(abs(patterns_met([W], inputs, 0.0) - 2**N), around - (2 ** sum(len(V) for V in Ws) - 1)))
 
 
-def crossing(rng: Rng, Ws: list[Any], gamma: float, d: int) -> tuple[Any, Any, int]:
+def crossing(rng: Rng, Ws: list[Array], gamma: float, d: int) -> tuple[Array, Array, int]:
     """Two points on either side of a boundary, 1e-12 apart, and the neuron that changes there."""
     while True:
         lo, hi = rng.normal(size=(2, d))
@@ -131,7 +126,7 @@ def regions_boundaries(rng: Rng) -> float:
     Ws, gamma = drawn(rng, d, most=3)
     a = rng.normal(size=len(Ws[-1]))
 
-    def f(p: list[Any]) -> Any:
+    def f(p: list[Array]) -> Values:
         return sigma(preactivations(Ws, p[0][None], gamma)[-1], gamma)[0] @ a
 
     lo, hi, neuron = crossing(rng, Ws, gamma, d)
@@ -145,13 +140,13 @@ def regions_boundaries(rng: Rng) -> float:
     return float(max(np.linalg.norm(beside), np.linalg.norm(outside), jump, linear) / size)
 
 
-def boundaries(Ws: list[Any], gamma: float) -> list[int]:
+def boundaries(Ws: list[Array], gamma: float) -> list[int]:
     """Around the circle of inputs: at each boundary, how many neurons change."""
 
-    def at(angle: Any) -> Any:
+    def at(angle: Real) -> Array:
         return pattern(Ws, np.stack([np.cos(angle), np.sin(angle)], axis=-1), gamma)
 
-    def between(lo: float, hi: float, p: Any, q: Any) -> list[int]:
+    def between(lo: float, hi: float, p: Array, q: Array) -> list[int]:
         changed = int(np.sum(p != q))
         if changed <= 1 or hi - lo < 1e-9:
             return [changed] * (changed > 0)
@@ -165,12 +160,12 @@ def boundaries(Ws: list[Any], gamma: float) -> list[int]:
     return [count for pair in pairs for count in between(*pair)]
 
 
-def needs_a_third_colour(Ws: list[Any], gamma: float) -> float:
+def needs_a_third_colour(Ws: list[Array], gamma: float) -> float:
     """1 if the regions around the circle are of odd number, 0 if of even."""
     return float(len(boundaries(Ws, gamma)) % 2)
 
 
-def sharing_a_boundary(rng: Rng) -> tuple[list[Any], float]:
+def sharing_a_boundary(rng: Rng) -> tuple[list[Array], float]:
     """Two layers whose last neuron changes on part of a boundary of the first layer, and nowhere else of it."""
     gamma, angle = float(rng.uniform(0.2, 0.8)), rng.uniform(0, 2 * np.pi)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -214,7 +209,7 @@ def _() -> tuple[float, float]:
     return 2.0, 2.0 + needs_a_third_colour(Ws, 0.5)
 
 
-def best_fit(W: Any, X: Any, y: Any, gamma: float) -> Any:
+def best_fit(W: Array, X: Array, y: Array, gamma: float) -> Array:
     """The second layer that fits best, a least squares problem."""
     return np.linalg.lstsq(sigma(X @ W.T, gamma), y, rcond=None)[0]
 

@@ -1,16 +1,16 @@
 """Experimental details: the student's start, rescaled layers, the kernel distance, filters, the random hierarchy, the
 transformer's parameters, and infinite width."""
 
-from __future__ import annotations
-
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.optimize import brentq
 
+from lazyrich._typing import Array
 from lazyrich.inits.neurons import symmetrised
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import hessian, relative_error
+from lazyrich.papers.base.types import Rng, Tree, Values
 from lazyrich.papers.kunin2024.claims.measures import along, tangent, velocity
 from lazyrich.papers.kunin2024.claims.piecewise import loss_of, outputs
 from lazyrich.papers.kunin2024.experiments.grokking import start
@@ -18,27 +18,22 @@ from lazyrich.tasks.random_hierarchy import random_hierarchy
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Experimental details, Figures 1 to 5",
         "Sizes, learning rates, numbers of steps and seeds, hardware and hours.",
         "Settings, not statements. The library's figures and experiments use them.",
     ),
     NotChecked(
-        "kunin2024",
         "Section 6; Experimental details, Figures 1 and 5",
         "Faster first layers move the kernel more, give smoother filters, need fewer samples of a hierarchy, and grok "
         "sooner; test losses of students hardly change after 1e5 steps.",
         "Observations in experiments with trained networks, which no small random problem settles.",
     ),
     NotChecked(
-        "kunin2024",
         "Section 7",
         "Discrete and stochastic steps break the conservation laws and add biases of their own.",
         "Stated as a limitation, without a size.",
     ),
 )
-
-Rng = np.random.Generator
 
 
 @claim(
@@ -115,7 +110,7 @@ def rescaled_layers(rng: Rng) -> float:
     W1, W2, W3 = rng.normal(size=(8, d)), rng.normal(size=(6, 4)), rng.normal(size=(2, 3))
     X = rng.normal(size=(5, d))
 
-    def network(first: Any, last: Any) -> Any:
+    def network(first: Array, last: Array) -> Array:
         x = X
         for W in (first, W2):
             x = np.maximum(x @ W.T, 0.0).reshape(len(X), -1, 2).max(axis=2)
@@ -124,7 +119,7 @@ def rescaled_layers(rng: Rng) -> float:
     return relative_error(network(W1 / alpha, alpha * W3), network(W1, W3))
 
 
-def kernel_distance(K1: Any, K2: Any) -> float:
+def kernel_distance(K1: Array, K2: Array) -> float:
     """S, as printed."""
     return 1 - float(np.sum(K1 * K2)) / float(np.linalg.norm(K1) * np.linalg.norm(K2))
 
@@ -145,7 +140,7 @@ def kernel_distance_scale(rng: Rng) -> float:
     c1, c2 = (float(c) for c in 10.0 ** rng.uniform(-3, 3, size=2))
     first, second = ([rng.normal(size=h), rng.normal(size=(h, d))] for _ in range(2))
 
-    def kernel(network: list[Any], rate: float) -> Any:
+    def kernel(network: list[Array], rate: float) -> Array:
         return tangent(lambda p: outputs(p, X, 0.3), network, (rate, rate))
 
     K1, K2 = (kernel(network, 1.0) for network in (first, second))
@@ -154,12 +149,12 @@ def kernel_distance_scale(rng: Rng) -> float:
     return max(relative_error(kernel_distance(kernel(first, c1), kernel(second, c2)), apart), same)
 
 
-def stencil(centre: float) -> Any:
+def stencil(centre: float) -> Array:
     """The printed 3 × 3 kernel, or one with another centre."""
     return np.array([[-0.25, -0.5, -0.25], [-0.5, centre, -0.5], [-0.25, -0.5, -0.25]])
 
 
-def _convolved(centre: float, image: Any) -> float:
+def _convolved(centre: float, image: Callable[[Values, Values], Values]) -> float:
     """The kernel on the nine points around the origin."""
     places = [-1.0, 0.0, 1.0]
     return float(sum(stencil(centre)[i, j] * image(x, y) for i, x in enumerate(places) for j, y in enumerate(places)))
@@ -169,7 +164,7 @@ def _error_of_laplacian(rng: Rng, centre: float) -> float:
     """On a polynomial of degree three, against minus the trace of its Hessian."""
     coefficients = rng.normal(size=(4, 4)) * (np.add.outer(np.arange(4), np.arange(4)) <= 3)
 
-    def image(x: Any, y: Any) -> Any:
+    def image(x: Values, y: Values) -> Values:
         return np.polynomial.polynomial.polyval2d(x, y, coefficients)
 
     curvature = hessian(lambda p: image(p[0][0], p[0][1]), [np.zeros(2)])
@@ -205,7 +200,7 @@ def _() -> tuple[float, float]:
     return _convolved(2.0, lambda x, y: 1.0), float(np.abs(np.trace(curvature)))
 
 
-def turning(a: Any, W: Any, X: Any, y: Any) -> Any:
+def turning(a: Array, W: Array, X: Array, y: Array) -> Array:
     """How fast the directions of filters turn at the start of training."""
     moving = velocity(loss_of(X, y, 0.0), [a, W], (1.0, 1.0))
     return along(lambda p: p[1] / np.sqrt((p[1] * p[1]).sum(axis=1))[:, None], [a, W], moving)
@@ -269,7 +264,7 @@ def hierarchy_rules(rng: Rng) -> float:
     return float(abs(m * classes + (L - 1) * m * v - rules) + abs(s**L - drawn.inputs([0]).shape[1]))
 
 
-def parameters_of(parts: Any) -> int:
+def parameters_of(parts: Iterable[Tree] | Array) -> int:
     """How many numbers a network, or a part of one, has."""
     return parts.size if isinstance(parts, np.ndarray) else sum(parameters_of(part) for part in parts)
 

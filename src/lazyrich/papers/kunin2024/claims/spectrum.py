@@ -1,15 +1,13 @@
 """Singular values of β under isotropic starts: their flow (Lemma 10), and their mirror flow (Theorem 11)."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.bias.potentials import hyperbolic_entropy
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024.claims.measures import (
     beta_of,
     data,
@@ -23,7 +21,6 @@ from lazyrich.papers.kunin2024.claims.measures import (
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Appendix, after Theorem 11",
         "The mirror flow of the singular values says nothing about which solution is reached, since the singular "
         "vectors "
@@ -32,14 +29,12 @@ NOT_CHECKED = (
     ),
 )
 
-Rng = np.random.Generator
 
-
-def singular_values(matrix: Any) -> Any:
+def singular_values(matrix: Array) -> Array:
     return np.linalg.svd(matrix, compute_uv=False)
 
 
-def true_velocity(parameters: list[Any], X: Any, Y: Any) -> Any:
+def true_velocity(parameters: list[Array], X: Array, Y: Array) -> Array:
     """λ̇, the singular values' slope by differences as the weights move with unit rates."""
     moving = velocity(loss_of(X, Y), parameters, (1.0, 1.0))
     step = 1e-3 / max(float(np.linalg.norm(v)) for v in moving)  # small beside the gaps between singular values
@@ -49,7 +44,7 @@ def true_velocity(parameters: list[Any], X: Any, Y: Any) -> Any:
     )
 
 
-def drawn(rng: Rng, wide: bool) -> tuple[list[Any], float, Any, Any]:
+def drawn(rng: Rng, wide: bool) -> tuple[list[Array], float, Array, Array]:
     """[A, W] with Δ = δI and separate singular values, δ, and data; h ≥ min(d, c) where `wide`."""
     while True:
         d, h, c, sign = *(int(n) for n in rng.integers(1, 5, size=3)), int(rng.choice([-1, 1]))
@@ -93,7 +88,7 @@ def loss_by_singular_values(rng: Rng) -> float:
     return relative_error(np.diag(U.T @ X.T @ (X @ beta - Y) @ V), truth)
 
 
-def slope_by_singular_values(beta: Any, X: Any, Y: Any) -> Any:
+def slope_by_singular_values(beta: Array, X: Array, Y: Array) -> Array:
     """∇_λ L at the singular vectors of β."""
     U, _, Vt = np.linalg.svd(beta, full_matrices=False)
     return np.diag(U.T @ X.T @ (X @ beta - Y) @ Vt.T)
@@ -141,7 +136,7 @@ def theorem_11(rng: Rng) -> float:
     return relative_error(-slope_by_singular_values(beta, X, Y) / curvature, true_velocity(start, X, Y))
 
 
-def entropy(values: Any, delta: float) -> float:
+def entropy(values: Array, delta: float) -> float:
     """Φ_δ."""
     return float(np.sum(hyperbolic_entropy(values, delta).value))
 

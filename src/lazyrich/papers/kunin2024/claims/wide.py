@@ -1,15 +1,15 @@
 """Many neurons: what two layers can represent, what they conserve, and how their weights move."""
 
-from __future__ import annotations
-
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import (
     along,
@@ -26,7 +26,6 @@ from lazyrich.papers.kunin2024.claims.slips import ONE_INPUT, UNIT_RATES, UNIT_T
 
 NOT_CHECKED = (
     NotChecked(
-        "kunin2024",
         "Appendix, Parameter dynamics when c = h",
         "The Riccati equation for ν and the Bernoulli equation for AᵀA cannot easily be solved unless ν and β*ᵀβ* "
         "share "
@@ -34,14 +33,11 @@ NOT_CHECKED = (
         "How easy is no number. The flow itself has a closed form from any start with Δ = δI.",
     ),
     NotChecked(
-        "kunin2024",
         "Appendix, Parameter dynamics when c = 1",
         "Permutation invariance between hidden neurons simplifies the system of 2h equations.",
         "No simplified system is printed.",
     ),
 )
-
-Rng = np.random.Generator
 
 
 def sizes(rng: Rng, most: int = 4) -> tuple[int, int, int]:
@@ -50,12 +46,12 @@ def sizes(rng: Rng, most: int = 4) -> tuple[int, int, int]:
     return d, min(d, c) + int(rng.integers(0, 3)), c
 
 
-def gaussian(rng: Rng, d: int, h: int, c: int) -> list[Any]:
+def gaussian(rng: Rng, d: int, h: int, c: int) -> list[Array]:
     """[A, W], balanced in no way."""
     return [rng.normal(size=(h, c)) * 2.0 ** rng.uniform(-1, 1), rng.normal(size=(h, d))]
 
 
-def kronecker_sum(C: Any, D: Any) -> Any:
+def kronecker_sum(C: Array, D: Array) -> Array:
     """C ⊕ D = C ⊗ I + I ⊗ D."""
     return np.kron(C, np.eye(len(D))) + np.kron(np.eye(len(C)), D)
 
@@ -99,18 +95,18 @@ def wide_gradients(rng: Rng) -> float:
     return max(relative_error(p, t) for p, t in zip(printed, truth, strict=True))
 
 
-def conserved_with_rates(parameters: list[Any], eta: tuple[float, float]) -> Any:
+def conserved_with_rates(parameters: list[Array], eta: tuple[float, float]) -> Array:
     """Δ = η_w AAᵀ − η_a WWᵀ."""
     A, W = parameters
     return eta[1] * A @ A.T - eta[0] * W @ W.T
 
 
-def conserved_without_rates(parameters: list[Any], _: tuple[float, float]) -> Any:
+def conserved_without_rates(parameters: list[Array], _: tuple[float, float]) -> Array:
     """AAᵀ − WWᵀ, as the appendix prints it."""
     return conserved_with_rates(parameters, (1.0, 1.0))
 
 
-def drift(conserved: Any, rng: Rng) -> float:
+def drift(conserved: Callable[[list[Array], tuple[float, float]], Array], rng: Rng) -> float:
     """How far a matrix is from conserved, along the flow."""
     d, h, c = sizes(rng, 3)
     (X, Y), start, eta = data(rng, d, c), gaussian(rng, d, h, c), rates(rng)
@@ -227,24 +223,24 @@ def wide_ntk(rng: Rng) -> float:
     return relative_error(printed, kernel([A, W], X, eta))
 
 
-def row_norms(W: Any) -> Any:
+def row_norms(W: Array) -> Array:
     return np.sqrt((W * W).sum(axis=1))  # analytic, for complex steps
 
 
-def mu_phi(parameters: list[Any], beta_star: Any, phi_scale: float) -> Any:
+def mu_phi(parameters: list[Array], beta_star: Array, phi_scale: float) -> Array:
     """μ_k = a_k‖w_k‖ and φ_k = w_kᵀβ*/(‖w_k‖·scale), one row each."""
     A, W = parameters
     return np.stack([A[:, 0] * row_norms(W), W @ beta_star / row_norms(W) / phi_scale])
 
 
-def mu_phi_velocity(mu: Any, phi: Any, Q: Any, deltas: Any, norm: float) -> Any:
+def mu_phi_velocity(mu: Array, phi: Array, Q: Array, deltas: Array, norm: float) -> Array:
     """The right-hand sides as printed, with a vector of ones where I_h is printed."""
     kappa = np.sqrt(deltas**2 + 4 * mu**2)
     M = 2 / (kappa - deltas)
     return np.stack([kappa * (phi - Q @ mu), M * mu * ((norm**2 - phi @ mu) + phi * (Q @ mu) - phi**2)])
 
 
-def _error_of_mu_phi(parameters: list[Any], beta_star: Any, phi_scale: float) -> tuple[Any, Any]:
+def _error_of_mu_phi(parameters: list[Array], beta_star: Array, phi_scale: float) -> tuple[Array, Array]:
     """Printed and true velocities of μ and φ."""
     (A, W), d = parameters, len(beta_star)
     mu, phi = mu_phi([A, W], beta_star, phi_scale)
@@ -255,7 +251,7 @@ def _error_of_mu_phi(parameters: list[Any], beta_star: Any, phi_scale: float) ->
     return printed, along(lambda p: mu_phi(p, beta_star, phi_scale), [A, W], moving)
 
 
-def one_output(rng: Rng) -> tuple[list[Any], Any]:
+def one_output(rng: Rng) -> tuple[list[Array], Array]:
     """[A, W] of d ≤ 4 inputs and one output, no w_k so short that it costs digits, and β*."""
     d, h = (int(n) for n in rng.integers(1, 5, size=2))
     A, W = gaussian(rng, d, h, 1)
@@ -322,14 +318,14 @@ def wide_q(rng: Rng) -> float:
     return relative_error(M @ np.outer(mu, mu) @ M - np.sqrt(M) @ delta @ np.sqrt(M), unit @ unit.T)
 
 
-def square_outputs(rng: Rng) -> tuple[list[Any], Any, float]:
+def square_outputs(rng: Rng) -> tuple[list[Array], Array, float]:
     """[A, W] with c = h, A invertible and Δ = δI; β*; and δ."""
     d, h = (int(n) for n in rng.integers(1, 4, size=2))
     delta = float(rng.normal()) if h <= d else abs(float(rng.normal()))
     return isotropic(rng, d, h, h, delta), rng.normal(size=(d, h)), delta
 
 
-def nu_of(beta_star: Any) -> Any:
+def nu_of(beta_star: Array) -> Callable[[list[Array]], Array]:
     """ν = A⁻¹Wβ* as a function of [A, W]."""
     return lambda p: np.linalg.solve(p[0], p[1] @ beta_star)
 

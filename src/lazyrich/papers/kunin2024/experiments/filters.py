@@ -29,24 +29,21 @@ right.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _engines
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _engines
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
+from lazyrich.papers.base.types import JaxArray, Rows, Tick, Tree
 from lazyrich.papers.data import Images, enough_images
 from lazyrich.papers.kunin2024.experiments import loop, resnet
 from lazyrich.sweeps.grid import Variable
-
-if TYPE_CHECKING:
-    import xarray
-
-__all__ = ["KIND", "Settings", "augmented", "rate_at", "smoothness"]
 
 ABOUT = "Smoothness of a ResNet's first filters on images, against their size at the start."
 UNIT = "epoch"
@@ -70,7 +67,7 @@ class Settings:
     alpha: float = 1.0  # divides the first filters
     images: str = "cifar10"
     samples: int = 50_000  # of them, to train on
-    channels: Any = (64, 128, 256, 512)  # of prep, layer1, layer2, layer3
+    channels: Any = (64, 128, 256, 512)  # of prep, layer1, layer2, layer3; checked below
     kernel: int = 15  # rows and columns of the first filters
     stride: int = 1  # of the first convolution
     epochs: int = 24
@@ -112,10 +109,10 @@ class Settings:
 class State(NamedTuple):
     """A network in training."""
 
-    weights: Any
-    running: Any  # mean and variance by layer
-    optimiser: Any
-    order: Any  # of the images in this epoch
+    weights: Tree
+    running: Tree  # mean and variance by layer
+    optimiser: Tree
+    order: JaxArray  # of the images in this epoch
 
 
 def variables(settings: Settings) -> dict[str, Variable]:
@@ -130,38 +127,36 @@ def variables(settings: Settings) -> dict[str, Variable]:
     }
 
 
-def check_data(settings: Settings) -> None:
-    """The images must be there, and as many as are to be learned."""
-    enough_images(settings.images, settings.samples)
-
-
 def end_of(settings: Settings) -> int:
     """The epoch at which the rate comes to zero."""
     return settings.epochs
 
 
-def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
+def check_data(settings: Settings) -> None:
+    """The images must be there, and as many as are to be learned."""
+    enough_images(settings.images, settings.samples)
+
+
+def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """The networks of a block, one after the other: a single one keeps a core, or a GPU, busy."""
-    groups: dict[Settings, list[int]] = {}
-    for place, cell in enumerate(cells):
-        groups.setdefault(replace(cell, seed=0, alpha=1.0), []).append(place)
-    found: dict[int, Outcome] = {}
-    for common, places in groups.items():
+
+    def of_group(common: Settings, cells: list[Settings]) -> list[Outcome]:
         data = _images(common)
         members = {
-            "seed": np.array([cells[place].seed for place in places], np.uint32),
-            "alpha": np.array([cells[place].alpha for place in places], np.float32),
+            "seed": np.array([cell.seed for cell in cells], np.uint32),
+            "alpha": np.array([cell.alpha for cell in cells], np.float32),
         }
         batches, classes = common.samples // common.batch, int(data.train_y.max()) + 1
         made = _program(common, classes)
         outcomes = loop.train(made, data, members, at, tick, together=False, pace=batches, unit=UNIT)
-        for place, outcome in zip(places, outcomes, strict=True):
+        for outcome in outcomes:
             outcome.values["smoothness"] = smoothness(outcome.values["filters"]).mean((1, 2))
-            found[place] = outcome
-    return [found[place] for place in range(len(cells))]
+        return outcomes
+
+    return loop.in_groups(cells, lambda cell: replace(cell, seed=0, alpha=1.0), of_group)
 
 
-def smoothness(filters: Any, border: str = "valid") -> Any:
+def smoothness(filters: JaxArray, border: str = "valid") -> JaxArray:
     """‖(w / ‖w‖) ∗ Δ‖² of each filter (…, rows, columns): small where it is smooth; nan where it is zero.
 
     The convolution stays inside of the filter ("valid"), since what would be beyond its border is no part of it;
@@ -186,7 +181,7 @@ def smoothness(filters: Any, border: str = "valid") -> Any:
         return np.square(sum(shifted)).sum((-2, -1)) / np.square(w).sum((-2, -1))
 
 
-def rate_at(settings: Settings, epoch: Any) -> Any:
+def rate_at(settings: Settings, epoch: JaxArray) -> JaxArray:
     """The rate after so many epochs, or parts of one: up in a straight line, and down to zero, where it stays."""
     import jax.numpy as jnp
 
@@ -194,7 +189,7 @@ def rate_at(settings: Settings, epoch: Any) -> Any:
     return settings.rate * jnp.maximum(jnp.minimum(up, down), 0)
 
 
-def augmented(key: Any, images: Any, settings: Settings) -> Any:
+def augmented(key: JaxArray, images: JaxArray, settings: Settings) -> JaxArray:
     """Images at random: cropped out of their reflection at the borders, flipped left to right, with a hole of zeros."""
     import jax
     import jax.numpy as jnp
@@ -206,8 +201,9 @@ def augmented(key: Any, images: Any, settings: Settings) -> Any:
     choices = (numbers_of_choices * jax.random.uniform(key, (n, 5))).astype(int)  # one draw: each takes long to compile
     if edge:
         padded = jnp.pad(images, ((0, 0), (edge, edge), (edge, edge), (0, 0)), mode="reflect")
-        cut = lambda image, corner: lax.dynamic_slice(image, (*corner, 0), (rows, columns, colours))  # noqa: E731
-        images = jax.vmap(cut)(padded, choices[:, :2])
+        images = jax.vmap(lambda image, corner: lax.dynamic_slice(image, (*corner, 0), (rows, columns, colours)))(
+            padded, choices[:, :2]
+        )
     if settings.flip:
         images = jnp.where(choices[:, 2, None, None, None] == 1, images[:, :, ::-1], images)
     if size:
@@ -222,8 +218,8 @@ def _images(settings: Settings) -> Images:
     train_x, train_y, test_x, test_y = enough_images(settings.images, settings.samples)
     mean = train_x.mean((0, 1, 2), dtype=np.float64).astype(np.float32)
     deviation = np.sqrt(np.square(train_x - mean).mean((0, 1, 2), dtype=np.float64)).astype(np.float32)
-    scaled = lambda x: (x - mean) / deviation  # noqa: E731
-    return Images(scaled(train_x[: settings.samples]), train_y[: settings.samples], scaled(test_x), test_y)
+    train_x, test_x = ((x - mean) / deviation for x in (train_x[: settings.samples], test_x))
+    return Images(train_x, train_y[: settings.samples], test_x, test_y)
 
 
 @cache
@@ -235,33 +231,33 @@ def _program(settings: Settings, classes: int) -> loop.Program:
     batches = settings.samples // settings.batch
     optimiser = optax.sgd(lambda step: rate_at(settings, step / batches), settings.momentum, nesterov=True)
 
-    def stream(member: Any, number: int) -> Any:
+    def stream(member: Tree, number: int) -> JaxArray:
         return jax.random.fold_in(jax.random.key(member["seed"]), number)
 
-    def cross_entropy(logits: Any, labels: Any) -> Any:
+    def cross_entropy(logits: JaxArray, labels: JaxArray) -> JaxArray:
         return optax.softmax_cross_entropy(logits, jax.nn.one_hot(labels, classes))
 
-    def init(data: Images, member: Any) -> State:
+    def init(data: Images, member: Tree) -> State:
         weights = resnet.start(stream(member, _WEIGHTS), settings.channels, settings.kernel, _COLOURS, classes)
         weights["prep"]["filters"] = weights["prep"]["filters"] / member["alpha"]
         _, running = resnet.forward(weights, data.train_x[: settings.batch], stride)
         return State(weights, running, optimiser.init(weights), jnp.arange(settings.samples))
 
-    def step(data: Images, member: Any, state: State, i: Any) -> State:
+    def step(data: Images, member: Tree, state: State, i: JaxArray) -> State:
         order, batch = loop.next_batch(stream(member, _ORDER), state.order, i, settings.batch)
         images = augmented(jax.random.fold_in(stream(member, _CHANGES), i), data.train_x[batch], settings)
 
-        def loss(weights: Any) -> Any:
+        def loss(weights: Tree) -> JaxArray:
             logits, moments = resnet.forward(weights, images, stride)
             return cross_entropy(logits, data.train_y[batch]).mean(), moments
 
-        slopes, moments = jax.grad(loss, has_aux=True)(state.weights)
-        changes, inner = optimiser.update(slopes, state.optimiser)
+        gradients, moments = jax.grad(loss, has_aux=True)(state.weights)
+        changes, inner = optimiser.update(gradients, state.optimiser)
         running = jax.tree.map(lambda old, new: _KEPT * old + (1 - _KEPT) * new, state.running, moments)
         return State(optax.apply_updates(state.weights, changes), running, inner, order)
 
-    def measure(data: Images, member: Any, state: State) -> dict[str, Any]:
-        def looked_at(pair: Any) -> Any:
+    def measure(data: Images, member: Tree, state: State) -> dict[str, JaxArray]:
+        def looked_at(pair: Tree) -> JaxArray:
             logits, _ = resnet.forward(state.weights, pair[0][None], stride, state.running)
             return cross_entropy(logits[0], pair[1]), logits[0].argmax() == pair[1]
 
@@ -274,7 +270,7 @@ def _program(settings: Settings, classes: int) -> loop.Program:
     return loop.Program(init, step, measure)
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Smoothness and accuracies by α at the last record, means over the networks that came so far."""
     if "alpha" not in data.dims:
         return Report([], "There are no filters to compare, since alpha is not an axis.", {})
@@ -283,7 +279,7 @@ def report(data: xarray.Dataset) -> Report:
     columns |= {name: data[name].isel({UNIT: -1}) for name in ("smoothness", "train_accuracy", "test_accuracy")}
     networks = {name: column.values.reshape(data.sizes["alpha"], -1) for name, column in columns.items()}
     ended = np.isfinite(networks["smoothness"])
-    rows: list[dict[str, Any]] = [
+    rows: Rows = [
         {"alpha": alpha, "networks": int(there.sum())}
         | {name: float(values[i, there].mean()) if there.any() else np.nan for name, values in networks.items()}
         for i, (alpha, there) in enumerate(zip(data["alpha"].values.tolist(), ended, strict=True))
@@ -299,7 +295,7 @@ def report(data: xarray.Dataset) -> Report:
     return Report(rows, sentence, numbers)
 
 
-def _sentence(rows: list[dict[str, Any]]) -> str:
+def _sentence(rows: Rows) -> str:
     """Do filters that start smaller end smoother? α divides them, so the last of the rows start smallest."""
     if len(rows) < 2:
         return "Nothing can be said about the filters yet: it takes networks at two values of α."
@@ -319,14 +315,4 @@ def _sentence(rows: list[dict[str, Any]]) -> str:
     )
 
 
-KIND = Kind(
-    ABOUT,
-    UNIT,
-    Settings,
-    variables,
-    train,
-    end_of,
-    report,
-    images=lambda settings: settings.images,
-    check_data=check_data,
-)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report, end_of, images=attrgetter("images"), check_data=check_data)

@@ -21,24 +21,20 @@ function as the whole causal transformer, at about a quarter of the arithmetic.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _engines
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _engines
 from lazyrich._typing import Array
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
+from lazyrich.papers.base.types import JaxArray, Rows, Tick, Tree
 from lazyrich.papers.kunin2024.experiments import loop
 from lazyrich.sweeps.grid import Variable
-
-if TYPE_CHECKING:
-    import xarray
-
-__all__ = ["KIND", "Settings", "logits", "pairs", "start"]
 
 ABOUT = "How many steps a transformer takes to grok modular arithmetic, for embeddings ÷ α and logits × τ."
 UNIT = "step"
@@ -122,31 +118,38 @@ def pairs(p: int, seed: int) -> Array:
 class Affine(NamedTuple):
     """A matrix (in, out) or the scale of a LayerNorm, and what is added."""
 
-    weight: Any
-    bias: Any
+    weight: JaxArray
+    bias: JaxArray
 
 
 class Transformer(NamedTuple):
     """The parameters. The fifth position of the authors' table is never seen, and is not here."""
 
-    tokens: Any  # (p + 2, dim): the numbers, "=" and "∘"
-    positions: Any  # (4, dim)
+    tokens: JaxArray  # (p + 2, dim): the numbers, "=" and "∘"
+    positions: JaxArray  # (4, dim)
     norms: tuple[Affine, Affine, Affine]  # before the attention, before the MLP, before the head
     project: Affine  # to queries, keys and values, (dim, 3 dim)
     mix: Affine  # of the heads
     widen: Affine
     narrow: Affine
-    head: Any  # (dim, p + 2)
+    head: JaxArray  # (dim, p + 2)
 
 
 def start(p: int, dim: int, alpha: float, seed: int) -> Transformer:
     """PyTorch's starts, with the embeddings divided by α. (Drawn here: to compile the draws would take seconds.)"""
     rng = np.random.default_rng([seed, _START])
-    single = lambda values: values.astype(np.float32)  # noqa: E731
-    normal = lambda *shape: single(rng.standard_normal(shape) / alpha)  # noqa: E731
-    uniform = lambda bound, *shape: single(rng.uniform(-bound, bound, shape))  # noqa: E731
-    linear = lambda n, m: Affine(uniform(n**-0.5, n, m), uniform(n**-0.5, m))  # noqa: E731
-    nothing, kept = single(np.zeros(dim)), Affine(single(np.ones(dim)), single(np.zeros(dim)))
+
+    def normal(*shape: int) -> Array:
+        return (rng.standard_normal(shape) / alpha).astype(np.float32)
+
+    def uniform(bound: float, *shape: int) -> Array:
+        return rng.uniform(-bound, bound, shape).astype(np.float32)
+
+    def linear(n: int, m: int) -> Affine:
+        return Affine(uniform(n**-0.5, n, m), uniform(n**-0.5, m))
+
+    nothing = np.zeros(dim, np.float32)
+    kept = Affine(np.ones(dim, np.float32), np.zeros(dim, np.float32))
     return Transformer(
         tokens=normal(p + 2, dim),
         positions=normal(4, dim),
@@ -159,7 +162,7 @@ def start(p: int, dim: int, alpha: float, seed: int) -> Transformer:
     )
 
 
-def logits(network: Transformer, samples: Any, heads: int) -> Any:
+def logits(network: Transformer, samples: JaxArray, heads: int) -> JaxArray:
     """The answers (samples, p + 2) to pairs (samples, 2), read at "=" of x ∘ y =."""
     import jax
     from jax import numpy as jnp
@@ -175,10 +178,10 @@ def logits(network: Transformer, samples: Any, heads: int) -> Any:
     key = key.reshape(-1, heads, dim // heads)
     scores = jnp.einsum("hd,rhd->rh", query[-1].reshape(heads, -1), key) / (dim // heads) ** 0.5
 
-    def at_each_position(table: Any) -> Any:
+    def at_each_position(table: JaxArray) -> JaxArray:
         """Rows of a table over what can be where → (4, samples, …)."""
-        same = lambda row: jnp.broadcast_to(row, (len(samples), *row.shape))  # noqa: E731
-        return jnp.stack([x @ table[:p], same(table[p]), y @ table[p + 1 : -1], same(table[-1])])
+        operation, equals = (jnp.broadcast_to(row, (len(samples), *row.shape)) for row in (table[p], table[-1]))
+        return jnp.stack([x @ table[:p], operation, y @ table[p + 1 : -1], equals])
 
     attention = jax.nn.softmax(at_each_position(scores), axis=0)
     attended = attention[..., None] * at_each_position(value).reshape(4, -1, heads, dim // heads)
@@ -188,7 +191,7 @@ def logits(network: Transformer, samples: Any, heads: int) -> Any:
     return _normalised(h, network.norms[2]) @ network.head
 
 
-def _normalised(h: Any, norm: Affine) -> Any:
+def _normalised(h: JaxArray, norm: Affine) -> JaxArray:
     """LayerNorm."""
     from jax import lax
 
@@ -199,45 +202,39 @@ def _normalised(h: Any, norm: Affine) -> Any:
 class Member(NamedTuple):
     """What differs between the networks that train together."""
 
-    seed: Any
-    tau: Any
-    rate: Any
-    weight_decay: Any
+    seed: JaxArray
+    tau: JaxArray
+    rate: JaxArray
+    weight_decay: JaxArray
     network: Transformer  # at the start
-    pairs: Any  # those to train on first
+    pairs: JaxArray  # those to train on first
 
 
 class State(NamedTuple):
     """A network in training. Steps are whole numbers, −1 until they have come."""
 
     network: Transformer
-    moments: Any  # of Adam
-    order: Any  # of the training pairs, in this epoch
-    reached: Any  # (2,): the first step at which the accuracy on training pairs, and on the others, was 99 %
+    moments: Tree  # of Adam
+    order: JaxArray  # of the training pairs, in this epoch
+    reached: JaxArray  # (2,): the first step at which the accuracy on training pairs, and on the others, was 99 %
 
 
-def end_of(settings: Settings) -> int:
-    """None: the rate stays as it is."""
-    return 0
-
-
-def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
+def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """Train the cells of a block, those of the same shapes together."""
     jax = _engines.load("jax", "an experiment")
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for i, cell in enumerate(cells):
-        groups.setdefault((_shape(cell), cell.dim), []).append(i)
-    found: dict[int, Outcome] = {}
-    for (shape, _), places in groups.items():
-        members = jax.tree.map(lambda *leaves: np.stack(leaves), *(_member(cells[i]) for i in places))
+
+    def of_group(alike: tuple[int, ...], cells: list[Settings]) -> list[Outcome]:
+        members = jax.tree.map(lambda *leaves: np.stack(leaves), *map(_member, cells))
         with jax.default_matmul_precision("float32"):  # a GPU would round the factors to ten bits
-            outcomes = loop.train(_program(*shape), None, members, at, tick)
-        found.update(zip(places, (_with_records(outcome, at) for outcome in outcomes), strict=True))
-    return [found[i] for i in range(len(cells))]
+            outcomes = loop.train(_program(*alike[:-1]), None, members, at, tick)
+        return [_with_records(outcome, at) for outcome in outcomes]
+
+    return loop.in_groups(cells, _alike, of_group)
 
 
-def _shape(cell: Settings) -> tuple[int, ...]:
-    return cell.p, cell.heads, cell.samples, cell.batch, cell.every
+def _alike(cell: Settings) -> tuple[int, ...]:
+    """What cells that train together share: what a program is made for, and the size of the network."""
+    return cell.p, cell.heads, cell.samples, cell.batch, cell.every, cell.dim
 
 
 def _with_records(outcome: Outcome, at: tuple[int, ...]) -> Outcome:
@@ -267,35 +264,37 @@ def _program(p: int, heads: int, samples: int, batch: int, every: int) -> loop.P
     optax = _engines.load("optax", "an experiment")
     adam = optax.scale_by_adam(*_BETAS)
 
-    def judged(network: Transformer, pairs: Any, tau: Any) -> tuple[Any, Any]:
+    def judged(network: Transformer, pairs: JaxArray, tau: JaxArray) -> tuple[JaxArray, JaxArray]:
         """The cross-entropy of each answer, and whether it is right."""
         answers, labels = tau * logits(network, pairs, heads), pairs[:, 0] * pairs[:, 1] % p
         losses = -(jax.nn.log_softmax(answers) * jax.nn.one_hot(labels, p + 2)).sum(axis=1)
         return losses, answers.argmax(axis=1) == labels
 
-    def on_both(each: Any) -> Any:
+    def on_both(each: JaxArray) -> JaxArray:
         """The mean over training pairs and over the others."""
         return jnp.stack([each[:samples].mean(), each[samples:].mean()])
 
     def init(shared: None, member: Member) -> State:
         return State(member.network, adam.init(member.network), jnp.arange(samples), jnp.full(2, -1))
 
-    def step(shared: None, member: Member, state: State, i: Any) -> State:
+    def step(shared: None, member: Member, state: State, i: JaxArray) -> State:
         key = jax.random.fold_in(jax.random.key(member.seed), _ORDER)
         order, chosen = loop.next_batch(key, state.order, i, batch)
-        loss = lambda network: judged(network, member.pairs[chosen], member.tau)[0].mean()  # noqa: E731
+
+        def loss(network: Transformer) -> JaxArray:
+            return judged(network, member.pairs[chosen], member.tau)[0].mean()
+
         update, moments = adam.update(jax.grad(loss)(state.network), state.moments)
         rate = member.rate / member.tau**2 * jnp.minimum(i / _WARM_UP, 1)
-        moved = lambda w, u: w - rate * (u + member.weight_decay * w)  # noqa: E731
-        network = jax.tree.map(moved, state.network, update)
+        network = jax.tree.map(lambda w, u: w - rate * (u + member.weight_decay * w), state.network, update)
 
-        def looked() -> Any:
+        def looked() -> JaxArray:
             now = on_both(judged(network, member.pairs, member.tau)[1]) >= REACHED
             return jnp.where((state.reached < 0) & now, i + 1, state.reached)
 
         return State(network, moments, order, lax.cond((i + 1) % every == 0, looked, lambda: state.reached))
 
-    def measure(shared: None, member: Member, state: State) -> dict[str, Any]:
+    def measure(shared: None, member: Member, state: State) -> dict[str, JaxArray]:
         losses, right = judged(state.network, member.pairs, member.tau)
         steps = jnp.where(state.reached < 0, jnp.nan, state.reached)
         found = {"loss": on_both(losses), "accuracy": on_both(right)}
@@ -305,7 +304,7 @@ def _program(p: int, heads: int, samples: int, batch: int, every: int) -> loop.P
     return loop.Program(init, step, measure, done=lambda state: (state.reached >= 0).all())
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Steps to learn both sets of pairs, over (τ, α), and whether smaller embeddings grok sooner.
 
     Given is the step by which half of the seeds had got there, "more than N" where fewer did within the N steps of
@@ -314,11 +313,11 @@ def report(data: xarray.Dataset) -> Report:
     data = data[["train_accuracy", *(f"steps_to_{part}" for part in _PARTS)]].compute()
     last = int(data[UNIT].max())
     axes = [axis for axis in ("tau", "alpha") if axis in data.dims]
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for place in itertools.product(*(range(data.sizes[axis]) for axis in axes)):
         cell = data.isel(dict(zip(axes, place, strict=True)))
         trained = np.ravel(cell["train_accuracy"].isel({UNIT: 0}).notnull())
-        row: dict[str, Any] = {axis: float(cell[axis]) for axis in axes} | {"seeds": int(trained.sum())}
+        row: dict[str, JaxArray] = {axis: float(cell[axis]) for axis in axes} | {"seeds": int(trained.sum())}
         for part in _PARTS:
             steps = np.ravel(cell[f"steps_to_{part}"].max(UNIT))[trained]
             row |= {f"steps_to_{part}": _by_half(steps), f"reached_{part}": int(np.isfinite(steps).sum())}
@@ -346,9 +345,9 @@ def _words(steps: float, last: int) -> str:
     return "" if np.isnan(steps) else f"{steps:,.0f}" if np.isfinite(steps) else f"more than {last:,}"
 
 
-def _sentence(rows: list[dict[str, Any]], last: int) -> str:
+def _sentence(rows: Rows, last: int) -> str:
     """Do smaller embeddings grok sooner? In full for the τ nearest to 1 that can tell, in a word for the others."""
-    by_tau: dict[float, list[dict[str, Any]]] = {}
+    by_tau: dict[float, Rows] = {}
     for row in rows:
         if row["seeds"] and "alpha" in row:
             by_tau.setdefault(row.get("tau", 1.0), []).append(row)
@@ -384,4 +383,4 @@ def _verdict(steps: list[float]) -> str:
     return "Smaller embeddings grok sooner" + ("" if ordered else ", though not from each α to the next")
 
 
-KIND = Kind(ABOUT, UNIT, Settings, variables, train, end_of, report)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report)

@@ -32,24 +32,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyrich import _check, _engines
 from lazyrich._typing import Array, Float
 from lazyrich.laziness.tangent import jax_jacobian, kernel_distances
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
+from lazyrich.papers.base.types import JaxArray, Tick, Tree
 from lazyrich.papers.data import Images, enough_images
 from lazyrich.papers.kunin2024.experiments import loop
 from lazyrich.sweeps.grid import Variable
-
-if TYPE_CHECKING:
-    import xarray
-
-__all__ = ["KIND", "Layer", "Settings", "movement", "preactivations", "start"]
 
 ABOUT = "How far tangent kernel, activation patterns and parameters of LeNet-5 move, for first layer ÷ α and last × α."
 UNIT = "epoch"
@@ -107,11 +105,11 @@ def variables(settings: Settings) -> dict[str, Variable]:
 class Layer(NamedTuple):
     """A matrix (out, in) and what is added. Over patches, the entries of a row go by row, column and channel."""
 
-    weight: Any
-    bias: Any
+    weight: JaxArray
+    bias: JaxArray
 
 
-def start(key: Any, alpha: Any) -> tuple[Layer, ...]:
+def start(key: JaxArray, alpha: JaxArray) -> tuple[Layer, ...]:
     """He's start (normal, variance 2/fan-in; the last layer too), with first layer ÷ α and last layer × α."""
     import jax
 
@@ -120,7 +118,7 @@ def start(key: Any, alpha: Any) -> tuple[Layer, ...]:
     return first._replace(weight=first.weight / alpha), *middle, last._replace(weight=last.weight * alpha)
 
 
-def _as_network(vector: Any) -> tuple[Layer, ...]:
+def _as_network(vector: JaxArray) -> tuple[Layer, ...]:
     """The layers of a vector of all parameters."""
     layers, begin = [], 0
     for out, inputs in _LAYERS:
@@ -130,7 +128,7 @@ def _as_network(vector: Any) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
-def preactivations(network: Sequence[Layer], images: Any) -> list[Any]:
+def preactivations(network: Sequence[Layer], images: JaxArray) -> list[JaxArray]:
     """What each layer computes of images (count, 28, 28, 1), before ReLU and pooling; at last the outputs (10, count).
 
     Images are along the last axis, and convolutions are products with patches: twice as fast on the CPU as XLA's own,
@@ -152,7 +150,7 @@ def preactivations(network: Sequence[Layer], images: Any) -> list[Any]:
     return found
 
 
-def _patches(x: Any) -> Any:
+def _patches(x: JaxArray) -> JaxArray:
     """(channels, rows, columns, count) → (25 channels, rows − 4, columns − 4, count): cut along columns, then rows."""
     from jax import numpy as jnp
 
@@ -162,7 +160,7 @@ def _patches(x: Any) -> Any:
     return x.reshape(-1, *x.shape[3:])
 
 
-def _pooled(x: Any) -> Any:
+def _pooled(x: JaxArray) -> JaxArray:
     """The largest of each square of 2 × 2."""
     channels, rows, columns, count = x.shape
     return x.reshape(channels, rows // 2, 2, columns // 2, 2, count).max(axis=(2, 4))
@@ -171,17 +169,17 @@ def _pooled(x: Any) -> Any:
 class Member(NamedTuple):
     """What differs between networks."""
 
-    seed: Any
-    alpha: Any
-    rate: Any
+    seed: JaxArray
+    alpha: JaxArray
+    rate: JaxArray
 
 
 class State(NamedTuple):
     """A network in training."""
 
     network: tuple[Layer, ...]
-    moments: Any  # of the optimiser
-    order: Any  # of the training images, in this epoch
+    moments: Tree  # of the optimiser
+    order: JaxArray  # of the training images, in this epoch
 
 
 def check_data(settings: Settings) -> None:
@@ -189,26 +187,13 @@ def check_data(settings: Settings) -> None:
     enough_images(settings.images, settings.samples)
 
 
-def end_of(settings: Settings) -> int:
-    """None: the rate stays as it is."""
-    return 0
-
-
-def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
+def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """The networks of a block: first they train, then their records are compared with their starts."""
-    groups: dict[Settings, list[int]] = {}
-    for place, cell in enumerate(cells):
-        groups.setdefault(replace(cell, seed=0, alpha=1.0, rate=1.0), []).append(place)
-    found: dict[int, Outcome] = {}
-    for common, places in groups.items():
-        outcomes = _train_together(common, [cells[place] for place in places], at, tick)
-        found |= dict(zip(places, outcomes, strict=True))
-    return [found[place] for place in range(len(cells))]
+    alike = partial(replace, seed=0, alpha=1.0, rate=1.0)
+    return loop.in_groups(cells, alike, lambda common, cells: _train_together(common, cells, at, tick))
 
 
-def _train_together(
-    common: Settings, cells: list[Settings], at: tuple[int, ...], tick: Callable[[float], Any]
-) -> list[Outcome]:
+def _train_together(common: Settings, cells: list[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """On the CPU one after the other: products of many small matrices at once are slow there, by a factor of two."""
     jax = _engines.load("jax", "an experiment")
     data = _images(common.images, common.samples)
@@ -244,15 +229,17 @@ def _program(optimiser: str, batch: int) -> loop.Program:
 
     optax = _engines.load("optax", "an experiment")
     direction = optax.scale_by_adam() if optimiser == "adam" else optax.identity()
-    stream = lambda member, number: jax.random.fold_in(jax.random.key(member.seed), number)  # noqa: E731
 
-    def scores(network: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    def stream(member: Member, number: int) -> JaxArray:
+        return jax.random.fold_in(jax.random.key(member.seed), number)
+
+    def scores(network: Tree, x: JaxArray, y: JaxArray) -> tuple[JaxArray, JaxArray]:
         """Summed over the images; a label of −1 counts for nothing."""
         outputs = preactivations(network, x)[-1]
         loss = -(jax.nn.log_softmax(outputs, axis=0) * jax.nn.one_hot(y, _CLASSES, axis=0)).sum()
         return loss, (outputs.argmax(axis=0) == y).sum()
 
-    def means(network: Any, x: Any, y: Any) -> Any:
+    def means(network: Tree, x: JaxArray, y: JaxArray) -> JaxArray:
         """Over any number of images, some at a time."""
         missing = -len(y) % _LOOKED_AT
         x = jnp.pad(x, ((0, missing), (0, 0), (0, 0), (0, 0))).reshape(-1, _LOOKED_AT, *x.shape[1:])
@@ -263,14 +250,14 @@ def _program(optimiser: str, batch: int) -> loop.Program:
         network = start(stream(member, _START), member.alpha)
         return State(network, direction.init(network), jnp.arange(len(data.train_y)))
 
-    def step(data: Images, member: Member, state: State, i: Any) -> State:
+    def step(data: Images, member: Member, state: State, i: JaxArray) -> State:
         order, chosen = loop.next_batch(stream(member, _ORDER), state.order, i, batch)
         x, y = data.train_x[chosen], data.train_y[chosen]
-        slopes = jax.grad(lambda network: scores(network, x, y)[0] / batch)(state.network)
-        update, moments = direction.update(slopes, state.moments)
+        gradients = jax.grad(lambda network: scores(network, x, y)[0] / batch)(state.network)
+        update, moments = direction.update(gradients, state.moments)
         return State(jax.tree.map(lambda w, u: w - member.rate * u, state.network, update), moments, order)
 
-    def measure(data: Images, member: Member, state: State) -> dict[str, Any]:
+    def measure(data: Images, member: Member, state: State) -> dict[str, JaxArray]:
         train_loss, train_accuracy = means(state.network, data.train_x, data.train_y)
         _, test_accuracy = means(state.network, data.test_x, data.test_y)
         return {
@@ -283,7 +270,7 @@ def _program(optimiser: str, batch: int) -> loop.Program:
     return loop.Program(init, step, measure)
 
 
-def _with_movement(outcome: Outcome, cell: Settings, data: Images, tick: Callable[[float], Any]) -> Outcome:
+def _with_movement(outcome: Outcome, cell: Settings, data: Images, tick: Tick) -> Outcome:
     """Distances from the start in place of the parameters."""
     parameters = outcome.values.pop("parameters")
     there = int(np.isfinite(parameters).all(axis=1).sum())
@@ -299,7 +286,7 @@ def movement(
     parameters: Float[Array, "T parameters"],
     images: Float[Array, "count 28 28 1"],
     rows: int,
-    tick: Callable[[float], Any] = lambda done: None,
+    tick: Tick = lambda done: None,
 ) -> dict[str, Float[Array, " T"]]:
     """How far networks have come from the first of them, on these images, `rows` at a time.
 
@@ -310,7 +297,7 @@ def movement(
     parts = [slice(first, first + rows) for first in range(0, len(images), rows)]
     jacobian = jax_jacobian(_outputs, states, images)
 
-    def announced(t: int, some: slice) -> Any:
+    def announced(t: int, some: slice) -> Tree:
         tick(1 / (len(states) * len(parts) ** 2))  # each is asked for with each
         return jacobian(t, some)
 
@@ -322,7 +309,7 @@ def movement(
     }
 
 
-def _outputs(network: Any, image: Any) -> Any:
+def _outputs(network: Tree, image: JaxArray) -> JaxArray:
     return preactivations(network, image[None])[-1]
 
 
@@ -331,7 +318,7 @@ def _switched() -> Callable[..., Any]:
     """How many hidden activations are zero in one network only."""
     import jax
 
-    def count(one: Any, other: Any, images: Any) -> Any:
+    def count(one: Tree, other: Tree, images: JaxArray) -> JaxArray:
         both = zip(preactivations(one, images)[:-1], preactivations(other, images)[:-1], strict=True)
         return sum(((a > 0) != (b > 0)).sum() for a, b in both)
 
@@ -348,8 +335,8 @@ def _images(name: str, samples: int) -> Images:
     data = enough_images(name, samples)
     train_x, test_x = _drawn(data.train_x[:samples]), _drawn(data.test_x)
     mean, deviation = train_x.mean(dtype=np.float64), train_x.std(dtype=np.float64)
-    scaled = lambda x: ((x - mean) / deviation).astype(np.float32)  # noqa: E731
-    return Images(scaled(train_x), data.train_y[:samples], scaled(test_x), data.test_y)
+    train_x, test_x = (((x - mean) / deviation).astype(np.float32) for x in (train_x, test_x))
+    return Images(train_x, data.train_y[:samples], test_x, data.test_y)
 
 
 def _drawn(x: Array) -> Array:
@@ -368,7 +355,7 @@ def _share_of_learning(settings: Settings, at: tuple[int, ...]) -> float:
     return learning / (learning + kernels)
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Distances and accuracy at the last record, by α, as means over seeds; and whether the distances go by α."""
     names = ("kernel_distance", "hamming_distance", "parameter_distance", "test_accuracy")
     last = data[list(names)].isel({UNIT: -1})
@@ -413,14 +400,4 @@ def _in_words(alphas: list[float], values: list[float]) -> str:
     return f"does not grow with α throughout: {shown}"
 
 
-KIND = Kind(
-    ABOUT,
-    UNIT,
-    Settings,
-    variables,
-    train,
-    end_of,
-    report,
-    images=lambda settings: settings.images,
-    check_data=check_data,
-)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report, images=attrgetter("images"), check_data=check_data)

@@ -9,17 +9,19 @@ as a new order of the samples at each epoch, stay conditions under the map.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from lazyrich import _engines
 from lazyrich._typing import Array
 from lazyrich.papers.base.kind import Outcome
+from lazyrich.papers.base.types import JaxArray, Tick, Tree
 
-__all__ = ["Program", "next_batch", "train"]
+C = TypeVar("C")
+K = TypeVar("K", bound=Hashable)
 
 _CALL_SECONDS = 1.0  # of one call, about: progress shows that often
 _AT_ONCE = 50  # steps of a loop of known length on a GPU, which would wait for the host to look at any other
@@ -28,18 +30,18 @@ _AT_ONCE = 50  # steps of a loop of known length on a GPU, which would wait for 
 class Program(NamedTuple):
     """A network and how it learns. Build it in a cached function: what is compiled is kept by this object."""
 
-    init: Callable[[Any, Any], Any]  # (shared, member) → state, a pytree
-    step: Callable[[Any, Any, Any, Any], Any]  # (shared, member, state, number of the step from 0) → state
-    measure: Callable[[Any, Any, Any], dict[str, Any]]  # (shared, member, state) → what is recorded, by name
-    done: Callable[[Any], Any] | None = None  # (state) → nothing more is to be learned; training ends when all say so
+    init: Callable[[Tree, Tree], Tree]  # (shared, member) → state, a pytree
+    step: Callable[[Tree, Tree, Tree, JaxArray], Tree]  # (shared, member, state, number of the step from 0) → state
+    measure: Callable[[Tree, Tree, Tree], dict[str, JaxArray]]  # (shared, member, state) → what is recorded, by name
+    done: Callable[[Tree], JaxArray] | None = None  # (state) → whether all is learned; the end is when all say so
 
 
 def train(
     program: Program,
-    shared: Any,
-    members: Any,
+    shared: Tree,
+    members: Tree,
     at: tuple[int, ...],
-    tick: Callable[[float], Any] = lambda cells: None,
+    tick: Tick = lambda cells: None,
     *,
     together: bool = True,
     pace: int = 1,
@@ -80,7 +82,20 @@ def train(
     return found
 
 
-def next_batch(key: Any, order: Any, i: Any, size: int) -> tuple[Any, Any]:
+def in_groups(
+    cells: Sequence[C], alike: Callable[[C], K], train: Callable[[K, list[C]], list[Outcome]]
+) -> list[Outcome]:
+    """The outcomes of all cells, in their order; those that are `alike` train together."""
+    groups: dict[K, list[int]] = {}
+    for place, cell in enumerate(cells):
+        groups.setdefault(alike(cell), []).append(place)
+    found: dict[int, Outcome] = {}
+    for common, places in groups.items():
+        found |= zip(places, train(common, [cells[place] for place in places]), strict=True)
+    return [found[place] for place in range(len(cells))]
+
+
+def next_batch(key: JaxArray, order: JaxArray, i: JaxArray, size: int) -> tuple[JaxArray, JaxArray]:
     """The order of the samples, drawn anew at each epoch, and those of the i-th batch; what is left over waits.
 
     `order` is a permutation that the state carries, of at least `size` samples.
@@ -90,13 +105,14 @@ def next_batch(key: Any, order: Any, i: Any, size: int) -> tuple[Any, Any]:
 
     batches = order.shape[0] // size
     epoch, number = i // batches, i % batches
-    shuffled = lambda: jax.random.permutation(jax.random.fold_in(key, epoch), order.shape[0])  # noqa: E731
-    order = lax.cond(number == 0, shuffled, lambda: order)
+    order = lax.cond(
+        number == 0, lambda: jax.random.permutation(jax.random.fold_in(key, epoch), order.shape[0]), lambda: order
+    )
     return order, lax.dynamic_slice(order, (number * size,), (size,))
 
 
 def _course(
-    program: Program, shared: Any, members: Any, at: tuple[int, ...], pace: int, tick: Callable[[float], Any]
+    program: Program, shared: Tree, members: Tree, at: tuple[int, ...], pace: int, tick: Tick
 ) -> tuple[dict[str, Array], Array]:
     """Values (members, records, …), and how many records each member came to before it diverged."""
     begin, look = _compiled(program)
@@ -137,7 +153,7 @@ def _course(
     return values, reached
 
 
-def _of_all(tick: Callable[[float], Any], size: int, share: float) -> None:
+def _of_all(tick: Tick, size: int, share: float) -> None:
     tick(size * share)
 
 
@@ -149,7 +165,7 @@ def _steps_at_once() -> tuple[int, ...]:
 
 
 @cache
-def _advance(program: Program, length: int) -> Callable[..., Any]:
+def _advance(program: Program, length: int) -> Callable[[Tree, Tree, Tree, JaxArray, JaxArray], Tree]:
     """Goes on by `count` times `length` steps. The state has the number of the next step beside it."""
     import jax
     from jax import lax
@@ -157,8 +173,10 @@ def _advance(program: Program, length: int) -> Callable[..., Any]:
     step = jax.vmap(program.step, in_axes=(None, 0, 0, None))
 
     @jax.jit
-    def advance(shared: Any, members: Any, state: Any, start: Any, count: Any) -> Any:
-        one = lambda _, carry: (step(shared, members, *carry), carry[1] + 1)  # noqa: E731
+    def advance(shared: Tree, members: Tree, state: Tree, start: JaxArray, count: JaxArray) -> Tree:
+        def one(_: JaxArray, carry: Tree) -> Tree:
+            return step(shared, members, *carry), carry[1] + 1
+
         some = one if length == 1 else lambda _, carry: lax.fori_loop(0, length, one, carry)
         return lax.fori_loop(0, count, some, (state[0], start))
 
@@ -166,7 +184,7 @@ def _advance(program: Program, length: int) -> Callable[..., Any]:
 
 
 @cache
-def _compiled(program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _compiled(program: Program) -> tuple[Callable[[Tree, Tree], Tree], Callable[[Tree, Tree, Tree], Tree]]:
     """Begin and look, for all members."""
     import jax
     import jax.numpy as jnp
@@ -175,11 +193,11 @@ def _compiled(program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]
     mapped_measure = jax.vmap(program.measure, in_axes=(None, 0, 0))
 
     @jax.jit
-    def begin(shared: Any, members: Any) -> Any:
+    def begin(shared: Tree, members: Tree) -> Tree:
         return mapped_init(shared, members), jnp.int32(0)
 
     @jax.jit
-    def look(shared: Any, members: Any, inner: Any) -> Any:
+    def look(shared: Tree, members: Tree, inner: Tree) -> Tree:
         numbers = [leaf for leaf in jax.tree.leaves(inner) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
         finite = jnp.stack([jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(axis=1) for leaf in numbers]).all(axis=0)
         done = jax.vmap(program.done)(inner).all() if program.done is not None else jnp.bool_(False)

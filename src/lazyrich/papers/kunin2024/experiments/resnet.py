@@ -18,9 +18,8 @@ from __future__ import annotations
 import itertools
 import math
 from functools import cache
-from typing import Any
 
-__all__ = ["LAYERS", "convolution", "forward", "start"]
+from lazyrich.papers.base.types import JaxArray, Tree
 
 #: The normalised convolutions in order: name, channels in and channels out, as places in (colours, *channels).
 LAYERS = (
@@ -37,7 +36,7 @@ _EPS = 1e-5  # beside the variance in batch norm
 _LOGITS = 0.125
 
 
-def start(key: Any, channels: tuple[int, ...], kernel: int, colours: int, classes: int) -> dict[str, Any]:
+def start(key: JaxArray, channels: tuple[int, ...], kernel: int, colours: int, classes: int) -> dict[str, JaxArray]:
     """Weights as PyTorch draws them: uniform within ±1/√(inputs of a unit); batch norm starts as the identity."""
     import jax
     import jax.numpy as jnp
@@ -49,7 +48,7 @@ def start(key: Any, channels: tuple[int, ...], kernel: int, colours: int, classe
     shapes["linear"] = (sizes[-1], classes)
     ends = list(itertools.accumulate(math.prod(shape) for shape in shapes.values()))
     drawn = jnp.split(jax.random.uniform(key, ends[-1:], minval=-1, maxval=1), ends[:-1])  # ten draws compile in 10 s
-    weights: dict[str, Any] = {}
+    weights: dict[str, JaxArray] = {}
     for (name, shape), numbers in zip(shapes.items(), drawn, strict=True):
         within = numbers.reshape(shape) / math.sqrt(math.prod(shape[:-1]))
         normalised = {"filters": within, "scale": jnp.ones(shape[-1]), "shift": jnp.zeros(shape[-1])}
@@ -57,7 +56,7 @@ def start(key: Any, channels: tuple[int, ...], kernel: int, colours: int, classe
     return weights
 
 
-def forward(weights: Any, images: Any, stride: int = 1, running: Any = None) -> tuple[Any, Any]:
+def forward(weights: Tree, images: JaxArray, stride: int = 1, running: Tree = None) -> tuple[JaxArray, JaxArray]:
     """Logits, and mean and variance of each channel that batch norm saw, by layer.
 
     Batch norm uses those of this batch (as in training), or `running` ones (as in a test). `stride` is that of the
@@ -67,20 +66,20 @@ def forward(weights: Any, images: Any, stride: int = 1, running: Any = None) -> 
     import jax.numpy as jnp
     from jax import lax
 
-    moments: dict[str, Any] = {}
+    moments: dict[str, JaxArray] = {}
 
-    def layer(name: str, x: Any, stride: int = 1) -> Any:
+    def layer(name: str, x: JaxArray, stride: int = 1) -> JaxArray:
         mine = weights[name]
         x = convolution(stride)(x, mine["filters"])
         moments[name] = (x.mean((0, 1, 2)), x.var((0, 1, 2))) if running is None else running[name]
         mean, variance = moments[name]
         return jax.nn.relu((x - mean) * (mine["scale"] * lax.rsqrt(variance + _EPS)) + mine["shift"])
 
-    def pooled(x: Any) -> Any:
+    def pooled(x: JaxArray) -> JaxArray:
         n, rows, columns, channels = x.shape
         return x.reshape(n, rows // 2, 2, columns // 2, 2, channels).max((2, 4))
 
-    def with_residual(name: str, x: Any) -> Any:
+    def with_residual(name: str, x: JaxArray) -> JaxArray:
         return x + layer(f"{name} residual 2", layer(f"{name} residual 1", x))
 
     x = layer("prep", images, stride)
@@ -91,7 +90,7 @@ def forward(weights: Any, images: Any, stride: int = 1, running: Any = None) -> 
 
 
 @cache
-def convolution(stride: int) -> Any:
+def convolution(stride: int) -> JaxArray:
     """A function of images (n, rows, columns, in) and filters (k, k, in, out).
 
     k is odd, and images are continued by k // 2 zeros on each side. `stride` divides rows and columns.
@@ -99,20 +98,20 @@ def convolution(stride: int) -> Any:
     import jax
     from jax import lax
 
-    def convolve(x: Any, filters: Any, before: int, after: int, **options: Any) -> Any:
+    def convolve(x: JaxArray, filters: JaxArray, before: int, after: int, **options: JaxArray) -> JaxArray:
         options = {"window_strides": (1, 1), "dimension_numbers": ("NHWC", "HWIO", "NHWC")} | options
         return lax.conv_general_dilated(x, filters, padding=((before, after),) * 2, **options)
 
-    def forwards(x: Any, filters: Any) -> Any:
+    def forwards(x: JaxArray, filters: JaxArray) -> JaxArray:
         edge = filters.shape[0] // 2
         return convolve(x, filters, edge, edge, window_strides=(stride, stride))
 
-    def backwards(kept: Any, slopes: Any) -> Any:
+    def backwards(kept: Tree, gradients: JaxArray) -> JaxArray:
         x, filters = kept
         edge, apart = filters.shape[0] // 2, (stride, stride)
         turned = filters[::-1, ::-1].swapaxes(2, 3)
-        of_x = convolve(slopes, turned, edge, edge + stride - 1, lhs_dilation=apart)
-        across, weighed = x.transpose(3, 1, 2, 0), slopes.transpose(1, 2, 0, 3)  # sums go over images and places
+        of_x = convolve(gradients, turned, edge, edge + stride - 1, lhs_dilation=apart)
+        across, weighed = x.transpose(3, 1, 2, 0), gradients.transpose(1, 2, 0, 3)  # sums go over images and places
         of_filters = convolve(across, weighed, edge, edge + 1 - stride, rhs_dilation=apart)
         return of_x, of_filters.transpose(1, 2, 0, 3)
 

@@ -20,26 +20,22 @@ is drawn once for all networks that train together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from lazyrich import _check, _engines
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check, _engines
 from lazyrich._typing import Array
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
+from lazyrich.papers.base.types import JaxArray, Rows, Tick, Tree
 from lazyrich.papers.kunin2024.experiments import loop
 from lazyrich.sweeps.grid import Variable
 from lazyrich.tasks.random_hierarchy import RandomHierarchy, random_hierarchy
-
-if TYPE_CHECKING:
-    import xarray
-
-__all__ = ["KIND", "Settings"]
 
 ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream starts."
 UNIT = "epoch"
@@ -96,12 +92,12 @@ class Settings:
 class Member(NamedTuple):
     """What a network learns from, as whole numbers: one-hots are made of them when they are needed."""
 
-    seed: Any
-    alpha: Any
-    tokens: Any  # (points, s^L)
-    labels: Any
-    test_tokens: Any
-    test_labels: Any
+    seed: JaxArray
+    alpha: JaxArray
+    tokens: JaxArray  # (points, s^L)
+    labels: JaxArray
+    test_tokens: JaxArray
+    test_labels: JaxArray
 
 
 def variables(settings: Settings) -> dict[str, Variable]:
@@ -118,19 +114,15 @@ def end_of(settings: Settings) -> int:
     return int(_FALLS_FOR * settings.epochs)
 
 
-def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Callable[[float], Any]) -> list[Outcome]:
+def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
     """The networks of a block; those that differ in seed and α alone are trained together."""
     jax = _engines.load("jax", "an experiment")
-    groups: dict[Settings, list[int]] = {}
-    for place, cell in enumerate(cells):
-        groups.setdefault(replace(cell, seed=0, alpha=1.0), []).append(place)
-    found: dict[int, Outcome] = {}
-    for common, places in groups.items():
-        members = [member(cells[place]) for place in places]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *members)
-        outcomes = loop.train(program(common), None, stacked, at, tick, unit=UNIT)
-        found |= dict(zip(places, outcomes, strict=True))
-    return [found[place] for place in range(len(cells))]
+
+    def of_group(common: Settings, cells: list[Settings]) -> list[Outcome]:
+        members = jax.tree.map(lambda *leaves: np.stack(leaves), *map(member, cells))
+        return loop.train(program(common), None, members, at, tick, unit=UNIT)
+
+    return loop.in_groups(cells, lambda cell: replace(cell, seed=0, alpha=1.0), of_group)
 
 
 def member(settings: Settings) -> Member:
@@ -161,41 +153,41 @@ def program(settings: Settings) -> loop.Program:
     falling = optax.cosine_decay_schedule(settings.rate * settings.width, _FALLS_FOR * settings.epochs)
     momentum = optax.trace(settings.momentum)
 
-    def init(_: Any, member: Member) -> Any:
+    def init(_: JaxArray, member: Member) -> Tree:
         key = jax.random.fold_in(jax.random.key(member.seed), _WEIGHTS)
         drawn = jax.random.normal(key, (sum(a * b for a, b in shapes),))  # in one: a draw takes long to compile
         weights = [part.reshape(shape) for part, shape in zip(jnp.split(drawn, ends), shapes, strict=True)]
         weights[0], weights[-1] = weights[0] / member.alpha, weights[-1] * member.alpha
         return weights, momentum.init(weights)
 
-    def outputs(weights: Any, tokens: Any) -> Any:
+    def outputs(weights: Tree, tokens: JaxArray) -> JaxArray:
         times = partial(jnp.matmul, precision="highest")  # float32 on a GPU too, where the default is less
         x = jax.nn.one_hot(tokens, settings.v).reshape(*tokens.shape[:-1], sizes[0])
         for W in weights[:-1]:
             x = jax.nn.relu(times(x, W) / np.sqrt(W.shape[0]))
         return times(x, weights[-1]) / settings.width
 
-    def losses(weights: Any, tokens: Any, labels: Any) -> tuple[Any, Any]:
+    def losses(weights: Tree, tokens: JaxArray, labels: JaxArray) -> tuple[JaxArray, JaxArray]:
         logits = outputs(weights, tokens)
         loss = optax.softmax_cross_entropy(logits, jax.nn.one_hot(labels, settings.classes))
         return loss, logits.argmax(axis=-1) == labels
 
-    def step(_: Any, member: Member, state: Any, epoch: Any) -> Any:
+    def step(_: JaxArray, member: Member, state: Tree, epoch: JaxArray) -> Tree:
         order = jax.random.permutation(jax.random.fold_in(jax.random.key(_ORDER), epoch), settings.points)
         order, rate = order.reshape(-1, settings.batch), falling(epoch)
 
-        def of_batch(state: Any, batch: Any) -> Any:
+        def of_batch(state: Tree, batch: JaxArray) -> Tree:
             weights, velocity = state
-            slopes = jax.grad(lambda weights: losses(weights, *batch)[0].mean())(weights)
-            slopes, velocity = momentum.update(slopes, velocity)
-            return (jax.tree.map(lambda W, slope: W - rate * slope, weights, slopes), velocity), None
+            gradients = jax.grad(lambda weights: losses(weights, *batch)[0].mean())(weights)
+            gradients, velocity = momentum.update(gradients, velocity)
+            return (jax.tree.map(lambda W, slope: W - rate * slope, weights, gradients), velocity), None
 
         return jax.lax.scan(of_batch, state, (member.tokens[order], member.labels[order]))[0]
 
-    def measure(_: Any, member: Member, state: Any) -> dict[str, Any]:
-        seen = lambda *samples: jax.lax.map(  # noqa: E731
-            lambda sample: losses(state[0], *sample), samples, batch_size=_LOOKED_AT
-        )
+    def measure(_: JaxArray, member: Member, state: Tree) -> dict[str, JaxArray]:
+        def seen(*samples: JaxArray) -> tuple[JaxArray, JaxArray]:
+            return jax.lax.map(lambda sample: losses(state[0], *sample), samples, batch_size=_LOOKED_AT)
+
         loss, right = seen(member.tokens, member.labels)
         _, right_in_test = seen(member.test_tokens, member.test_labels)
         return {"train_accuracy": right.mean(), "train_loss": loss.mean(), "test_accuracy": right_in_test.mean()}
@@ -203,7 +195,7 @@ def program(settings: Settings) -> loop.Program:
     return loop.Program(init, step, measure)
 
 
-def report(data: xarray.Dataset) -> Report:
+def report(data: Dataset) -> Report:
     """Test accuracy by α and number of points, mean over seeds (and axes of one's own), and the points to `TARGET`."""
     accuracy = data["test_accuracy"].isel({UNIT: -1})
     if not {"alpha", "points"} <= set(accuracy.dims):
@@ -214,7 +206,7 @@ def report(data: xarray.Dataset) -> Report:
     there = np.isfinite(networks)
     means = np.where(there, networks, 0).sum(axis=2) / np.where(there.any(axis=2), there.sum(axis=2), np.nan)
     needed = [Needed.of(points, row) for row in means]
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for alpha, row, need in zip(alphas, means, needed, strict=True):
         seen = {f"{n:,} points": float(value) for n, value in zip(points, row, strict=True)}
         rows.append({"alpha": alpha, **seen, f"points to {TARGET:.0%}": need.in_a_table})
@@ -294,4 +286,4 @@ def _drawn(seed: int, **shape: int) -> RandomHierarchy:
     return random_hierarchy(np.random.default_rng([seed, _RULES]), **shape)
 
 
-KIND = Kind(ABOUT, UNIT, Settings, variables, train, end_of, report)
+KIND = Kind(ABOUT, UNIT, Settings, variables, train, report, end_of)

@@ -6,20 +6,20 @@ means over seeds, with bands of one standard deviation, and colours go from blue
 over grey to orange (above 1, upstream: rich).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.papers.base.figure import Axes, DataArray, Dataset, Picture
+from lazyrich.papers.base.types import Colour, Row
 from lazyrich.papers.experiment import experiment as preset_of
 from lazyrich.papers.kunin2024.figures._kept import configuration_of, is_published, kept, load_kept
 from lazyrich.papers.kunin2024.figures._shared import as_text
@@ -29,13 +29,6 @@ from lazyrich.sweeps.local import suitable_workers
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import open_store
 
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["alpha_colours", "by_alpha", "caption", "counted", "curves", "over_seeds", "records_along", "results"]
-
 _NAMES = {"alpha": "α", "tau": "τ", "points": "numbers of samples"}
 _LETTERS = 15  # of a caption, in an inch
 _TICKS = 8
@@ -44,7 +37,7 @@ _TICKS = 8
 # where the numbers come from --------------------------------------------------------------------------------
 
 
-def results(kind: str, axes: Sequence[str], store: str, preset: str) -> xarray.Dataset:
+def results(kind: str, axes: Sequence[str], store: str, preset: str) -> Dataset:
     """What the networks of a stored experiment gave, of a preset that is kept, or of one that is trained now.
 
     Over `axes`, then records. Attributes: `made_of` in words, `says` (the sentence of its report), `missing` (the part
@@ -63,7 +56,7 @@ def results(kind: str, axes: Sequence[str], store: str, preset: str) -> xarray.D
         return _stored(out, kind, axes)
 
 
-def _stored(folder: Path, kind: str, axes: Sequence[str]) -> xarray.Dataset:
+def _stored(folder: Path, kind: str, axes: Sequence[str]) -> Dataset:
     with open_store(folder) as data:
         configuration = configuration_of(data)
         found = configuration.get("experiment")
@@ -79,7 +72,7 @@ def _stored(folder: Path, kind: str, axes: Sequence[str]) -> xarray.Dataset:
     return _told(data, kind, axes)
 
 
-def _told(data: xarray.Dataset, kind: str, axes: Sequence[str]) -> xarray.Dataset:
+def _told(data: Dataset, kind: str, axes: Sequence[str]) -> Dataset:
     """In order, with what is to be said of it."""
     configuration, complete = configuration_of(data), data["status"] == STATUS.index("complete")
     about = {
@@ -91,7 +84,7 @@ def _told(data: xarray.Dataset, kind: str, axes: Sequence[str]) -> xarray.Datase
     return _along(data, configuration, kind, axes).drop_attrs().assign_attrs(about)
 
 
-def _along(data: xarray.Dataset, configuration: dict[str, Any], kind: str, axes: Sequence[str]) -> xarray.Dataset:
+def _along(data: Dataset, configuration: dict[str, Any], kind: str, axes: Sequence[str]) -> Dataset:
     """With these axes in order: those that the experiment does not vary have one value, its setting."""
     published = {part.name: part.default for part in dataclasses.fields(preset_of(kind, "paper").kind.Settings)}
     for axis in configuration["axes"]:
@@ -109,9 +102,7 @@ def _along(data: xarray.Dataset, configuration: dict[str, Any], kind: str, axes:
     return data.sortby(list(axes)).transpose(*axes, ...)
 
 
-def _in_words(
-    configuration: dict[str, Any], data: xarray.Dataset, complete: xarray.DataArray, axes: Sequence[str]
-) -> str:
+def _in_words(configuration: dict[str, Any], data: Dataset, complete: DataArray, axes: Sequence[str]) -> str:
     """What the experiment is: its name, its images, the size of its grid, and how much of it is there."""
     sizes = [
         f"{data.sizes[axis]} {word}" for axis, word in _NAMES.items() if axis in axes and data.sizes.get(axis, 1) > 1
@@ -123,7 +114,7 @@ def _in_words(
     return f"{name}: {' × '.join(sizes) or 'one α'}, {seeds} {'seed' if seeds == 1 else 'seeds each'}{part}"
 
 
-def over_seeds(values: xarray.DataArray) -> tuple[xarray.DataArray, xarray.DataArray]:
+def over_seeds(values: DataArray) -> tuple[DataArray, DataArray]:
     """Mean and standard deviation over the seeds that have a value; of a single one there is no deviation."""
     values = values.astype(float)
     return values.mean("seed"), values.std("seed", ddof=1)
@@ -132,12 +123,12 @@ def over_seeds(values: xarray.DataArray) -> tuple[xarray.DataArray, xarray.DataA
 # how they are drawn -----------------------------------------------------------------------------------------
 
 
-def alpha_colours(alphas: Any) -> list[Any]:
+def alpha_colours(alphas: Row) -> list[Colour]:
     """One colour per α: blue below 1, grey at it, orange above, paler towards it."""
     return style.diverging_colours(np.log(alphas))
 
 
-def curves(panel: Axes, data: xarray.Dataset, name: str, along: str, **look: Any) -> None:
+def curves(panel: Axes, data: Dataset, name: str, along: str, **look: Any) -> None:
     """A curve per α of the mean of `name`, with a band of `name_spread`; gaps where nothing is there."""
     x = data[along].values
     for alpha, colour in zip(data["alpha"].values, alpha_colours(data["alpha"].values), strict=True):
@@ -162,7 +153,7 @@ def records_along(panel: Axes, records: Array, unit: str) -> None:
     panel.set_xlabel(f"{unit} (0, then logarithmic)")
 
 
-def counted(axis: Any) -> None:
+def counted(axis: DataArray) -> None:
     """A logarithmic axis (`panel.xaxis`) with whole numbers, written out at 1, 2, 5, 10, …"""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -180,7 +171,7 @@ def by_alpha(panel: Axes, alphas: Float[Array, " n"]) -> None:
     panel.set_xlabel("α")
 
 
-def caption(figure: Figure, data: xarray.Dataset) -> None:
+def caption(figure: Picture, data: Dataset) -> None:
     """Above: what is drawn. Below: what the numbers say about the effect that the paper shows."""
     grey, width = style.COLOURS["grey"], int(_LETTERS * figure.get_figwidth())
     spread = any(name.endswith("_spread") and values.notnull().any() for name, values in data.data_vars.items())

@@ -8,18 +8,16 @@ same steps show the same moments.
 Losses are half a mean square, as everywhere here; those of the paper's code are without the half.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
+from lazyrich import InvalidInput, _check
+from lazyrich.papers.base.figure import DataArray, Dataset
 from lazyrich.papers.kunin2024.figures._kept import configuration_of, is_published, load_kept
 from lazyrich.papers.shelf import sweep, sweeps
 from lazyrich.sweeps.configuration import configuration, entries
@@ -27,11 +25,6 @@ from lazyrich.sweeps.grid import STATUS
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.store import open_store
 from lazyrich.sweeps.sweep import Sweep
-
-if TYPE_CHECKING:
-    import xarray
-
-__all__ = ["PAPER", "Parts", "measured", "parts_of", "ratio"]
 
 PAPER = "paper"  # the preset whose results are kept
 _AXES = ("seed", "tau", "delta")
@@ -53,15 +46,15 @@ _SMALL = {"laptop": _Size(points=7, seeds=3), "quick": _Size(points=3, seeds=1)}
 class Parts(NamedTuple):
     """Parts of the grid, as masks over (τ, δ); small τ: within a factor of two of the least, large: of the largest."""
 
-    rich: Any  # small τ, δ ≥ 0
-    downstream: Any  # small τ, δ in the lower half of its negative values
-    lazy: Any  # large τ, any δ
+    rich: DataArray  # small τ, δ ≥ 0
+    downstream: DataArray  # small τ, δ in the lower half of its negative values
+    lazy: DataArray  # large τ, any δ
 
 
 # where the numbers come from --------------------------------------------------------------------------------
 
 
-def measured(name: str, observables: Sequence[str], store: str, preset: str) -> xarray.Dataset:
+def measured(name: str, observables: Sequence[str], store: str, preset: str) -> Dataset:
     """Means over seeds of these observables: of the stored sweep, of the kept one, or of a small version of it."""
     whole = sweep(name)
     if store:
@@ -94,7 +87,7 @@ def _small(whole: Sweep, size: _Size, observables: Sequence[str]) -> Sweep:
     )
 
 
-def _refuse_another(data: xarray.Dataset, store: str, name: str, observables: Sequence[str]) -> None:
+def _refuse_another(data: Dataset, store: str, name: str, observables: Sequence[str]) -> None:
     instead = f"{store} holds the sweep {configuration_of(data)['name']!r}"
     remedy = f"lazyrich sweep {name} --out DIR makes one that does."
     for observable in observables:
@@ -106,7 +99,7 @@ def _refuse_another(data: xarray.Dataset, store: str, name: str, observables: Se
         raise InvalidInput(f"store must hold two steps after 0, and {instead}, which does not: {remedy}")
 
 
-def _means(data: xarray.Dataset, observables: Sequence[str], asked: Sweep) -> xarray.Dataset:
+def _means(data: Dataset, observables: Sequence[str], asked: Sweep) -> Dataset:
     """Mean and standard error over the seeds that are complete, after step 0, and how many these are.
 
     Attributes: `made_of` in words, `missing` (the part of the cells asked for that is not there) and `published`.
@@ -127,7 +120,7 @@ def _means(data: xarray.Dataset, observables: Sequence[str], asked: Sweep) -> xa
     return means.assign(seeds=seeds).transpose("tau", "delta", "step").drop_attrs().assign_attrs(about)
 
 
-def _missing(stored: dict[str, Any], complete: xarray.DataArray, asked: Sweep) -> float:
+def _missing(stored: dict[str, Any], complete: DataArray, asked: Sweep) -> float:
     """Part of the cells asked for, seeds included, that are not complete: all of them if the settings are others."""
     free = ("axes.", "block.", "observables")
     had, wanted = (
@@ -140,7 +133,7 @@ def _missing(stored: dict[str, Any], complete: xarray.DataArray, asked: Sweep) -
     return 1.0 - int(there.sum()) / asked.cells
 
 
-def _in_words(stored: dict[str, Any], complete: xarray.DataArray) -> str:
+def _in_words(stored: dict[str, Any], complete: DataArray) -> str:
     """What the sweep is: its name, the size of its grid, its settings, and how much of it is there."""
     grid = " × ".join(str(complete.sizes[axis]) for axis in ("tau", "delta", "seed")) + " students (τ, δ, seed)"
     settings = ", ".join(f"{name} = {value}" for name, value in stored["settings"].items())
@@ -152,14 +145,14 @@ def _in_words(stored: dict[str, Any], complete: xarray.DataArray) -> str:
 # what is read off them --------------------------------------------------------------------------------------
 
 
-def parts_of(data: xarray.Dataset) -> Parts:
+def parts_of(data: Dataset) -> Parts:
     """The parts of its grid."""
     tau, delta = data["tau"], data["delta"]
     small, large = tau <= 2 * tau.min(), tau >= tau.max() / 2
     return Parts(small & (delta >= 0), small & (delta <= delta.min() / 2), large & (delta == delta))
 
 
-def ratio(above: Any, below: Any) -> float:
+def ratio(above: DataArray, below: DataArray) -> float:
     """A quotient; infinite or nan, which keeps no bound, where a kernel or a loss did not move at all."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.divide(above, below))

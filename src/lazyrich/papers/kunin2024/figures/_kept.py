@@ -7,22 +7,16 @@ computed with. So what is kept is judged as any other store is: `is_published` c
 the paper, entry by entry.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lazyrich._files import write_atomically
+from lazyrich.papers.base.figure import Dataset
 from lazyrich.sweeps.configuration import configuration, differences
 from lazyrich.sweeps.grid import STATUS, Grid
 from lazyrich.sweeps.store import load_store
-
-if TYPE_CHECKING:
-    import xarray
-
-__all__ = ["configuration_of", "is_published", "kept", "load_kept"]
 
 _FOLDER = Path(__file__).parent / "kept"
 
@@ -36,7 +30,7 @@ def kept() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.nc"))
 
 
-def load_kept(name: str) -> xarray.Dataset:
+def load_kept(name: str) -> Dataset:
     """What is kept under that name, as `open_store` gives it."""
     import xarray
 
@@ -44,13 +38,13 @@ def load_kept(name: str) -> xarray.Dataset:
         return data.load()
 
 
-def configuration_of(data: xarray.Dataset) -> dict[str, Any]:
+def configuration_of(data: Dataset) -> dict[str, Any]:
     """What the cells of a store were computed with."""
     found: dict[str, Any] = json.loads(data.attrs["configuration"])
     return found
 
 
-def is_published(data: xarray.Dataset, grid: Grid) -> bool:
+def is_published(data: Dataset, grid: Grid) -> bool:
     """Whether a store has the configuration of that grid, but for its name and blocks, and every cell is complete."""
     stored = configuration_of(data)
     asked = configuration(grid) | {"block": stored["block"]}

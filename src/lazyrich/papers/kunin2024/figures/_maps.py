@@ -7,21 +7,15 @@ stand in the maps of the kernel distance, each where the numbers say so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.papers.base.figure import Axes, DataArray, Dataset, Picture
 from lazyrich.papers.kunin2024.figures._grid import parts_of
 from lazyrich.papers.kunin2024.figures._shared import as_text
 from lazyrich.plot import style
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["Row", "draw_rows"]
 
 _BARE = "#D9D9D9"  # where no cell is complete
 _MOVED = 0.1  # of the kernel distance: what has moved less far is lazy
@@ -40,7 +34,7 @@ class Row(NamedTuple):
     colours: str = "viridis"
 
 
-def draw_rows(data: xarray.Dataset, rows: Sequence[Row]) -> Figure:
+def draw_rows(data: Dataset, rows: Sequence[Row]) -> Picture:
     """A row per observable, with one scale of colours; a column per step; grey where no cell is complete."""
     with style.styled():
         steps = data["step"].values
@@ -106,7 +100,7 @@ def _number(value: float, scale: _Scale) -> str:
     return as_text(value) if abs(value) >= 1e-4 or not value else f"{value:.5f}".rstrip("0")
 
 
-def _draw_map(panel: Axes, values: xarray.DataArray, scale: _Scale, row: Row) -> Any:
+def _draw_map(panel: Axes, values: DataArray, scale: _Scale, row: Row) -> Any:
     tau, delta = values["tau"].values, values["delta"].values
     drawn = np.clip(values.transpose("delta", "tau").values, scale.levels[0], scale.levels[-1])
     image = panel.contourf(tau, delta, drawn, levels=scale.levels, norm=scale.norm, cmap=row.colours)
@@ -127,7 +121,7 @@ def _draw_map(panel: Axes, values: xarray.DataArray, scale: _Scale, row: Row) ->
     return image
 
 
-def _name_regimes(line: Array, data: xarray.Dataset) -> None:
+def _name_regimes(line: Array, data: Dataset) -> None:
     """What each part is at each step, by how far its kernels have moved: the one below may be lazy at first."""
     from matplotlib.patheffects import withStroke
 
@@ -147,5 +141,5 @@ def _name_regimes(line: Array, data: xarray.Dataset) -> None:
                 panel.text(x, y, word, ha=side, va="center", fontsize=9.5, fontweight="bold", path_effects=halo)
 
 
-def _parts(data: xarray.Dataset) -> list[tuple[str, Any]]:
+def _parts(data: Dataset) -> list[tuple[str, DataArray]]:
     return list(parts_of(data)._asdict().items())

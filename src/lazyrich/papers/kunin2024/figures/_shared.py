@@ -1,34 +1,16 @@
 """What several figures of Kunin et al. 2024 share: settings of the single neuron, and the plane."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Problem, Task
 from lazyrich._typing import Array, Float
 from lazyrich.inits import single_neuron
+from lazyrich.papers.base.figure import Axes, DataArray
+from lazyrich.papers.base.types import Row
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = [
-    "DELTAS",
-    "LOW_RANK_START",
-    "SOURCES",
-    "START",
-    "TARGET",
-    "as_text",
-    "direction_gap",
-    "low_rank_task",
-    "mark_points",
-    "one_neuron",
-    "set_plane",
-]
 
 #: Figures 2, 3 and 4a: β*, β0 and the balances δ.
 TARGET, START = (0.0, 1.0), (-1.0, 0.0)
@@ -64,7 +46,7 @@ def set_plane(panel: Axes, xlabel: str = "β₁", ylabel: str = "β₂") -> None
     panel.set(xlabel=xlabel, ylabel=ylabel)
 
 
-def mark_points(panel: Axes, points: Any, **look: Any) -> None:
+def mark_points(panel: Axes, points: DataArray | Row, **look: Any) -> None:
     """Markers over all curves."""
     x, y = np.atleast_2d(np.asarray(points)).T
     panel.plot(x, y, **(style.MARK | {"zorder": 6} | look))

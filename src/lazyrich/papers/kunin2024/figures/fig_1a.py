@@ -1,30 +1,18 @@
 """Kunin et al. 2024, Fig. 1a: the neurons of a wide ReLU student move to the teacher's, or they do not."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from lazyrich import Network, Problem, Task, descend
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.inits import rescaled
-from lazyrich.methods.descend import descend
-from lazyrich.networks import Network
 from lazyrich.observables.balance import neuron_balance, neuron_coordinates
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._shared import as_text, direction_gap, set_plane
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
 from lazyrich.tasks.teacher import unit_vectors
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Teacher and student: overall and relative scale decide whether neurons turn"
 ABOUT = (
@@ -71,10 +59,8 @@ def compute(
     rate: float = 2e-4,
     steps: int = 1_000_000,
     seed: int = 5,
-) -> xarray.Dataset:
+) -> Dataset:
     """|a|w of every neuron at 200 steps, denser at the start, for each (τ, δ)."""
-    import xarray
-
     setting = _setting(seed, hidden, teachers, samples)
     at = np.unique(np.append(0, np.geomspace(1, steps, 200).astype(int)))
     paths, signs, turned, near, left, drift = [], [], [], [], [], []
@@ -103,7 +89,7 @@ def compute(
         "loss_left": float(np.max(left)),
         "teacher_gap": _least_gap(setting.w_teacher),
     }
-    return xarray.Dataset(
+    return dataset(
         {
             "path": (("student", "step", "neuron", "input"), np.array(paths)),
             "sign": (("student", "neuron"), np.array(signs)),
@@ -135,23 +121,20 @@ def _at_teacher(setting: _Setting, mu: Array, direction: Array) -> Array:
     return cosine.max(axis=1) > np.cos(np.radians(_NEAR))
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """One plane per student."""
     from matplotlib.lines import Line2D
 
-    with style.styled():
-        figure = style.new_figure(12.4, 3.7)
-        for student, panel in enumerate(figure.subplots(1, data.sizes["student"])):
-            _draw_student(panel, data.isel(student=student))
-            tau, delta = float(data.tau[student]), float(data.delta[student])
-            panel.set_title(
-                f"{chr(ord('A') + student)}  {_words(tau, delta)}\nτ = {as_text(tau)}, δ = {as_text(delta)}"
-            )
-            set_plane(panel, "|a| w₁", "|a| w₂" if student == 0 else "")
-        names = [("student, a > 0", 1, "-"), ("student, a < 0", -1, "-")]
-        names += [("teacher, a > 0", 1, ":"), ("teacher, a < 0", -1, ":")]
-        handles = [Line2D([], [], color=_SIGNS[sign], linestyle=line, label=name) for name, sign, line in names]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    figure = style.new_figure(12.4, 3.7)
+    for student, panel in enumerate(figure.subplots(1, data.sizes["student"])):
+        _draw_student(panel, data.isel(student=student))
+        tau, delta = float(data.tau[student]), float(data.delta[student])
+        panel.set_title(f"{chr(ord('A') + student)}  {_words(tau, delta)}\nτ = {as_text(tau)}, δ = {as_text(delta)}")
+        set_plane(panel, "|a| w₁", "|a| w₂" if student == 0 else "")
+    names = [("student, a > 0", 1, "-"), ("student, a < 0", -1, "-")]
+    names += [("teacher, a > 0", 1, ":"), ("teacher, a < 0", -1, ":")]
+    handles = [Line2D([], [], color=_SIGNS[sign], linestyle=line, label=name) for name, sign, line in names]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
 
@@ -161,7 +144,7 @@ def _words(tau: float, delta: float) -> str:
     return "small scale: rich" if tau < 1 else "large scale: lazy"
 
 
-def _draw_student(panel: Axes, one: xarray.Dataset) -> None:
+def _draw_student(panel: Axes, one: Dataset) -> None:
     reach = 1.12 * float(np.linalg.norm(one.path.values, axis=-1).max())
     for w, sign in zip(one.teacher.values, one.teacher_sign.values, strict=True):
         panel.plot(*(2 * reach * np.outer(w, [0.0, 1.0])), color=_SIGNS[int(sign)], linestyle=":", linewidth=2.0)

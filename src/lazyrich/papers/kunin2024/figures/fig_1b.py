@@ -1,20 +1,10 @@
 """Kunin et al. 2024, Fig. 1b: ReLU students over overall scale τ and balance δ, which are rich and which lazy."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture
 from lazyrich.papers.kunin2024.figures._grid import PAPER, measured, parts_of, ratio
 from lazyrich.papers.kunin2024.figures._maps import Row, draw_rows
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Rich and lazy students over overall scale and balance, by test loss and kernel distance"
 ABOUT = (
@@ -48,13 +38,13 @@ _ROWS = (
 )
 
 
-def compute(*, store: str = "", preset: str = PAPER) -> xarray.Dataset:
+def compute(*, store: str = "", preset: str = PAPER) -> Dataset:
     """Means and standard errors over seeds: of the sweep in the folder `store`, or of a preset ("paper" is kept)."""
     data = measured("kunin2024/1b", [row.observable for row in _ROWS], store, preset)
     return data.assign_attrs(_numbers(data))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     rich, downstream, lazy = parts_of(data)
     end, middle = data.isel(step=-1), int(np.argmin(np.abs(data["delta"].values)))
     kernel, test = end["kernel_distance"], end["test_loss"]
@@ -70,7 +60,7 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Test loss above, kernel distance below, a column per step."""
     return draw_rows(data, _ROWS)
 

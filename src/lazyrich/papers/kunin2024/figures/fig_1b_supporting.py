@@ -1,20 +1,10 @@
 """Kunin et al. 2024, supporting figure of 1b: the same grid for ten times as long, with three more measurements."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture
 from lazyrich.papers.kunin2024.figures._grid import PAPER, measured, parts_of, ratio
 from lazyrich.papers.kunin2024.figures._maps import Row, draw_rows
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Rich and lazy students: activations, weights and training loss, ten times as long"
 ABOUT = (
@@ -54,13 +44,13 @@ _ROWS = (
 )
 
 
-def compute(*, store: str = "", preset: str = PAPER) -> xarray.Dataset:
+def compute(*, store: str = "", preset: str = PAPER) -> Dataset:
     """Means and standard errors over seeds: of the sweep in the folder `store`, or of a preset ("paper" is kept)."""
     data = measured("kunin2024/1b-supporting", [row.observable for row in _ROWS], store, preset)
     return data.assign_attrs(_numbers(data))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     rich, _, lazy = parts_of(data)
     before, end = data.isel(step=-2), data.isel(step=-1)
     middle = int(np.argmin(np.abs(data["delta"].values)))
@@ -76,7 +66,7 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A row per measurement, a column per step."""
     return draw_rows(data, _ROWS)
 

@@ -1,25 +1,15 @@
 """Kunin et al. 2024, Fig. 2: the balance δ confines one neuron (w, a) to a hyperboloid, and there it learns."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Trajectory, flow, solve
 from lazyrich._typing import Array
-from lazyrich.methods.flow import flow
-from lazyrich.methods.solve import solve
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024.figures._shared import DELTAS, SOURCES, START, TARGET, as_text, one_neuron
 from lazyrich.plot import style
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "One neuron in parameter space: each balance has its own hyperboloid"
 ABOUT = (
@@ -49,7 +39,7 @@ def compute(
     surfaces: tuple[float, ...] = (-2.0, 0.0, 2.0),
     horizon: float = 20.0,
     points: int = 400,
-) -> xarray.Dataset:
+) -> Dataset:
     """(w1, w2, a) over time, by theory and by integration."""
     import xarray
 
@@ -74,7 +64,7 @@ def compute(
         "off_minima": float(np.max(np.abs(end - np.array(TARGET)), initial=0.0)),
     }
     shown = {"surface": ("panel", list(surfaces))}
-    return xarray.Dataset({"path": path, **shown}, attrs=numbers)
+    return dataset({"path": path, **shown}, attrs=numbers)
 
 
 def _parameters(traj: Trajectory) -> Array:
@@ -82,31 +72,30 @@ def _parameters(traj: Trajectory) -> Array:
     return np.column_stack([W1[:, 0], W2[:, 0]])
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Three surfaces in space, and all δ in the plane."""
     from matplotlib.lines import Line2D
 
     surfaces = data.surface.values
-    with style.styled():
-        figure = style.new_figure(13.6, 4.3)
-        grid = figure.add_gridspec(1, len(surfaces) + 1, width_ratios=[1.0] * len(surfaces) + [0.9])
-        colours = dict(zip(data.delta.values, style.diverging_colours(data.delta.values), strict=True))
-        for i, delta in enumerate(surfaces):
-            space: Any = figure.add_subplot(grid[0, i], projection="3d", computed_zorder=False)
-            image = _draw_surface(space, float(delta))
-            _draw_in_space(space, data.path.sel(delta=delta), colours[delta])
-            name = f"{_NAMES[int(np.sign(delta))]}, δ = {as_text(delta)}"
-            space.set_title(f"{chr(ord('A') + i)}  {name}", pad=0)
-        bar = figure.colorbar(image, ax=figure.axes, location="left", shrink=0.55, aspect=24, pad=0.01)
-        bar.set_label("loss", labelpad=2)
-        _draw_plane(figure.add_subplot(grid[0, -1]), data, colours)
-        handles = [
-            Line2D([], [], color=_COLOUR["minima"], label="minima: aw = β*"),
-            Line2D([], [], color=_COLOUR["starts"], label="same function: aw = β0"),
-            Line2D([], [], **style.MARK, label="start"),
-            Line2D([], [], **style.THEORY, label="exact, over the flow"),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    figure = style.new_figure(13.6, 4.3)
+    grid = figure.add_gridspec(1, len(surfaces) + 1, width_ratios=[1.0] * len(surfaces) + [0.9])
+    colours = dict(zip(data.delta.values, style.diverging_colours(data.delta.values), strict=True))
+    for i, delta in enumerate(surfaces):
+        space: Any = figure.add_subplot(grid[0, i], projection="3d", computed_zorder=False)
+        image = _draw_surface(space, float(delta))
+        _draw_in_space(space, data.path.sel(delta=delta), colours[delta])
+        name = f"{_NAMES[int(np.sign(delta))]}, δ = {as_text(delta)}"
+        space.set_title(f"{chr(ord('A') + i)}  {name}", pad=0)
+    bar = figure.colorbar(image, ax=figure.axes, location="left", shrink=0.55, aspect=24, pad=0.01)
+    bar.set_label("loss", labelpad=2)
+    _draw_plane(figure.add_subplot(grid[0, -1]), data, colours)
+    handles = [
+        Line2D([], [], color=_COLOUR["minima"], label="minima: aw = β*"),
+        Line2D([], [], color=_COLOUR["starts"], label="same function: aw = β0"),
+        Line2D([], [], **style.MARK, label="start"),
+        Line2D([], [], **style.THEORY, label="exact, over the flow"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
 
@@ -128,7 +117,7 @@ def _draw_surface(space: Any, delta: float) -> Any:
     return image
 
 
-def _draw_in_space(space: Any, path: xarray.DataArray, colour: Any) -> None:
+def _draw_in_space(space: Any, path: DataArray, colour: Colour) -> None:
     for sign in (1.0, -1.0):
         a = sign * np.geomspace(1 / _REACH, _REACH, 60)
         for (b1, b2), name in ((TARGET, "minima"), (START, "starts")):
@@ -148,7 +137,7 @@ def _draw_in_space(space: Any, path: xarray.DataArray, colour: Any) -> None:
     space.set_box_aspect((1, 1, 1), zoom=1.12)
 
 
-def _draw_plane(panel: Axes, data: xarray.Dataset, colours: dict[float, Any]) -> None:
+def _draw_plane(panel: Axes, data: Dataset, colours: dict[float, Colour]) -> None:
     """‖w‖ and a: here a trajectory moves along the branch of a hyperbola, down and up again."""
     length = np.linspace(1e-3, 2.6, 200)
     panel.plot(length, 1 / length, color=_COLOUR["minima"])

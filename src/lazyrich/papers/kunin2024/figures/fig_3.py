@@ -1,25 +1,13 @@
 """Kunin et al. 2024, Fig. 3: magnitude μ, alignment φ and kernel distance of one neuron, for seven balances δ."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
-from lazyrich.observables.kernels.along import kernel_distance
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich import Trajectory, descend, solve
+from lazyrich.observables.kernels import kernel_distance
+from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.figures._shared import DELTAS, START, TARGET, as_text, one_neuron
 from lazyrich.plot import style
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "One neuron: magnitude, alignment and kernel distance by balance"
 ABOUT = (
@@ -42,7 +30,7 @@ _PANELS = {"mu": "magnitude μ", "phi": "alignment φ", "S": "kernel distance S(
 _PUBLISHED = style.LIMIT | {"linewidth": 1.0, "zorder": 2}
 
 
-def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, rate: float = 1e-3) -> xarray.Dataset:
+def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, rate: float = 1e-3) -> Dataset:
     """μ = a‖w‖, φ = cos(w, β*) and S(0, t), by theory and by gradient descent."""
     import xarray
 
@@ -54,7 +42,7 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, rate: 
         curves.append([_measure(exact), _measure(run)])
         published.append(_published(exact))
         W1, W2 = problem.network.weights
-        letter.append(formulas.single_neuron(float(W2[0, 0]), W1[0], TARGET, run.times).phi)
+        letter.append(formulas.single_neuron(float(W2[0, 0]), W1[0], list(TARGET), run.times).phi)
     names = ("delta", "source", "quantity", "time")
     values = xarray.DataArray(np.array(curves), dims=names, name="curves").assign_coords(
         delta=list(deltas), source=["theory", "descent"], quantity=list(_PANELS), time=run.times
@@ -90,25 +78,24 @@ def _published(traj: Trajectory) -> np.ndarray:
     return 1 - product / (norm[0] * norm)
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Three panels, a colour per δ."""
-    with style.styled():
-        figure = style.new_figure(11.0, 3.4)
-        colours = style.diverging_colours(data.delta.values)
-        panels = figure.subplots(1, len(_PANELS))
-        for letter, panel, (quantity, label) in zip("ABC", panels, _PANELS.items(), strict=True):
-            for delta, colour in zip(data.delta.values, colours, strict=True):
-                curves = data.curves.sel(delta=delta, quantity=quantity)
-                panel.plot(data.time, curves.sel(source="descent"), color=colour, label=f"δ = {as_text(delta)}")
-                panel.plot(data.time, curves.sel(source="theory"), **style.THEORY)
-                if quantity == "S":
-                    panel.plot(data.time, data.published.sel(delta=delta), **_PUBLISHED)
-            panel.set(xlabel=style.TIME)
-            panel.set_title(f"{letter}  {label}")
-            panel.margins(x=0.01)
-        panel.plot([], [], **style.THEORY, label="exact")
-        panel.plot([], [], **_PUBLISHED, label="as published")
-        panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure = style.new_figure(11.0, 3.4)
+    colours = style.diverging_colours(data.delta.values)
+    panels = figure.subplots(1, len(_PANELS))
+    for letter, panel, (quantity, label) in zip("ABC", panels, _PANELS.items(), strict=True):
+        for delta, colour in zip(data.delta.values, colours, strict=True):
+            curves = data.curves.sel(delta=delta, quantity=quantity)
+            panel.plot(data.time, curves.sel(source="descent"), color=colour, label=f"δ = {as_text(delta)}")
+            panel.plot(data.time, curves.sel(source="theory"), **style.THEORY)
+            if quantity == "S":
+                panel.plot(data.time, data.published.sel(delta=delta), **_PUBLISHED)
+        panel.set(xlabel=style.TIME)
+        panel.set_title(f"{letter}  {label}")
+        panel.margins(x=0.01)
+    panel.plot([], [], **style.THEORY, label="exact")
+    panel.plot([], [], **_PUBLISHED, label="as published")
+    panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 

@@ -1,16 +1,14 @@
 """Kunin et al. 2024, Fig. 4: the balance δ bends the way of β, and chooses among the solutions where there are many."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lazyrich import bias
+from lazyrich import Problem, Task, bias, flow, solve
+from lazyrich._typing import Array
 from lazyrich.inits import single_neuron
-from lazyrich.methods.flow import flow
-from lazyrich.methods.solve import solve
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour, Values
 from lazyrich.papers.kunin2024.figures._shared import (
     DELTAS,
     LOW_RANK_START,
@@ -24,15 +22,6 @@ from lazyrich.papers.kunin2024.figures._shared import (
     set_plane,
 )
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "One neuron in function space: the way to β*, and the end where many fit"
 ABOUT = (
@@ -64,10 +53,8 @@ CHECKS = {
 QUICK = {"points": 60, "deltas": (-4.0, -1.0, 0.0, 2.0)}
 
 
-def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points: int = 160) -> xarray.Dataset:
+def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points: int = 160) -> Dataset:
     """β over time on both tasks, the ends predicted and reached, and the predicted end for many δ."""
-    import xarray
-
     times = np.append(0.0, np.geomspace(1e-3 * horizon, horizon, points))
     task = low_rank_task()
     white, low_rank, ends = [], [], []
@@ -84,15 +71,14 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points
     limits = np.array([bias.downstream_end(task, LOW_RANK_START), bias.upstream_end(task, LOW_RANK_START)])
     far = [bias.closed_form(task, LOW_RANK_START, delta).beta for delta in (-1e4, 1e4)]
     closed = [bias.closed_form(task, LOW_RANK_START, delta).beta for delta in deltas]
-    gap = lambda pairs: float(np.abs(np.diff(np.array(pairs), axis=1)).max())  # noqa: E731
     numbers = {
-        "deviation_white": gap(white),
-        "deviation_low_rank": gap(low_rank),
-        "end_error": gap(ends),
+        "deviation_white": _largest_gap(white),
+        "deviation_low_rank": _largest_gap(low_rank),
+        "end_error": _largest_gap(ends),
         "limit_error": float(np.abs(limits - np.array(far)).max()),
         "closed_form_error": float(np.abs(np.array(closed) - np.array(ends)[:, 0]).max()),
     }
-    return xarray.Dataset(
+    return dataset(
         {
             "white": (names, np.array(white)),
             "low_rank": (names, np.array(low_rank)),
@@ -113,32 +99,36 @@ def compute(*, deltas: tuple[float, ...] = DELTAS, horizon: float = 20.0, points
     )
 
 
-def _low_rank_flow(task: Task, delta: float, times: Any) -> Any:
+def _largest_gap(pairs: list[list[Array]]) -> float:
+    """Between the two of each pair."""
+    return float(np.abs(np.diff(np.array(pairs), axis=1)).max())
+
+
+def _low_rank_flow(task: Task, delta: float, times: Array) -> Array:
     """β of the weights, integrated."""
     problem = Problem(task, single_neuron(list(LOW_RANK_START), delta=delta))
     return flow(problem, times, record="function", rtol=1e-10).function[:, 0]
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Both planes, and the ends over δ."""
-    with style.styled():
-        figure = style.new_figure(13.0, 4.1)
-        first, second, third = figure.subplots(1, 3, width_ratios=[1.05, 1.0, 1.0])
-        colours = style.diverging_colours(data.delta.values)
-        _draw_paths(first, data.delta.values, data.white, colours)
-        _contours(first, (-1.15, 0.25), (-0.12, 1.12), lambda x, y: ((x - TARGET[0]) ** 2 + (y - TARGET[1]) ** 2) / 2)
-        mark_points(first, START)
-        mark_points(first, TARGET, marker="*", markersize=13)
-        first.set_title("A  white inputs: one solution")
-        _draw_low_rank(second, data, colours)
-        _draw_ends(third, data, colours)
-        handles, labels = first.get_legend_handles_labels()
-        more, names = second.get_legend_handles_labels()
-        figure.legend(handles + more, labels + names, loc="outside right center")
+    figure = style.new_figure(13.0, 4.1)
+    first, second, third = figure.subplots(1, 3, width_ratios=[1.05, 1.0, 1.0])
+    colours = style.diverging_colours(data.delta.values)
+    _draw_paths(first, data.delta.values, data.white, colours)
+    _contours(first, (-1.15, 0.25), (-0.12, 1.12), lambda x, y: ((x - TARGET[0]) ** 2 + (y - TARGET[1]) ** 2) / 2)
+    mark_points(first, START)
+    mark_points(first, TARGET, marker="*", markersize=13)
+    first.set_title("A  white inputs: one solution")
+    _draw_low_rank(second, data, colours)
+    _draw_ends(third, data, colours)
+    handles, labels = first.get_legend_handles_labels()
+    more, names = second.get_legend_handles_labels()
+    figure.legend(handles + more, labels + names, loc="outside right center")
     return figure
 
 
-def _draw_paths(panel: Axes, deltas: Any, paths: xarray.DataArray, colours: list[Any], named: bool = True) -> None:
+def _draw_paths(panel: Axes, deltas: Array, paths: DataArray, colours: Sequence[Colour], named: bool = True) -> None:
     for delta, colour in zip(deltas, colours, strict=True):
         one = paths.sel(delta=delta)
         label = f"δ = {as_text(delta)}" if named else None
@@ -147,14 +137,16 @@ def _draw_paths(panel: Axes, deltas: Any, paths: xarray.DataArray, colours: list
     set_plane(panel)
 
 
-def _contours(panel: Axes, xlim: tuple[float, float], ylim: tuple[float, float], loss: Any) -> None:
+def _contours(
+    panel: Axes, xlim: tuple[float, float], ylim: tuple[float, float], loss: Callable[[Array, Array], Array]
+) -> None:
     x, y = np.meshgrid(np.linspace(*xlim, 120), np.linspace(*ylim, 120))
     panel.contourf(x, y, np.sqrt(loss(x, y)), levels=9, cmap="Greys", alpha=0.28, zorder=0)
     panel.grid(False)
     panel.set(xlim=xlim, ylim=ylim)
 
 
-def _draw_low_rank(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_low_rank(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     _draw_paths(panel, data.delta.values, data.low_rank, colours, named=False)
     _contours(panel, (-0.05, 1.95), (-0.37, 1.4), lambda x, y: (0.5 * x + y - 1.1) ** 2 / 2)
     x = np.array([-0.5, 2.5])
@@ -173,9 +165,12 @@ def _draw_low_rank(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> Non
     panel.set_title("B  one sample: many solutions")
 
 
-def _draw_ends(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_ends(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """How far along the line of solutions, counted from the one of least norm."""
-    from_least = lambda beta: np.linalg.norm(beta.values - data.least_norm.values, axis=-1)  # noqa: E731
+
+    def from_least(beta: DataArray) -> Values:
+        return np.linalg.norm(beta.values - data.least_norm.values, axis=-1)
+
     panel.plot(data.many, from_least(data.curve), **style.THEORY)
     for delta, colour in zip(data.delta.values, colours, strict=True):
         reached = from_least(data.end.sel(delta=delta, kind="reached"))

@@ -1,19 +1,9 @@
 """Kunin et al. 2024, Fig. 5a: how far kernel, activation patterns and parameters of LeNet-5 move, by α."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._experiment import caption, curves, over_seeds, records_along, results
 from lazyrich.papers.kunin2024.figures._grid import ratio
 from lazyrich.plot import style
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "LeNet-5 on digits: how far kernel, activation patterns and parameters move, by α"
 ABOUT = (
@@ -44,18 +34,16 @@ _PANELS = {
 }
 
 
-def compute(*, store: str = "", preset: str = "laptop") -> xarray.Dataset:
+def compute(*, store: str = "", preset: str = "laptop") -> Dataset:
     """Distances and accuracy over (α, epoch), of the experiment in the folder `store` or of a preset."""
-    import xarray
-
     stored = results("lenet", ("alpha", "seed"), store, preset)
-    data = xarray.Dataset()
+    data = dataset()
     for name in _PANELS:
         data[name], data[f"{name}_spread"] = over_seeds(stored[name])
     return data.assign_attrs(stored.attrs | _numbers(data))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     start, end = data.isel(epoch=0), data.isel(epoch=-1)
     upstream, downstream = end.isel(alpha=-1), end.isel(alpha=0)
     return {
@@ -65,18 +53,17 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Four panels over epochs, a curve per α."""
-    with style.styled():
-        figure = style.new_figure(10.4, 6.4)
-        panels = figure.subplots(2, 2, sharex=True)
-        for panel, (name, label) in zip(panels.flat, _PANELS.items(), strict=True):
-            curves(panel, data, name, "epoch", marker="o", markersize=3.5)
-            records_along(panel, data["epoch"].values, "epoch")
-            panel.set(title=label, xlabel="" if panel in panels[0] else panel.get_xlabel())
-            panel.set_ylim(0, 1.03 if name == "test_accuracy" else None)
-        panels[0, -1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
-        caption(figure, data)
+    figure = style.new_figure(10.4, 6.4)
+    panels = figure.subplots(2, 2, sharex=True)
+    for panel, (name, label) in zip(panels.flat, _PANELS.items(), strict=True):
+        curves(panel, data, name, "epoch", marker="o", markersize=3.5)
+        records_along(panel, data["epoch"].values, "epoch")
+        panel.set(title=label, xlabel="" if panel in panels[0] else panel.get_xlabel())
+        panel.set_ylim(0, 1.03 if name == "test_accuracy" else None)
+    panels[0, -1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
+    caption(figure, data)
     return figure
 
 

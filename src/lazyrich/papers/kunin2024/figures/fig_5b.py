@@ -1,13 +1,9 @@
 """Kunin et al. 2024, Fig. 5b: the first filters of a small ResNet, which are smooth where they start small."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._experiment import (
     alpha_colours,
     by_alpha,
@@ -21,13 +17,6 @@ from lazyrich.papers.kunin2024.figures._grid import ratio
 from lazyrich.papers.kunin2024.figures._shared import as_text
 from lazyrich.plot import style
 from lazyrich.sweeps.grid import STATUS
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "First filters of a ResNet: noise where they start large, smooth where they start small"
 ABOUT = (
@@ -52,15 +41,13 @@ QUICK = {"preset": "quick"}
 _NAMES = ("smoothness", "train_accuracy", "test_accuracy")
 
 
-def compute(*, store: str = "", preset: str = "laptop") -> xarray.Dataset:
+def compute(*, store: str = "", preset: str = "laptop") -> Dataset:
     """Smoothness and accuracies over (α, epoch), and filters, of the experiment in the folder `store` or of a preset.
 
     `filters` are those of one network at the start, and at the end from the smallest and the largest α.
     """
-    import xarray
-
     stored = results("filters", ("alpha", "seed"), store, preset)
-    data = xarray.Dataset()
+    data = dataset()
     for name in _NAMES:
         data[name], data[f"{name}_spread"] = over_seeds(stored[name])
     places = np.argwhere((stored["status"] == STATUS.index("complete")).values)
@@ -72,7 +59,7 @@ def compute(*, store: str = "", preset: str = "laptop") -> xarray.Dataset:
     return data.assign_attrs(stored.attrs | _numbers(data))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     start, end = (data["smoothness"].isel(epoch=k) for k in (0, -1))
     return {
         "smoother": ratio(end.isel(alpha=0), end.isel(alpha=-1)),
@@ -80,34 +67,31 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Filters above; smoothness over training, smoothness and accuracies by α below."""
-    with style.styled():
-        figure = style.new_figure(11.4, 7.6)
-        above, (over_training, smoothness, accuracy) = figure.subplots(2, 3, height_ratios=(1.2, 1))
-        first, last = (as_text(alpha) for alpha in data["shown_alpha"].values[1:])
-        titles = ("filters at the start, any α", f"at the end, α = {first}", f"at the end, α = {last}")
-        for panel, filters, title in zip(above, data["filters"].values, titles, strict=True):
-            panel.imshow(_mosaic(filters), interpolation="nearest")
-            panel.set_axis_off()
-            panel.set_title(title)
-        curves(over_training, data, "smoothness", "epoch", marker="o", markersize=3.5)
-        records_along(over_training, data["epoch"].values, "epoch")
-        over_training.set(title="smoothness over training", ylabel="normalised Laplacian (small: smooth)")
-        over_training.set_ylim(0, None)
-        over_training.legend(loc="best", reverse=True, fontsize=8.5)
-        start, end = data.isel(epoch=0), data.isel(epoch=-1)
-        _draw_both(smoothness, {"start": start["smoothness"], "end": end["smoothness"]}, end["smoothness_spread"])
-        smoothness.set(title="smoothness by α", ylabel="normalised Laplacian")
-        _draw_both(
-            accuracy, {"training": end["train_accuracy"], "test": end["test_accuracy"]}, end["test_accuracy_spread"]
-        )
-        accuracy.set(title="accuracy at the end", ylabel="accuracy", ylim=(0, 1.05))
-        caption(figure, data)
+    figure = style.new_figure(11.4, 7.6)
+    above, (over_training, smoothness, accuracy) = figure.subplots(2, 3, height_ratios=(1.2, 1))
+    first, last = (as_text(alpha) for alpha in data["shown_alpha"].values[1:])
+    titles = ("filters at the start, any α", f"at the end, α = {first}", f"at the end, α = {last}")
+    for panel, filters, title in zip(above, data["filters"].values, titles, strict=True):
+        panel.imshow(_mosaic(filters), interpolation="nearest")
+        panel.set_axis_off()
+        panel.set_title(title)
+    curves(over_training, data, "smoothness", "epoch", marker="o", markersize=3.5)
+    records_along(over_training, data["epoch"].values, "epoch")
+    over_training.set(title="smoothness over training", ylabel="normalised Laplacian (small: smooth)")
+    over_training.set_ylim(0, None)
+    over_training.legend(loc="best", reverse=True, fontsize=8.5)
+    start, end = data.isel(epoch=0), data.isel(epoch=-1)
+    _draw_both(smoothness, {"start": start["smoothness"], "end": end["smoothness"]}, end["smoothness_spread"])
+    smoothness.set(title="smoothness by α", ylabel="normalised Laplacian")
+    _draw_both(accuracy, {"training": end["train_accuracy"], "test": end["test_accuracy"]}, end["test_accuracy_spread"])
+    accuracy.set(title="accuracy at the end", ylabel="accuracy", ylim=(0, 1.05))
+    caption(figure, data)
     return figure
 
 
-def _draw_both(panel: Axes, values: dict[str, xarray.DataArray], spread: xarray.DataArray) -> None:
+def _draw_both(panel: Axes, values: dict[str, DataArray], spread: DataArray) -> None:
     """By α: the first of the two as rings, the second as dots, with its spread."""
     alphas, grey = spread["alpha"].values, style.COLOURS["grey"]
     for (label, numbers), ring in zip(values.items(), (True, False), strict=True):

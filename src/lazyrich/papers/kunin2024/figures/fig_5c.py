@@ -1,12 +1,8 @@
 """Kunin et al. 2024, Fig. 5c: how many samples of a random hierarchy an MLP needs, by where it starts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.experiments.rhm import TARGET, Needed
 from lazyrich.papers.kunin2024.figures._experiment import (
     alpha_colours,
@@ -18,13 +14,6 @@ from lazyrich.papers.kunin2024.figures._experiment import (
     results,
 )
 from lazyrich.plot import style
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "The random hierarchy: test accuracy against samples, from downstream and upstream starts"
 ABOUT = (
@@ -46,14 +35,12 @@ CHECKS = {
 QUICK = {"preset": "quick"}
 
 
-def compute(*, store: str = "", preset: str = "paper") -> xarray.Dataset:
+def compute(*, store: str = "", preset: str = "paper") -> Dataset:
     """Test accuracy at the end of training over (α, points), of the experiment in the folder `store` or of a preset."""
-    import xarray
-
     stored = results("rhm", ("alpha", "points", "seed"), store, preset)
     mean, spread = over_seeds(stored["test_accuracy"].isel(epoch=-1, drop=True))
     needed = [Needed.of(mean["points"].values.tolist(), row) for row in mean.values]
-    data = xarray.Dataset(
+    data = dataset(
         {
             "test_accuracy": mean,
             "test_accuracy_spread": spread,
@@ -64,7 +51,7 @@ def compute(*, store: str = "", preset: str = "paper") -> xarray.Dataset:
     return data.assign_attrs(stored.attrs | {"target": TARGET} | _numbers(data))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     upstream, downstream = data.isel(alpha=-1), data.isel(alpha=0)
     return {
         "ratio": float(downstream["needed_least"] / upstream["needed_most"]),
@@ -72,18 +59,17 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Accuracy against samples, a curve per α; and the samples to the target, by α."""
-    with style.styled():
-        figure = style.new_figure(10.4, 4.6)
-        left, right = figure.subplots(1, 2, width_ratios=(1.7, 1))
-        _draw_accuracy(left, data)
-        _draw_needed(right, data)
-        caption(figure, data)
+    figure = style.new_figure(10.4, 4.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1.7, 1))
+    _draw_accuracy(left, data)
+    _draw_needed(right, data)
+    caption(figure, data)
     return figure
 
 
-def _draw_accuracy(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_accuracy(panel: Axes, data: Dataset) -> None:
     target, points = float(data.attrs["target"]), data["points"].values
     curves(panel, data, "test_accuracy", "points", marker="o", markersize=3.5)
     panel.axhline(target, **style.LIMIT)
@@ -99,7 +85,7 @@ def _draw_accuracy(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
 
 
-def _draw_needed(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_needed(panel: Axes, data: Dataset) -> None:
     """Where a curve lies above the target from its first number on, or below it up to its last, a triangle says so."""
     alphas, least, most = (data[name].values for name in ("alpha", "needed_least", "needed_most"))
     exact = np.where(least == most, least, np.nan)

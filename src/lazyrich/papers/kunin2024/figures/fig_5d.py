@@ -1,13 +1,12 @@
 """Kunin et al. 2024, Fig. 5d: steps until a transformer has fitted its pairs, and until it groks, over (τ, α)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.papers.kunin2024.experiments.grokking import REACHED
 from lazyrich.papers.kunin2024.figures._experiment import (
     alpha_colours,
@@ -20,13 +19,6 @@ from lazyrich.papers.kunin2024.figures._experiment import (
 from lazyrich.papers.kunin2024.figures._shared import as_text
 from lazyrich.plot import style
 from lazyrich.sweeps.grid import STATUS
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Grokking: steps to fit and to generalise, over embeddings ÷ α and logits × τ"
 ABOUT = (
@@ -56,13 +48,11 @@ _PARTS = {"train": "steps to fit the training pairs", "validation": "steps to gr
 _BARE = "#D9D9D9"  # where no network is
 
 
-def compute(*, store: str = "", preset: str = "paper") -> xarray.Dataset:
+def compute(*, store: str = "", preset: str = "paper") -> Dataset:
     """Steps to 99 % over (τ, α), and accuracies, of the experiment in the folder `store` or of a preset.
 
     Steps are infinite where the accuracy was not reached within the record, nan where no network is.
     """
-    import xarray
-
     stored = results("grokking", ("tau", "alpha", "seed"), store, preset)
     trained = stored["train_accuracy"].isel(step=0, drop=True).notnull()
     complete = stored["status"] == STATUS.index("complete")
@@ -72,7 +62,7 @@ def compute(*, store: str = "", preset: str = "paper") -> xarray.Dataset:
         found |= {f"each_{part}": each, f"steps_to_{part}": (("tau", "alpha"), _by_half(each.values))}
         accuracy = stored[f"{part}_accuracy"].where(complete)
         found |= {f"{part}_accuracy": accuracy, f"{part}_accuracy_median": _carried(accuracy).median("seed")}
-    data = xarray.Dataset(found)
+    data = dataset(found)
     return data.assign_attrs(stored.attrs | _numbers(data) | {"says": _in_words(data)})
 
 
@@ -82,14 +72,14 @@ def _by_half(steps: Float[Array, "tau alpha seed"]) -> Float[Array, "tau alpha"]
     return np.take_along_axis(np.sort(steps, axis=-1), np.maximum(half, 0), axis=-1)[..., 0]  # nan come last
 
 
-def _carried(accuracy: xarray.DataArray) -> xarray.DataArray:
+def _carried(accuracy: DataArray) -> DataArray:
     """Training ends where all networks of a block have learned everything: from there on they count as they were."""
     values = accuracy.values
     last = np.maximum.accumulate(np.where(np.isnan(values), 0, np.arange(values.shape[-1])), axis=-1)
     return accuracy.copy(data=np.take_along_axis(values, last, axis=-1))
 
 
-def _numbers(data: xarray.Dataset) -> dict[str, float]:
+def _numbers(data: Dataset) -> dict[str, float]:
     gap, capped = data["train_accuracy_median"] - data["validation_accuracy_median"], _capped(data)
     return {
         "gap": float(gap.mean(("tau", "alpha")).max()),
@@ -97,19 +87,19 @@ def _numbers(data: xarray.Dataset) -> dict[str, float]:
     }
 
 
-def _capped(data: xarray.Dataset) -> xarray.DataArray:
+def _capped(data: Dataset) -> DataArray:
     """Steps to grok, and the last step where that takes longer."""
     return data["steps_to_validation"].clip(max=float(data["step"].max()))
 
 
-def _ends(data: xarray.Dataset) -> xarray.Dataset:
+def _ends(data: Dataset) -> Dataset:
     """The smallest and the largest α that are there, at the τ where networks grok soonest."""
     at_tau = data.isel(tau=int(np.nanargmin(_capped(data).mean("alpha"))))
     there = np.flatnonzero(at_tau["seeds"])
     return at_tau.isel(alpha=sorted({int(there[0]), int(there[-1])}))
 
 
-def _in_words(data: xarray.Dataset) -> str:
+def _in_words(data: Dataset) -> str:
     ends, last = _ends(data), int(data["step"].max())
     steps = [
         f"{'more than ' if value > last else ''}{min(value, last):,.0f} at α = {as_text(alpha)}"
@@ -119,23 +109,22 @@ def _in_words(data: xarray.Dataset) -> str:
     return f"Steps by which half of the seeds have grokked: {', '.join(steps)} ({where})."
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Maps over (τ, α), or points over α where there is one τ; and accuracies over training at one τ."""
-    with style.styled():
-        several = data.sizes["tau"] > 1
-        figure = style.new_figure(14.6 if several else 10.6, 4.6)
-        *panels, last = figure.subplots(1, 3 if several else 2)
-        if several:
-            for panel, part in zip(panels, _PARTS, strict=True):
-                _draw_map(panel, data, part)
-        else:
-            _draw_points(panels[0], data)
-        _draw_accuracies(last, data)
-        caption(figure, data)
+    several = data.sizes["tau"] > 1
+    figure = style.new_figure(14.6 if several else 10.6, 4.6)
+    *panels, last = figure.subplots(1, 3 if several else 2)
+    if several:
+        for panel, part in zip(panels, _PARTS, strict=True):
+            _draw_map(panel, data, part)
+    else:
+        _draw_points(panels[0], data)
+    _draw_accuracies(last, data)
+    caption(figure, data)
     return figure
 
 
-def _draw_map(panel: Axes, data: xarray.Dataset, part: str) -> None:
+def _draw_map(panel: Axes, data: Dataset, part: str) -> None:
     """Colours where half of the seeds got there, hatching where fewer did, with what is known written on it."""
     from matplotlib.colors import LogNorm
     from matplotlib.patches import Rectangle
@@ -155,7 +144,7 @@ def _draw_map(panel: Axes, data: xarray.Dataset, part: str) -> None:
         text = f"> {last:,}" if np.isinf(value) else f"{value:,.0f}" if n else "none"
         text += f"\n{reached[row, column]} of {n}" if reached[row, column] < n else ""
         dark = np.isfinite(value) and norm(value) < 0.6
-        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if dark else "black"}
+        look: Look = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if dark else "black"}
         look |= {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}} if np.isinf(value) else {}
         panel.text(column + 0.5, row + 0.5, text, **look)
     for name, axis, label in (("alpha", panel.xaxis, "α (embeddings ÷ α)"), ("tau", panel.yaxis, "τ (logits × τ)")):
@@ -166,7 +155,7 @@ def _draw_map(panel: Axes, data: xarray.Dataset, part: str) -> None:
     counted(style.figure_of(panel).colorbar(image, ax=panel, location="bottom", pad=0.02, aspect=40).ax.xaxis)
 
 
-def _draw_points(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_points(panel: Axes, data: Dataset) -> None:
     """Every seed, and a line through the steps by which half of them had got there; triangles for those who did not."""
     alphas, last, grey = data["alpha"].values, float(data["step"].max()) or 1.0, style.COLOURS["grey"]
     here = data.isel(tau=0)
@@ -175,7 +164,7 @@ def _draw_points(panel: Axes, data: xarray.Dataset) -> None:
         half = here[f"steps_to_{part}"].values
         panel.plot(alphas, np.where(np.isinf(half), np.nan, half), color=grey, linestyle=dashes, linewidth=1.2)
         for alpha, colour, steps in zip(alphas, alpha_colours(alphas), here[f"each_{part}"].values, strict=True):
-            look = {"color": colour, "markerfacecolor": inside or colour, "markersize": 6.5, "zorder": 3}
+            look: Look = {"color": colour, "markerfacecolor": inside or colour, "markersize": 6.5, "zorder": 3}
             got, late = steps[np.isfinite(steps)], np.isinf(steps)
             panel.plot(np.full_like(got, alpha), got, "o", **look)
             panel.plot(np.full(late.sum(), alpha), np.full(late.sum(), height * last), "^", **look)
@@ -190,15 +179,15 @@ def _draw_points(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
 
 
-def _draw_accuracies(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_accuracies(panel: Axes, data: Dataset) -> None:
     """The smallest and the largest α, at the τ where networks grok soonest: every seed thin, and their median."""
     ends = _ends(data)
     for alpha, colour in zip(ends["alpha"].values, alpha_colours(ends["alpha"].values), strict=True):
         for part, dashes in (("train", (0, (2, 1.2))), ("validation", "-")):
-            look, words = {"color": colour, "linestyle": dashes}, f"α = {as_text(alpha)}, {part}"
+            words, dashed = f"α = {as_text(alpha)}, {part}", Look(color=colour, linestyle=dashes)
             each, half = (ends[f"{part}_accuracy{kind}"].sel(alpha=alpha) for kind in ("", "_median"))
-            panel.plot(data["step"], each.transpose("step", "seed"), **look, linewidth=0.8, alpha=0.4)
-            panel.plot(data["step"], half, **look, label=words)
+            panel.plot(data["step"], each.transpose("step", "seed"), **dashed, linewidth=0.8, alpha=0.4)
+            panel.plot(data["step"], half, **dashed, label=words)
     panel.axhline(REACHED, **style.LIMIT)
     records_along(panel, data["step"].values, "step")
     panel.set_ylim(0, 1.03)

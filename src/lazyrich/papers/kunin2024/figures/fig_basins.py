@@ -1,28 +1,17 @@
 """Kunin et al. 2024, appendix: the two basins of attraction of one neuron, and the surface between them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, Problem, Task, flow, solve
 from lazyrich._typing import Array
-from lazyrich.methods.flow import flow
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look, Real
 from lazyrich.papers.kunin2024.figures._shared import as_text
 from lazyrich.papers.kunin2024.formulas import basin
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "One neuron: two basins of attraction, and the surface that separates them"
 ABOUT = (
@@ -53,14 +42,12 @@ def compute(
     starts: int = 200,
     flows: int = 30,
     seed: int = 0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Random starts of each δ with the basin named and the one reached, and two flows beside the surface."""
-    import xarray
-
     rng = np.random.default_rng(seed)
     points = np.stack([_on_hyperboloid(rng, starts, delta, target) for delta in deltas])
     task = Task.from_correlations([list(target)])
-    named = np.array([[basin(a, w, target) for a, *w in rows] for rows in points])
+    named = np.array([[basin(a, w, list(target)) for a, *w in rows] for rows in points])
     exact, integrated, near = np.zeros(named.shape), np.zeros((len(deltas), flows)), []
     for i, delta in enumerate(deltas):
         late = 60.0 * (1.0 + abs(delta)) / float(np.dot(target, target))
@@ -76,7 +63,7 @@ def compute(
         "agreement_flow": float(np.mean(integrated == named[:, :flows])),
         "nearest_start": float(np.min(near)),
     }
-    return xarray.Dataset(
+    return dataset(
         {
             "start_point": (("delta", "start", "parameter"), points),
             "end_sign": (("delta", "start"), exact),
@@ -88,7 +75,7 @@ def compute(
     )
 
 
-def _on_hyperboloid(rng: np.random.Generator, count: int, delta: float, target: Any) -> Array:
+def _on_hyperboloid(rng: np.random.Generator, count: int, delta: float, target: Sequence[float]) -> Array:
     """(a, w) with that δ: a uniform, the angle of w from β* uniform."""
     a, angle = rng.uniform(-_REACH, _REACH, size=count), rng.uniform(-np.pi, np.pi, size=count)
     direction = angle + np.arctan2(target[1], target[0])
@@ -96,19 +83,19 @@ def _on_hyperboloid(rng: np.random.Generator, count: int, delta: float, target: 
     return np.column_stack([a, length * np.cos(direction), length * np.sin(direction)])
 
 
-def _growth(delta: Any, norm: float) -> Any:
+def _growth(delta: Real, norm: float) -> Real:
     """½(δ + √(δ² + 4‖β*‖²)), for δ ≤ 0 without cancellation."""
     return 2 * norm**2 / (np.hypot(delta, 2 * norm) - delta)
 
 
-def _distance(points: Array, delta: float, target: Any) -> Array:
+def _distance(points: Array, delta: float, target: Sequence[float]) -> Array:
     """How far w·β* + ½a(δ + √(δ² + 4‖β*‖²)) is from zero, relative to what it could be."""
     a, w, norm = points[:, 0], points[:, 1:], float(np.linalg.norm(target))
     g = _growth(delta, norm)
     return np.abs(w @ np.array(target) + a * g) / (np.linalg.norm(w, axis=1) * norm + np.abs(a) * g)
 
 
-def _beside(task: Task, target: Any) -> Array:
+def _beside(task: Task, target: Sequence[float]) -> Array:
     """Two exact solutions that begin a hundredth to either side of the surface, with δ ≈ −2 and a > 0."""
     a, w = _surface(np.array([1.4]), np.array([-2.0]), np.array(target))
     aim = np.array(target) / np.linalg.norm(target)
@@ -129,24 +116,23 @@ def _surface(a: Array, delta: Array, target: Array, side: float = 1.0) -> tuple[
     return a, along[..., None] * aim + beside[..., None] * across
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """The surface in space, and the unrolled hyperboloids."""
-    with style.styled():
-        figure = style.new_figure(14.0, 4.2)
-        count = data.sizes["delta"]
-        grid = figure.add_gridspec(1, count + 1, width_ratios=[1.25] + [1.0] * count)
-        _draw_space(figure.add_subplot(grid[0, 0], projection="3d", computed_zorder=False), data)
-        for i in range(count):
-            panel = figure.add_subplot(grid[0, i + 1])
-            _draw_map(panel, data.isel(delta=i))
-            panel.set_title(f"{chr(ord('B') + i)}  δ = {as_text(float(data.delta[i]))}")
-            panel.set_ylabel("a(0)" if i == 0 else "")
-        handles, labels = panel.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    figure = style.new_figure(14.0, 4.2)
+    count = data.sizes["delta"]
+    grid = figure.add_gridspec(1, count + 1, width_ratios=[1.25] + [1.0] * count)
+    _draw_space(figure.add_subplot(grid[0, 0], projection="3d", computed_zorder=False), data)
+    for i in range(count):
+        panel = figure.add_subplot(grid[0, i + 1])
+        _draw_map(panel, data.isel(delta=i))
+        panel.set_title(f"{chr(ord('B') + i)}  δ = {as_text(float(data.delta[i]))}")
+        panel.set_ylabel("a(0)" if i == 0 else "")
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return figure
 
 
-def _draw_space(space: Any, data: xarray.Dataset) -> None:
+def _draw_space(space: Any, data: Dataset) -> None:
     target = data.target.values
     a, delta = np.meshgrid(np.linspace(-_REACH, _REACH, 41), -(np.linspace(0.0, 1.0, 25) ** 2) * 10, indexing="ij")
     for side in (1.0, -1.0):
@@ -176,7 +162,7 @@ def _draw_space(space: Any, data: xarray.Dataset) -> None:
     space.set_title("A  separating surface", pad=0)
 
 
-def _draw_map(panel: Axes, one: xarray.Dataset) -> None:
+def _draw_map(panel: Axes, one: Dataset) -> None:
     """a over the angle of w from β*."""
     from matplotlib.colors import ListedColormap
 
@@ -192,7 +178,7 @@ def _draw_map(panel: Axes, one: xarray.Dataset) -> None:
     turned = (turned + 180) % 360 - 180
     for sign, name in ((1, "ended with a > 0"), (-1, "ended with a < 0")):
         there = one.end_sign.values == sign
-        look: dict[str, Any] = {"marker": "o" if sign > 0 else "s", "markersize": 4, "markeredgecolor": "white"}
+        look: Look = {"marker": "o" if sign > 0 else "s", "markersize": 4, "markeredgecolor": "white"}
         panel.plot(turned[there], a0[there], linestyle="none", color=_TINTS[sign], label=name, **look)
     panel.plot([], [], color="black", linewidth=1.2, label="separatrix, to the saddle")
     panel.plot([], [], **(style.THEORY | {"color": style.COLOURS["grey"]}), label="exact solutions beside it (A)")

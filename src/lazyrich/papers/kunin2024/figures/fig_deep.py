@@ -3,29 +3,18 @@
 The paper states Q(β) without a figure; the task and the start here are those of its Fig. 4b.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from lazyrich import bias
+from lazyrich import Problem, Task, bias, flow
 from lazyrich._progress import progress
 from lazyrich._typing import Array
 from lazyrich.inits import prior_knowledge
-from lazyrich.methods.flow import flow
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour, Real, Row
 from lazyrich.papers.kunin2024.figures._shared import LOW_RANK_START, SOURCES, low_rank_task, mark_points, set_plane
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Deep linear networks: depth weighs the least norm against the direction of the start"
 ABOUT = (
@@ -61,10 +50,8 @@ def compute(
     sizes: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0),
     horizon: float = 60.0,
     points: int = 100,
-) -> xarray.Dataset:
+) -> Dataset:
     """β over time, Q along the line of solutions, and the ends predicted and reached for starts of many sizes."""
-    import xarray
-
     task, start = low_rank_task(), np.array(LOW_RANK_START)
     direction, times = start / np.linalg.norm(start), np.append(0.0, np.geomspace(1e-3 * horizon, horizon, points))
     along = np.linspace(-0.2, 1.6, 181)
@@ -108,7 +95,7 @@ def compute(
         "along": along,
         "kind": ["predicted", "reached"],
     }
-    return xarray.Dataset(variables, coords=coords | {"size": list(sizes), "scale": scales}, attrs=numbers)
+    return dataset(variables, coords=coords | {"size": list(sizes), "scale": scales}, attrs=numbers)
 
 
 def _line(task: Task, start: Array, along: Array) -> Array:
@@ -117,7 +104,7 @@ def _line(task: Task, start: Array, along: Array) -> Array:
     return task.target[0] + along[:, None] * end / np.linalg.norm(end)
 
 
-def _from_least(beta: Array, least: Array) -> Any:
+def _from_least(beta: Array, least: Array) -> Real:
     return np.linalg.norm(beta - least, axis=-1)
 
 
@@ -125,7 +112,7 @@ def _predicted(task: Task, beta0: Array, hidden_layers: int) -> Array:
     return bias.deep_interpolating_solution(task, beta0, hidden_layers).beta
 
 
-def _reached(task: Task, beta0: Array, hidden_layers: int, times: Any) -> Array:
+def _reached(task: Task, beta0: Array, hidden_layers: int, times: Row) -> Array:
     """β of all layers, integrated: the start is the zero-balanced network with the function β0."""
     network = prior_knowledge(0, Task.from_correlations([beta0]), hidden=(2,) * hidden_layers)
     return flow(Problem(task, network), times, record="function", rtol=1e-10).function[:, 0]
@@ -136,20 +123,19 @@ def _patience(size: float, hidden_layers: int) -> float:
     return 60.0 + 20.0 * size ** (-(hidden_layers - 1) / (hidden_layers + 1))
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """The plane, Q along the line of solutions, and the end by size of start."""
-    with style.styled():
-        figure = style.new_figure(13.0, 4.0)
-        first, second, third = figure.subplots(1, 3, width_ratios=[1.15, 1.0, 1.0])
-        colours = [style.COLOURS[_CYCLE[i % len(_CYCLE)]] for i in range(data.sizes["layers"])]
-        _draw_plane(first, data, colours)
-        _draw_bias(second, data, colours)
-        _draw_ends(third, data, colours)
-        figure.legend(*first.get_legend_handles_labels(), loc="outside right center")
+    figure = style.new_figure(13.0, 4.0)
+    first, second, third = figure.subplots(1, 3, width_ratios=[1.15, 1.0, 1.0])
+    colours = [style.COLOURS[_CYCLE[i % len(_CYCLE)]] for i in range(data.sizes["layers"])]
+    _draw_plane(first, data, colours)
+    _draw_bias(second, data, colours)
+    _draw_ends(third, data, colours)
+    figure.legend(*first.get_legend_handles_labels(), loc="outside right center")
     return figure
 
 
-def _draw_plane(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_plane(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     x, y = np.meshgrid(np.linspace(0.0, 1.9, 120), np.linspace(-0.27, 1.35, 120))
     panel.contourf(x, y, np.abs(0.5 * x + y - 1.1), levels=9, cmap="Greys", alpha=0.28, zorder=0)
     for L, colour in zip(data.layers.values, colours, strict=True):
@@ -171,7 +157,7 @@ def _draw_plane(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
     panel.set_title("A  the way of β")
 
 
-def _draw_bias(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_bias(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """Q less its least value, so that the curves of all depths stand on one line."""
     least = data.least_norm.values
     for L, colour in zip(data.layers.values, colours, strict=True):
@@ -184,7 +170,7 @@ def _draw_bias(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
     panel.set_title("B  Q along the solutions")
 
 
-def _draw_ends(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_ends(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     least = data.least_norm.values
     for L, colour in zip(data.layers.values, colours, strict=True):
         reached = _from_least(data.small_end.sel(layers=L, kind="reached").values, least)

@@ -1,27 +1,16 @@
 """Kunin et al. 2024, appendix: exact course of μ, φ, ν and of the parameters a, w of one neuron, from three starts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich import Problem, Trajectory, flow, solve
 from lazyrich._typing import Array
-from lazyrich.methods.flow import flow
-from lazyrich.methods.solve import solve
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024 import formulas as letter
 from lazyrich.papers.kunin2024.figures._shared import SOURCES, as_text, one_neuron
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "One neuron: magnitude, angle, ratio and parameters over time, from three starts"
 ABOUT = (
@@ -59,7 +48,7 @@ def compute(
     target: tuple[float, ...] = (0.5, 0.5),
     horizon: float = 15.0,
     points: int = 300,
-) -> xarray.Dataset:
+) -> Dataset:
     """Six quantities over time for each start and δ, by theory and by integration."""
     import xarray
 
@@ -83,40 +72,39 @@ def compute(
     return curves.assign_coords(angle=("start", list(_ANGLES))).to_dataset(name="curves").assign_attrs(numbers)
 
 
-def _theory(problem: Problem, target: Any, times: Array) -> tuple[Array, Array]:
+def _theory(problem: Problem, target: Sequence[float], times: Array) -> tuple[Array, Array]:
     """The paper's solution, and its β."""
     W1, W2 = problem.network.weights
     path = letter.single_neuron(float(W2[0, 0]), W1[0], list(target), times)
     return np.array([path.mu, path.phi, path.nu, path.a, *path.w.T]), path.beta
 
 
-def _measured(traj: Trajectory, target: Any) -> Array:
+def _measured(traj: Trajectory, target: Sequence[float]) -> Array:
     W1, W2 = traj.weights
     w, a = W1[:, 0], W2[:, 0, 0]
     length, along = np.linalg.norm(w, axis=1), w @ np.array(target)
     return np.array([a * length, along / (length * np.linalg.norm(target)), along / a, a, *w.T])
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A row per start, a column per quantity."""
-    with style.styled():
-        figure = style.new_figure(14.0, 6.4)
-        panels = figure.subplots(data.sizes["start"], len(_COLUMNS), sharex=True)
-        colours = style.diverging_colours(data.delta.values)
-        for start, row in enumerate(panels):
-            for panel, quantity in zip(row, _COLUMNS, strict=True):
-                _draw_curves(panel, data.curves.isel(start=start).sel(quantity=quantity), colours)
-            row[0].set_ylabel(f"β0 {_STARTS[start]}", fontweight="bold")
-        for panel, title in zip(panels[0], _COLUMNS.values(), strict=True):
-            panel.set_title(title)
-        for panel in panels[-1]:
-            panel.set_xlabel("time")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center")
+    figure = style.new_figure(14.0, 6.4)
+    panels = figure.subplots(data.sizes["start"], len(_COLUMNS), sharex=True)
+    colours = style.diverging_colours(data.delta.values)
+    for start, row in enumerate(panels):
+        for panel, quantity in zip(row, _COLUMNS, strict=True):
+            _draw_curves(panel, data.curves.isel(start=start).sel(quantity=quantity), colours)
+        row[0].set_ylabel(f"β0 {_STARTS[start]}", fontweight="bold")
+    for panel, title in zip(panels[0], _COLUMNS.values(), strict=True):
+        panel.set_title(title)
+    for panel in panels[-1]:
+        panel.set_xlabel("time")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center")
     return figure
 
 
-def _draw_curves(panel: Axes, curves: xarray.DataArray, colours: list[Any]) -> None:
+def _draw_curves(panel: Axes, curves: DataArray, colours: Sequence[Colour]) -> None:
     bound = _BOUNDS.get(str(curves.quantity.values))
     for delta, colour in zip(curves.delta.values, colours, strict=True):
         for source in ("flow", "theory"):

@@ -5,33 +5,20 @@ times as large (theory: section 0). Here η1η2 = 1, so that nothing is left but
 layer that learns η1 times as fast is one that starts √η1 times as small, with a second layer that much larger.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, Problem, Task, Trajectory, descend, flow, solve
 from lazyrich._typing import Array
 from lazyrich.inits import single_neuron
-from lazyrich.methods.descend import descend
-from lazyrich.methods.flow import flow
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
-from lazyrich.observables.kernels.along import kernel_distance
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.observables.kernels import kernel_distance
+from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024.figures._shared import START, TARGET, as_text
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
 from lazyrich.tasks.teacher import unit_vectors
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Layer rates and layer scales do the same: only their product counts"
 ABOUT = (
@@ -72,10 +59,8 @@ def compute(
     relu_rate: float = 0.05,
     relu_steps: int = 20_000,
     seed: int = 5,
-) -> xarray.Dataset:
+) -> Dataset:
     """Loss and S(0, t) of one neuron and of a ReLU student by rates and by scales, and S at the end over both."""
-    import xarray
-
     neuron, task = single_neuron(list(START), delta=0.0), Task.from_correlations([list(TARGET)])
     grid = np.append(0.0, np.geomspace(1e-4, 1.0, times) * horizon)
     curves = np.array(
@@ -99,7 +84,7 @@ def compute(
         "relu": max(_apart(relu[:, :, 0], relative=True), _apart(relu[:, :, 1])),
         "relu_delay": float(first[0] / first[1]),
     }
-    return xarray.Dataset(
+    return dataset(
         {
             "curves": (("eta", "source", "quantity", "time"), curves),
             "at_end": (("rates", "scales"), at_end),
@@ -159,31 +144,30 @@ def _apart(values: Array, relative: bool = False) -> float:
     return float((np.abs(by_rates - by_scales) / (np.abs(by_scales) if relative else 1.0)).max())
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Loss and kernel distance of one neuron, the map, and the ReLU student."""
     from matplotlib.lines import Line2D
 
-    with style.styled():
-        figure = style.new_figure(13.4, 3.9)
-        panels = figure.subplots(1, 4, width_ratios=[1, 1, 1.2, 1])
-        colours = style.diverging_colours(np.log(data.eta.values))
-        _draw_curves(panels[0], data.curves.sel(quantity="loss"), "time", colours)
-        panels[0].set_title("A  one neuron: loss")
-        _draw_curves(panels[1], data.curves.sel(quantity="S"), "time", colours)
-        panels[1].set_title("B  one neuron: kernel distance")
-        _draw_map(panels[2], data)
-        _draw_curves(panels[3], data.relu.sel(quantity="S"), "step", colours)
-        panels[3].set_title("D  ReLU: kernel distance")
-        handles: list[Any] = [
-            Line2D([], [], color=colour, label=f"rates {as_text(eta)} and {as_text(round(1 / eta, 2))}")
-            for eta, colour in zip(data.eta.values, colours, strict=True)
-        ]
-        handles += [Line2D([], [], **style.THEORY, label="unit rates, scales ÷ √η and × √η")]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    figure = style.new_figure(13.4, 3.9)
+    panels = figure.subplots(1, 4, width_ratios=[1, 1, 1.2, 1])
+    colours = style.diverging_colours(np.log(data.eta.values))
+    _draw_curves(panels[0], data.curves.sel(quantity="loss"), "time", colours)
+    panels[0].set_title("A  one neuron: loss")
+    _draw_curves(panels[1], data.curves.sel(quantity="S"), "time", colours)
+    panels[1].set_title("B  one neuron: kernel distance")
+    _draw_map(panels[2], data)
+    _draw_curves(panels[3], data.relu.sel(quantity="S"), "step", colours)
+    panels[3].set_title("D  ReLU: kernel distance")
+    handles: list[Any] = [
+        Line2D([], [], color=colour, label=f"rates {as_text(eta)} and {as_text(round(1 / eta, 2))}")
+        for eta, colour in zip(data.eta.values, colours, strict=True)
+    ]
+    handles += [Line2D([], [], **style.THEORY, label="unit rates, scales ÷ √η and × √η")]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
 
-def _draw_curves(panel: Axes, values: xarray.DataArray, along: str, colours: list[Any]) -> None:
+def _draw_curves(panel: Axes, values: DataArray, along: str, colours: Sequence[Colour]) -> None:
     for eta, colour in zip(values.eta.values, colours, strict=True):
         by_rates, by_scales = values.sel(eta=eta).values
         panel.plot(values[along][1:], by_rates[1:], color=colour, linewidth=3.0)
@@ -193,7 +177,7 @@ def _draw_curves(panel: Axes, values: xarray.DataArray, along: str, colours: lis
     panel.margins(x=0.01)
 
 
-def _draw_map(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_map(panel: Axes, data: Dataset) -> None:
     """Both axes logarithmic, so that equal products lie on straight lines."""
     from matplotlib.patheffects import withStroke
 

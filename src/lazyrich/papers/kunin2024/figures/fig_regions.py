@@ -5,31 +5,19 @@ bias, so that regions are polygons and not only wedges. The start is not symmetr
 flip together, and the parity of active neurons would tell nothing.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import Network, Problem, Task, descend
 from lazyrich._typing import Array, Float
 from lazyrich.inits import rescaled
-from lazyrich.methods.descend import descend
-from lazyrich.networks import Network
 from lazyrich.observables.balance import neuron_balance
 from lazyrich.observables.distances import hamming_distance
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._shared import as_text
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
 from lazyrich.tasks.teacher import unit_vectors
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Activation regions of a ReLU network over training, in two colours"
 ABOUT = (
@@ -69,10 +57,8 @@ def compute(
     samples: int = 40,
     rate: float = 1e-3,
     seed: int = 0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Weights of all neurons at the moments to draw, for each δ."""
-    import xarray
-
     rng = np.random.default_rng(seed)
     corners = np.repeat([[0.6, 0.6], [-0.6, -0.6], [0.6, -0.6], [-0.6, 0.6]], samples // 4, axis=0)
     points = corners + 0.18 * rng.normal(size=corners.shape)
@@ -103,7 +89,7 @@ def compute(
         "aligned_before_fit": float(np.min(left_then[balance_of == 0], initial=np.inf)),
         "loss_left": float(left[:, -1].max()),
     }
-    return xarray.Dataset(
+    return dataset(
         {
             "w": (("delta", "moment", "neuron", "input"), np.array(weights)),
             "a": (("delta", "moment", "neuron"), np.array(out)),
@@ -120,31 +106,30 @@ def _with_bias(points: Float[Array, "*P two"]) -> Float[Array, "*P three"]:
     return np.concatenate([points, np.full((*points.shape[:-1], 1), _BIAS)], axis=-1)
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A row per δ, a column per moment."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    with style.styled():
-        rows, columns = data.sizes["delta"], data.sizes["moment"]
-        figure = style.new_figure(2.6 * columns + 0.5, 2.75 * rows + 0.4)
-        panels = figure.subplots(rows, columns, squeeze=False)
-        for row, delta in zip(panels, data.delta.values, strict=True):
-            for panel, moment in zip(row, data.moment.values, strict=True):
-                one = data.sel(delta=delta, moment=moment)
-                seen = _draw_partition(panel, one)
-                panel.set_xlabel(f"loss {float(one.loss):.3f}, ≈ {seen} regions")
-            row[0].set_ylabel(f"{_ROWS[int(np.sign(delta))]}, δ = {as_text(delta)}", fontweight="bold")
-        for panel, moment in zip(panels[0], data.moment.values, strict=True):
-            panel.set_title(f"t = {as_text(moment)}")
-        handles = [
-            Patch(facecolor="#CFCFCF", edgecolor="black", label="odd number of active neurons"),
-            Patch(facecolor="white", edgecolor="black", label="even"),
-            Line2D([], [], color=style.COLOURS["green"], label="output zero"),
-            Line2D([], [], **_point(1), label="target +1"),
-            Line2D([], [], **_point(-1), label="target −1"),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    rows, columns = data.sizes["delta"], data.sizes["moment"]
+    figure = style.new_figure(2.6 * columns + 0.5, 2.75 * rows + 0.4)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for row, delta in zip(panels, data.delta.values, strict=True):
+        for panel, moment in zip(row, data.moment.values, strict=True):
+            one = data.sel(delta=delta, moment=moment)
+            seen = _draw_partition(panel, one)
+            panel.set_xlabel(f"loss {float(one.loss):.3f}, ≈ {seen} regions")
+        row[0].set_ylabel(f"{_ROWS[int(np.sign(delta))]}, δ = {as_text(delta)}", fontweight="bold")
+    for panel, moment in zip(panels[0], data.moment.values, strict=True):
+        panel.set_title(f"t = {as_text(moment)}")
+    handles = [
+        Patch(facecolor="#CFCFCF", edgecolor="black", label="odd number of active neurons"),
+        Patch(facecolor="white", edgecolor="black", label="even"),
+        Line2D([], [], color=style.COLOURS["green"], label="output zero"),
+        Line2D([], [], **_point(1), label="target +1"),
+        Line2D([], [], **_point(-1), label="target −1"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
 
@@ -154,7 +139,7 @@ def _point(label: int) -> dict[str, Any]:
     return {"linestyle": "none", "marker": "o", "markersize": 4, "color": colour, "zorder": 4} | fill
 
 
-def _draw_partition(panel: Axes, one: xarray.Dataset) -> int:
+def _draw_partition(panel: Axes, one: Dataset) -> int:
     """The plane in two colours; returns how many regions it shows."""
     line = np.linspace(-_REACH, _REACH, 401)
     x, y = np.meshgrid(line, line)

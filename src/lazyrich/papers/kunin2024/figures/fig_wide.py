@@ -4,35 +4,19 @@ The paper states Theorems 2, 3, 6 and 11 without a figure; tasks and sizes here 
 W2ᵀW2 − W1W1ᵀ = δI, and have the same function for all δ.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from lazyrich import _check, bias
+from lazyrich import Problem, Task, Trajectory, _check, bias, flow, solve
 from lazyrich._progress import progress
 from lazyrich._typing import Array
 from lazyrich.inits import lambda_balanced
 from lazyrich.landscape.regime import regime
 from lazyrich.landscape.regime_prediction import predict_regime
-from lazyrich.methods.flow import flow
-from lazyrich.methods.solve import solve
-from lazyrich.observables.kernels.along import kernel_distance
+from lazyrich.observables.kernels import kernel_distance
 from lazyrich.observables.singular import singular_modes
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._shared import SOURCES, as_text
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Wide linear networks: the flow of the function, its potential, and regimes by shape"
 ABOUT = (
@@ -79,10 +63,8 @@ def compute(
     points: int = 200,
     scale: float = 0.3,
     seed: int = 1,
-) -> xarray.Dataset:
+) -> Dataset:
     """Loss and singular values for the `upper_deltas`, kernel distance for all shapes and `deltas`."""
-    import xarray
-
     times, late = 6.0 * np.linspace(0.0, 1.0, 601) ** 2, np.append(0.0, np.geomspace(1e-3, 2e3, points))
     task = _correlated_task(seed)
     runs = {delta: _flow(task, _SIZES["square"], delta, scale, seed, times) for delta in upper_deltas}
@@ -104,7 +86,7 @@ def compute(
     size = np.linspace(0.0, 1.0, 101)
     entropy = [bias.hyperbolic_entropy(size, delta).value for delta in _ENTROPIES]
     numbers["entropy_error"] = _entropy_error([float(values[-1]) for values in entropy])
-    return xarray.Dataset(
+    return dataset(
         {
             "loss": (("upper_delta", "time"), np.array([run.loss for run in runs.values()])),
             "theory_loss": (("upper_delta", "coarse"), np.array([task.loss(W) for W in functions])),
@@ -187,27 +169,26 @@ def _regimes(
     return np.array(moved).reshape(*grid, 2, len(times)), np.array(words).reshape(grid), np.array(right).reshape(grid)
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Function space above, shapes below; what is dotted is theory, and curves are named beside the panels."""
-    with style.styled():
-        figure = style.new_figure(12.6, 7.6)
-        panels = figure.subplots(2, 3)
-        _draw_losses(panels[0, 0], data)
-        _draw_singular(panels[0, 1], data)
-        _draw_entropies(panels[0, 2], data)
-        least = 10 ** np.floor(np.log10(float(data.S.isel(late=-1).min())))  # so that every curve is seen to its end
-        for i, panel in enumerate(panels[1]):
-            if i < data.sizes["shape"]:
-                shape = str(data["shape"].values[i])
-                d_in, hidden, d_out = _SIZES[shape]
-                _draw_shape(panel, data.isel(shape=i), least, mirrored=d_in == d_out)
-                panel.set_title(f"{chr(ord('D') + i)}  {shape}, {d_in}-{hidden}-{d_out}: kernel distance S(0, t)")
-            else:
-                panel.set_axis_off()
+    figure = style.new_figure(12.6, 7.6)
+    panels = figure.subplots(2, 3)
+    _draw_losses(panels[0, 0], data)
+    _draw_singular(panels[0, 1], data)
+    _draw_entropies(panels[0, 2], data)
+    least = 10 ** np.floor(np.log10(float(data.S.isel(late=-1).min())))  # so that every curve is seen to its end
+    for i, panel in enumerate(panels[1]):
+        if i < data.sizes["shape"]:
+            shape = str(data["shape"].values[i])
+            d_in, hidden, d_out = _SIZES[shape]
+            _draw_shape(panel, data.isel(shape=i), least, mirrored=d_in == d_out)
+            panel.set_title(f"{chr(ord('D') + i)}  {shape}, {d_in}-{hidden}-{d_out}: kernel distance S(0, t)")
+        else:
+            panel.set_axis_off()
     return figure
 
 
-def _draw_losses(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_losses(panel: Axes, data: Dataset) -> None:
     """For a square network those of δ and −δ are the same: the wider curve lies below."""
     deltas = data.upper_delta.values
     for delta, colour in zip(deltas, style.diverging_colours(deltas), strict=True):
@@ -220,7 +201,7 @@ def _draw_losses(panel: Axes, data: xarray.Dataset) -> None:
     _named_below(panel)
 
 
-def _draw_singular(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_singular(panel: Axes, data: Dataset) -> None:
     for mode, colour in enumerate(style.mode_colours(data.sizes["mode"])):
         panel.plot(data.time, data.singular.sel(source="flow").isel(mode=mode), color=colour, label=f"σ{'₁₂₃'[mode]}")
         panel.plot(data.time, data.singular.sel(source="theory").isel(mode=mode), **style.THEORY)
@@ -230,7 +211,7 @@ def _draw_singular(panel: Axes, data: xarray.Dataset) -> None:
     _named_below(panel)
 
 
-def _draw_entropies(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_entropies(panel: Axes, data: Dataset) -> None:
     limit = style.LIMIT | {"color": "black", "zorder": 3}
     for delta, colour in zip(data.entropy_delta.values, style.mode_colours(len(_ENTROPIES)), strict=True):
         entropy = data.entropy.sel(entropy_delta=delta).values
@@ -242,7 +223,7 @@ def _draw_entropies(panel: Axes, data: xarray.Dataset) -> None:
     _named_below(panel)
 
 
-def _draw_shape(panel: Axes, one: xarray.Dataset, least: float, mirrored: bool) -> None:
+def _draw_shape(panel: Axes, one: Dataset, least: float, mirrored: bool) -> None:
     """Logarithmic, since lazy kernels move as well, only much less. Mirrored: δ and −δ give the same curve."""
     for delta, colour in zip(one.delta.values, style.diverging_colours(one.delta.values), strict=True):
         word = _word(one.regime.sel(delta=delta).values)
@@ -264,7 +245,7 @@ def _named_below(panel: Axes) -> None:
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=9, handlelength=1.6)
 
 
-def _word(value: Any) -> str:
+def _word(value: Array) -> str:
     """Text, which comes back from a file as bytes."""
     word = value.item()
     return word.decode() if isinstance(word, bytes) else str(word)

@@ -1,29 +1,26 @@
 """Section 4: what the flow conserves, where that comes from, balanced starts, and how balanced random ones are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from itertools import product as every_choice
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import flow_of, gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Pair, Rng, Values
 from lazyrich.papers.notes.claims.landscape import above, below, whitened_loss, widths
 from lazyrich.papers.notes.claims.slips import EXTRA_FACTOR, TRANSPOSE
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-
-def defect(upper: Any, lower: Any) -> Any:
+def defect(upper: Array, lower: Array) -> Array:
     """W_ℓᵀW_ℓ − W_{ℓ−1}W_{ℓ−1}ᵀ, also of stacks over time."""
     return np.swapaxes(upper, -1, -2) @ upper - lower @ np.swapaxes(lower, -1, -2)
 
 
-def drift(states: Any) -> float:
+def drift(states: Array) -> float:
     """How far an array over time moves from where it is at first."""
     return float(np.abs(states - states[0]).max())
 
@@ -37,7 +34,7 @@ def drift(states: Any) -> float:
     conditions="Gradient flow, any depth and widths.",
     tolerance=1e-9,
 )
-def balance_law(rng: np.random.Generator) -> float:
+def balance_law(rng: Rng) -> float:
     Ws = _learning(rng)
     first = np.swapaxes(Ws[0], 1, 2) @ Ws[0]
     return max(drift(first), *(drift(defect(upper, lower)) for lower, upper in pairwise(Ws[:-1])), 0.0)
@@ -48,7 +45,7 @@ def balance_law(rng: np.random.Generator) -> float:
     "belongs to the law.",
     formula=r"\frac{d}{dt}\left(W_\ell^\top W_\ell - W_{\ell-1}W_{\ell-1}^\top\right) = 0, \qquad \ell = 2,\dots,L",
 )
-def balance_law_of_neighbours(rng: np.random.Generator) -> float:
+def balance_law_of_neighbours(rng: Rng) -> float:
     return max(drift(defect(upper, lower)) for lower, upper in pairwise(_learning(rng)))
 
 
@@ -60,17 +57,17 @@ def _() -> tuple[float, float]:
     return 0.0, float(-2 * weights[0][0, 0] * gradient(whitened_loss(2 * np.eye(1)), weights)[0][0, 0])
 
 
-def _learning(rng: np.random.Generator) -> list[Any]:
+def _learning(rng: Rng) -> list[Array]:
     """Two to four layers along the flow of the loss, which knows no law."""
     sizes = widths(rng, int(rng.integers(2, 5)))
     T = rng.normal(size=(sizes[-1], sizes[0]))
     return flow_of(whitened_loss(T), draws.gaussian(rng, sizes, 0.8), [0.0, 0.2, 0.5])
 
 
-Derivatives = Callable[[Sequence[Any], Any, int], tuple[Any, Any]]
+Derivatives = Callable[[Sequence[Array], Array, int], tuple[Array, Array]]
 
 
-def derivatives_as_printed(weights: Sequence[Any], rest: Any, place: int) -> tuple[Any, Any]:
+def derivatives_as_printed(weights: Sequence[Array], rest: Array, place: int) -> tuple[Array, Array]:
     """d/dt W_ℓᵀW_ℓ and d/dt W_{ℓ−1}W_{ℓ−1}ᵀ of the proof, with Δ = T − W and W_{≥ℓ} = W_{>ℓ}W_ℓ."""
     W, lower, over = weights[place], weights[place - 1], above(weights, place)
     one = below(weights, place).T @ rest.T @ over @ W
@@ -78,7 +75,7 @@ def derivatives_as_printed(weights: Sequence[Any], rest: Any, place: int) -> tup
     return one + one.T, two + two.T
 
 
-def derivatives_as_they_are(weights: Sequence[Any], rest: Any, place: int) -> tuple[Any, Any]:
+def derivatives_as_they_are(weights: Sequence[Array], rest: Array, place: int) -> tuple[Array, Array]:
     """W_{≥ℓ}ᵀ Δ W_{<ℓ}ᵀ and its transpose, for both."""
     half = (above(weights, place) @ weights[place]).T @ rest @ below(weights, place).T
     return half + half.T, half + half.T
@@ -96,7 +93,7 @@ def derivatives_as_they_are(weights: Sequence[Any], rest: Any, place: int) -> tu
     conditions="Gradient flow, any depth.",
     tolerance=1e-12,
 )
-def balance_proof(rng: np.random.Generator) -> float:
+def balance_proof(rng: Rng) -> float:
     return _error_of_derivatives(rng, [2] * int(rng.integers(3, 5)), derivatives_as_printed)
 
 
@@ -106,7 +103,7 @@ def balance_proof(rng: np.random.Generator) -> float:
     r"W_{\ge\ell}^\top\,\Delta\,W_{<\ell}^\top + \text{transpose}, \qquad \ell = 2,\dots,L",
     slips=(TRANSPOSE, EXTRA_FACTOR),
 )
-def balance_proof_with_transposes(rng: np.random.Generator) -> float:
+def balance_proof_with_transposes(rng: Rng) -> float:
     return _error_of_derivatives(rng, widths(rng, int(rng.integers(2, 4)), least=2), derivatives_as_they_are)
 
 
@@ -117,12 +114,12 @@ def _() -> tuple[float, float]:
     return float(printed[0, 0]), float(-2 * gradient(whitened_loss(T), weights)[0][0, 0])
 
 
-def _error_of_derivatives(rng: np.random.Generator, sizes: list[int], derivatives: Derivatives) -> float:
+def _error_of_derivatives(rng: Rng, sizes: list[int], derivatives: Derivatives) -> float:
     weights, T = draws.gaussian(rng, sizes, 0.8), rng.normal(size=(sizes[-1], sizes[0]))
-    slopes, errors = gradient(whitened_loss(T), weights), []
+    gradients, errors = gradient(whitened_loss(T), weights), []
     for place in range(1, len(weights)):
-        one = -(slopes[place].T @ weights[place])
-        two = -(slopes[place - 1] @ weights[place - 1].T)
+        one = -(gradients[place].T @ weights[place])
+        two = -(gradients[place - 1] @ weights[place - 1].T)
         printed = derivatives(weights, T - product(weights), place)
         errors += [relative_error(printed[0], one + one.T), relative_error(printed[1], two + two.T)]
     return max(errors)
@@ -138,14 +135,14 @@ def _error_of_derivatives(rng: np.random.Generator, sizes: list[int], derivative
     conditions="Any depth, λ > 0.",
     tolerance=1e-12,
 )
-def scaling_symmetry(rng: np.random.Generator) -> float:
+def scaling_symmetry(rng: Rng) -> float:
     sizes = widths(rng, int(rng.integers(2, 5)))
     weights, T = draws.gaussian(rng, sizes, 0.8), rng.normal(size=(sizes[-1], sizes[0]))
     loss, place, c = whitened_loss(T), int(rng.integers(len(weights) - 1)), np.exp(rng.normal())
     scaled = [*weights[:place], c * weights[place], weights[place + 1] / c, *weights[place + 2 :]]
-    slopes = gradient(loss, weights)
-    along = [float(np.sum(slopes[i] * weights[i])) for i in (place, place + 1)]
-    size = max(float(np.linalg.norm(slopes[i]) * np.linalg.norm(weights[i])) for i in (place, place + 1))
+    gradients = gradient(loss, weights)
+    along = [float(np.sum(gradients[i] * weights[i])) for i in (place, place + 1)]
+    size = max(float(np.linalg.norm(gradients[i]) * np.linalg.norm(weights[i])) for i in (place, place + 1))
     return max(relative_error(loss(scaled), loss(weights)), abs(along[0] - along[1]) / size)
 
 
@@ -159,7 +156,7 @@ def scaling_symmetry(rng: np.random.Generator) -> float:
     conditions="Gradient flow of a loss with L(λW_1, λ⁻¹W_2) = L(W_1, W_2) for λ > 0.",
     tolerance=1e-9,
 )
-def noether(rng: np.random.Generator) -> float:
+def noether(rng: Rng) -> float:
     return drift(_defect_of_scaling(rng))
 
 
@@ -168,7 +165,7 @@ def noether(rng: np.random.Generator) -> float:
     "symmetry of linear networks, (gW_1, W_2g⁻¹) for every invertible g.",
     formula=r"\text{scaling} \;\Rightarrow\; \frac{d}{dt}\left(\|W_{\ell+1}\|_F^2 - \|W_\ell\|_F^2\right) = 0",
 )
-def noether_of_scaling(rng: np.random.Generator) -> float:
+def noether_of_scaling(rng: Rng) -> float:
     return drift(np.trace(_defect_of_scaling(rng), axis1=1, axis2=2))
 
 
@@ -182,11 +179,11 @@ def _() -> tuple[float, float]:
     return 0.0, float(-(a_slope[0] * a[1] + a[0] * a_slope[1]) + w_slope[0] * w[1] + w[0] * w_slope[1])
 
 
-def _defect_of_scaling(rng: np.random.Generator) -> Any:
+def _defect_of_scaling(rng: Rng) -> Array:
     """W_2ᵀW_2 − W_1W_1ᵀ over time for ½‖W_2(M∘W_1) − T‖², M a matrix of numbers that multiply entry by entry."""
     M, T = rng.uniform(0.5, 2.0, size=(2, 2)), rng.normal(size=(2, 2))
 
-    def loss(weights: Any) -> Any:
+    def loss(weights: Sequence[Array]) -> Values:
         return ((weights[1] @ (M * weights[0]) - T) ** 2).sum() / 2
 
     W1, W2 = flow_of(loss, draws.gaussian(rng, (2, 2, 2), 0.8), [0.0, 0.3, 1.0])
@@ -203,7 +200,7 @@ def _defect_of_scaling(rng: np.random.Generator) -> Any:
     conditions="Gradient flow, any λ.",
     tolerance=1e-9,
 )
-def balanced_stays(rng: np.random.Generator) -> float:
+def balanced_stays(rng: Rng) -> float:
     """Two to four square layers, λ of either sign or zero."""
     depth, lam = int(rng.integers(2, 5)), float(rng.choice([-0.4, 0.0, 0.3]))
     squares = rng.uniform(0.2, 1.0, size=2) + max(-lam, 0.0) * (depth - 1)
@@ -223,7 +220,7 @@ def balanced_stays(rng: np.random.Generator) -> float:
     conditions="λ = 0, gradient flow, any depth and widths.",
     tolerance=1e-9,
 )
-def shared_singular_values(rng: np.random.Generator) -> float:
+def shared_singular_values(rng: Rng) -> float:
     sizes = widths(rng, int(rng.integers(2, 5)), least=2)
     T, _, _, _ = draws.target(rng, sizes[-1], sizes[0])
     Ws = layers(draws.balanced(rng, sizes, 0.8), T, [0.0, 0.3, 1.0])
@@ -240,7 +237,7 @@ def shared_singular_values(rng: np.random.Generator) -> float:
     conditions="Two square layers, gradient flow.",
     tolerance=1e-9,
 )
-def balance_criterion(rng: np.random.Generator) -> float:
+def balance_criterion(rng: Rng) -> float:
     """Layers that satisfy it are let learn, and should satisfy it later."""
     W1 = rng.normal(size=(2, 2))
     W1, W2 = _learnt([W1, W1.T @ draws.orthogonal(rng, 2)], rng.normal(size=(2, 2)))
@@ -252,7 +249,7 @@ def balance_criterion(rng: np.random.Generator) -> float:
     "for W_1 = W_2ᵀ = c·O all four are c²I, which hides the slip.",
     formula=r"\text{balanced} \iff W_2^\top W_2 = W_1W_1^\top",
 )
-def balance_criterion_of_hidden_layer(rng: np.random.Generator) -> float:
+def balance_criterion_of_hidden_layer(rng: Rng) -> float:
     W1 = rng.normal(size=(2, 2))
     W1, W2 = _learnt([W1, draws.orthogonal(rng, 2) @ W1.T], rng.normal(size=(2, 2)))
     return float(np.abs(W2.T @ W2 - W1 @ W1.T).max())
@@ -261,13 +258,13 @@ def balance_criterion_of_hidden_layer(rng: np.random.Generator) -> float:
 @balance_criterion.counterexample(
     "W_1 = diag(2, 1), W_2 = diag(2, 1)·(0 1; 1 0): W_1ᵀW_1 = W_2W_2ᵀ, and the defect W_2ᵀW_2 − W_1W_1ᵀ is not 0"
 )
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     W1 = np.diag([2.0, 1.0])
     W2 = W1 @ np.array([[0.0, 1.0], [1.0, 0.0]])
     return W1.T @ W1 - W2 @ W2.T, defect(W2, W1)
 
 
-def _learnt(weights: list[Any], T: Any) -> list[Any]:
+def _learnt(weights: list[Array], T: Array) -> list[Array]:
     return [W[0] for W in flow_of(whitened_loss(T), weights, [0.5])]
 
 
@@ -279,7 +276,7 @@ def _learnt(weights: list[Any], T: Any) -> list[Any]:
     conditions="Square layers, c > 0.",
     tolerance=1e-12,
 )
-def orthogonal_start(rng: np.random.Generator) -> float:
+def orthogonal_start(rng: Rng) -> float:
     n, c = int(rng.integers(1, 6)), rng.uniform(0.1, 3.0)
     W1 = c * draws.orthogonal(rng, n)
     W2, expected = W1.T, np.full(n, c**2)
@@ -288,7 +285,7 @@ def orthogonal_start(rng: np.random.Generator) -> float:
     return max(*errors, float(np.abs(defect(W2, W1)).max()) / c**2)
 
 
-def mean_of(f: Callable[[Any], Any], variables: int) -> Any:
+def mean_of(f: Callable[[Array], Array], variables: int) -> Values:
     """The mean of a polynomial of independent standard normal variables, of degree up to 5 in each: exactly.
 
     By the three nodes of Gauss and Hermite in each variable; f takes all combinations, (combinations, variables).
@@ -314,11 +311,11 @@ def second_moments(n: int, c: float) -> tuple[float, float, float]:
     conditions="Two square layers of independent Gaussian entries.",
     tolerance=1e-12,
 )
-def gaussian_balanced_in_mean(rng: np.random.Generator) -> float:
+def gaussian_balanced_in_mean(rng: Rng) -> float:
     """All entries of 2 × 2 layers, by quadrature."""
     c = rng.uniform(0.3, 2.0)
 
-    def both(x: Any) -> Any:
+    def both(x: Array) -> Array:
         W1, W2 = (c / np.sqrt(2) * part.reshape(-1, 2, 2) for part in (x[:, :4], x[:, 4:]))
         return np.stack([np.swapaxes(W1, 1, 2) @ W1, W2 @ np.swapaxes(W2, 1, 2), defect(W2, W1)], axis=1)
 
@@ -333,7 +330,7 @@ def gaussian_balanced_in_mean(rng: np.random.Generator) -> float:
     conditions="Two n × n layers of independent Gaussian entries.",
     tolerance=1e-12,
 )
-def gaussian_fluctuations(rng: np.random.Generator) -> float:
+def gaussian_fluctuations(rng: Rng) -> float:
     """Entries on the diagonal and beside it, over c²/√n: the same for n = 2 to 5 and any c, and not zero."""
     ratios = []
     for n in range(2, 6):
@@ -353,7 +350,7 @@ def gaussian_fluctuations(rng: np.random.Generator) -> float:
     conditions="Two n × n layers of independent Gaussian entries.",
     tolerance=1e-11,
 )
-def wide_nets_balanced(rng: np.random.Generator) -> float:
+def wide_nets_balanced(rng: Rng) -> float:
     """How the ratio falls from n = 1 to n = 4: by half, it is said."""
     c = rng.uniform(0.3, 2.0)
     return relative_error(relative_defect(4, c), relative_defect(1, c) / 2)
@@ -364,7 +361,7 @@ def wide_nets_balanced(rng: np.random.Generator) -> float:
     "are balanced entry by entry, and no more balanced as matrices than two that have nothing to do with each other.",
     formula=r"\frac{\mathbb{E}\|D\|_F^2}{\mathbb{E}\|W_1W_1^\top\|_F^2} = \frac{2n+2}{2n+1} \to 1",
 )
-def wide_nets_not_balanced(rng: np.random.Generator) -> float:
+def wide_nets_not_balanced(rng: Rng) -> float:
     """For n = 1 to 5, which decides it: both sides are ratios of polynomials of degree 3 at most over n²."""
     c = rng.uniform(0.3, 2.0)
     return max(relative_error(np.sqrt((2 * n + 2) / (2 * n + 1)), relative_defect(n, c)) for n in range(1, 6))

@@ -1,31 +1,28 @@
 """Section 8: what the flow of a factorisation prefers among solutions, and on its way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import linprog, minimize_scalar
 
+from lazyrich._typing import Array
 from lazyrich.bias.measurements import commuting_measurements
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import layers, product, relative_error
+from lazyrich.papers.base.types import Pair, Rng
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, follow, half_times
 from lazyrich.papers.notes.claims.slips import GREEDY_NORM
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 8, theorem, and References",
         "Arora et al. 2019 prove that depth-2 factorisation ends in the solution of least nuclear norm.",
         "A matter of reading: that is a conjecture of Gunasekar et al. 2017, which Arora et al. argue against.",
     ),
     NotChecked(
-        "notes",
         "Section 8, end",
         "Deeper networks prefer solutions of lower rank more strongly.",
         "How strong a preference is has no agreed measure. That the end is the solution with the fewest nonzero "
@@ -34,7 +31,7 @@ NOT_CHECKED = (
 )
 
 
-def end_of_full_observation(T: Any, epsilon: float = 1e-3) -> Any:
+def end_of_full_observation(T: Array, epsilon: float = 1e-3) -> Array:
     """Where two layers εI end on ½‖T − W‖², after a time that is long for every mode of T."""
     n = len(T)
     horizon = 4 * np.log(1 / epsilon) / np.linalg.svd(T, compute_uv=False)[-1]
@@ -50,7 +47,7 @@ def end_of_full_observation(T: Any, epsilon: float = 1e-3) -> Any:
     conditions="Square T, W_ℓ(0) = εI.",
     tolerance=1e-6,
 )
-def nuclear_norm_theorem(rng: np.random.Generator) -> float:
+def nuclear_norm_theorem(rng: Rng) -> float:
     T = draws.target(rng, 2, 2)[0]
     return relative_error(T, end_of_full_observation(T))
 
@@ -61,7 +58,7 @@ def nuclear_norm_theorem(rng: np.random.Generator) -> float:
     formula=r"\lim_{\epsilon\to 0}\lim_{t\to\infty} W = "
     r"\operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} \|W\|_*, \qquad A_m A_n = A_n A_m",
 )
-def least_nuclear_norm_of_commuting(rng: np.random.Generator) -> float:
+def least_nuclear_norm_of_commuting(rng: Rng) -> float:
     A, y = commuting_problem(rng)
     return relative_error(least_sum(A, y), end_from_nothing(A, y, 2))
 
@@ -71,7 +68,7 @@ def _() -> tuple[float, float]:
     return -1.0, float(end_of_full_observation(np.array([[-1.0]]))[0, 0])
 
 
-def commuting_problem(rng: np.random.Generator) -> tuple[Any, Any]:
+def commuting_problem(rng: Rng) -> tuple[Array, Array]:
     """Two measurements A x = y of three positive numbers, the diagonal of W, by commuting (diagonal) matrices.
 
     Drawn again where the least sum is close to that of another solution, or one of its two numbers close to 0: the
@@ -85,7 +82,7 @@ def commuting_problem(rng: np.random.Generator) -> tuple[Any, Any]:
             return A, y
 
 
-def vertices(A: Any, y: Any) -> list[Any]:
+def vertices(A: Array, y: Array) -> list[Array]:
     """All x ≥ 0 with Ax = y that have no more nonzero entries than there are measurements."""
     found = []
     for pair in combinations(range(3), 2):
@@ -95,18 +92,18 @@ def vertices(A: Any, y: Any) -> list[Any]:
     return found
 
 
-def least_sum(A: Any, y: Any) -> Any:
+def least_sum(A: Array, y: Array) -> Array:
     """argmin Σx, x ≥ 0, Ax = y: the least nuclear norm of diagonal W, by linear programming."""
     return linprog(np.ones(3), A_eq=A, b_eq=y).x
 
 
-def settled(velocity: Callable[[Any], Any], start: Any, horizon: float) -> Any:
+def settled(velocity: Callable[[Array], Array], start: Array, horizon: float) -> Array:
     """Where a flow is at a late time; by an implicit method, since it stands still for most of that."""
     run = solve_ivp(lambda _, x: velocity(x), (0.0, horizon), start, "LSODA", rtol=1e-10, atol=1e-90)
     return run.y[:, -1]
 
 
-def end_from_nothing(A: Any, y: Any, L: int) -> Any:
+def end_from_nothing(A: Array, y: Array, L: int) -> Array:
     """x(∞) of L equal diagonal layers from a start that is next to nothing: 10⁻¹²; 10⁻¹⁰⁰ for two layers.
 
     These forget it as a small power of it, deeper ones in proportion.
@@ -125,7 +122,7 @@ def end_from_nothing(A: Any, y: Any, L: int) -> Any:
     tolerance=1e-6,
     seeds=4,
 )
-def schatten(rng: np.random.Generator) -> float:
+def schatten(rng: Rng) -> float:
     (A, y), L = commuting_problem(rng), int(rng.integers(3, 5))
     return relative_error(least_power_sum(A, y, 2 / L), end_from_nothing(A, y, L))
 
@@ -135,19 +132,19 @@ def schatten(rng: np.random.Generator) -> float:
     formula=r"\lim_{\epsilon\to0}\lim_{t\to\infty} W = "
     r"\operatorname{argmin}_{W \succeq 0:\ \langle A_m, W\rangle = y_m} \sum_\alpha a_\alpha",
 )
-def schatten_corrected(rng: np.random.Generator) -> float:
+def schatten_corrected(rng: Rng) -> float:
     (A, y), L = commuting_problem(rng), int(rng.integers(3, 5))
     return relative_error(least_sum(A, y), end_from_nothing(A, y, L))
 
 
 @schatten.counterexample("Depth 3, x_1 + x_3/2.4 = 1 and x_2 + x_3/3 = 0.8: (0, 0, 2.4) has the least sum of powers")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     problem = commuting_measurements()
     A = np.diagonal(problem.A, axis1=1, axis2=2)
     return least_power_sum(A, problem.y, 2 / 3), end_from_nothing(A, problem.y, 3)
 
 
-def least_power_sum(A: Any, y: Any, p: float) -> Any:
+def least_power_sum(A: Array, y: Array, p: float) -> Array:
     """argmin Σ x^p for p < 1, which is at a vertex."""
     return min(vertices(A, y), key=lambda x: float((x**p).sum()))
 
@@ -161,7 +158,7 @@ def least_power_sum(A: Any, y: Any, p: float) -> Any:
     tolerance=1e-8,
     seeds=6,
 )
-def schatten_rank(rng: np.random.Generator) -> float:
+def schatten_rank(rng: Rng) -> float:
     rank = int(rng.integers(1, 5))
     W = rng.normal(size=(5, rank)) @ rng.normal(size=(rank, 4))
     a = np.linalg.svd(W, compute_uv=False)
@@ -169,7 +166,7 @@ def schatten_rank(rng: np.random.Generator) -> float:
     return relative_error(np.linalg.matrix_rank(W), extrapolated([(a ** (2 / L)).sum() for L in 2 ** np.arange(5, 11)]))
 
 
-def least_norm_at(loss: float, s: Any) -> float:
+def least_norm_at(loss: float, s: Array) -> float:
     """The least Σa with ½‖a − s‖² = loss, a ≥ 0, of two modes: by a search along that circle."""
     radius = np.sqrt(2 * loss)
 
@@ -183,13 +180,13 @@ def least_norm_at(loss: float, s: Any) -> float:
     )
 
 
-def soft_threshold_norm(loss: float, s: Any) -> float:
+def soft_threshold_norm(loss: float, s: Array) -> float:
     """Σ(s − c)₊ with c such that ½Σ min(s, c)² = loss."""
     c = np.sqrt(loss) if loss <= s[1] ** 2 else np.sqrt(2 * loss - s[1] ** 2)
     return float(np.maximum(s - c, 0.0).sum())
 
 
-def on_the_way(rng: np.random.Generator) -> tuple[float, float, Any]:
+def on_the_way(rng: Rng) -> tuple[float, float, Array]:
     """Loss and nuclear norm between the appearances of two modes, from ε = 10⁻¹² in both, and their strengths."""
     s = rng.uniform(1.0, 3.0) * np.array([1.0, rng.uniform(0.3, 0.7)])
     first, second = half_times(1e-12, s, 2)
@@ -207,7 +204,7 @@ def on_the_way(rng: np.random.Generator) -> tuple[float, float, Any]:
     conditions="Two layers, balanced and aligned, ε → 0; between the appearances of two modes.",
     tolerance=1e-8,
 )
-def trajectory_nuclear_norm(rng: np.random.Generator) -> float:
+def trajectory_nuclear_norm(rng: Rng) -> float:
     loss, norm, s = on_the_way(rng)
     return relative_error(norm, least_norm_at(loss, s))
 
@@ -219,7 +216,7 @@ def trajectory_nuclear_norm(rng: np.random.Generator) -> float:
     r"\tfrac12\sum_\alpha \min(s_\alpha, c)^2 = \ell",
     slips=(GREEDY_NORM,),
 )
-def trajectory_nuclear_norm_corrected(rng: np.random.Generator) -> float:
+def trajectory_nuclear_norm_corrected(rng: Rng) -> float:
     loss, norm, s = on_the_way(rng)
     least = least_norm_at(loss, s)
     return relative_error(soft_threshold_norm(loss, s), least) if norm > least else 1.0
@@ -232,7 +229,7 @@ def _() -> tuple[float, float]:
     return 2.0, least_norm_at(0.5, np.array([2.0, 1.0]))
 
 
-def excess_of_growing_together(loss: float, norm: float, s: Any) -> float:
+def excess_of_growing_together(loss: float, norm: float, s: Array) -> float:
     """By which share the nuclear norm is larger if one layer from zero has this loss with all modes at once."""
     time = np.log((s @ s) / (2 * loss)) / 2
     W = product(layers([np.zeros((2, 2))], np.diag(s), [time]))[0]
@@ -252,7 +249,7 @@ def excess_of_growing_together(loss: float, norm: float, s: Any) -> float:
     tolerance=0.0,
     seeds=8,
 )
-def greedy_nuclear_norm(rng: np.random.Generator) -> float:
+def greedy_nuclear_norm(rng: Rng) -> float:
     return -excess_of_growing_together(*on_the_way(rng))
 
 
@@ -261,7 +258,7 @@ def greedy_nuclear_norm(rng: np.random.Generator) -> float:
     formula=r"\|W_{\mathrm{one\ by\ one}}\|_* > \|W_{\mathrm{all\ at\ once}}\|_*",
     slips=(GREEDY_NORM,),
 )
-def greedy_nuclear_norm_corrected(rng: np.random.Generator) -> float:
+def greedy_nuclear_norm_corrected(rng: Rng) -> float:
     return excess_of_growing_together(*on_the_way(rng))
 
 

@@ -1,15 +1,14 @@
 """Section 3: the flow of the layers, of their product, and of a single one."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import flow_of, gradient, integrate, layers, product, relative_error
+from lazyrich.papers.base.types import Pair, Rng
 from lazyrich.papers.notes.claims.landscape import (
     above,
     below,
@@ -22,7 +21,6 @@ from lazyrich.papers.notes.claims.slips import TRANSPOSE
 
 NOT_CHECKED: tuple[NotChecked, ...] = (
     NotChecked(
-        "notes",
         "Section 3.3",
         "The interesting dynamics require two layers or more.",
         "Taste; what one layer lacks (plateaus, separate times of its modes) has entries of its own.",
@@ -30,19 +28,19 @@ NOT_CHECKED: tuple[NotChecked, ...] = (
 )
 
 
-def product_velocity(weights: Sequence[Any], T: Any) -> Any:
+def product_velocity(weights: Sequence[Array], T: Array) -> Array:
     """Σ_ℓ W_{L:ℓ+1}W_{L:ℓ+1}ᵀ Δ W_{ℓ−1:1}W_{ℓ−1:1}ᵀ of section 3.3."""
     delta = T - product(weights)
     pairs = [(above(weights, place), below(weights, place)) for place in range(len(weights))]
     return sum(over @ over.T @ delta @ under @ under.T for over, under in pairs)
 
 
-def drawn(rng: np.random.Generator, sizes: Sequence[int]) -> tuple[Any, list[Any]]:
+def drawn(rng: Rng, sizes: Sequence[int]) -> tuple[Array, list[Array]]:
     """Any target and any layers: neither balanced nor aligned."""
     return rng.normal(size=(sizes[-1], sizes[0])), draws.gaussian(rng, sizes, 0.7)
 
 
-def any_sizes(rng: np.random.Generator) -> list[int]:
+def any_sizes(rng: Rng) -> list[int]:
     return widths(rng, int(rng.integers(2, 5)))
 
 
@@ -56,7 +54,7 @@ def any_sizes(rng: np.random.Generator) -> list[int]:
     "nothing to evaluate: widths are equal here.)",
     tolerance=1e-9,
 )
-def layer_flow(rng: np.random.Generator) -> float:
+def layer_flow(rng: Rng) -> float:
     """A short stretch of the flow that knows nothing but the loss."""
     n = int(rng.integers(2, 4))
     return _error_of_flow(gradient_as_printed, *drawn(rng, [n] * int(rng.integers(3, 5))))
@@ -67,25 +65,25 @@ def layer_flow(rng: np.random.Generator) -> float:
     formula=r"\dot W_\ell = W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top",
     slips=(TRANSPOSE,),
 )
-def layer_flow_with_both_transposes(rng: np.random.Generator) -> float:
+def layer_flow_with_both_transposes(rng: Rng) -> float:
     return _error_of_flow(gradient_as_it_is, *drawn(rng, any_sizes(rng)))
 
 
 @layer_flow.counterexample(
     "Two layers of width 2, W1 = [[0, 1], [0, 0]], W2 = 0, T = I: the velocity of W2, which is that of T W1ᵀ"
 )
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     T, weights = np.eye(2), [np.array([[0.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))]
     return -gradient_as_printed(weights, T)[1], -gradient(whitened_loss(T), weights)[1]
 
 
-def _error_of_flow(slopes: Any, T: Any, weights: list[Any]) -> float:
+def _error_of_flow(gradients: Callable[[list[Array], Array], list[Array]], T: Array, weights: list[Array]) -> float:
     """At the end of a stretch of which the two flows start alike."""
     ends, shapes = np.cumsum([W.size for W in weights])[:-1], [W.shape for W in weights]
 
-    def velocity(x: Any) -> Any:
+    def velocity(x: Array) -> Array:
         parts = [part.reshape(shape) for part, shape in zip(np.split(x, ends), shapes, strict=True)]
-        return np.concatenate([-slope.ravel() for slope in slopes(parts, T)])
+        return np.concatenate([-slope.ravel() for slope in gradients(parts, T)])
 
     said = integrate(velocity, np.concatenate([W.ravel() for W in weights]), [0.5])[-1]
     true = flow_of(whitened_loss(T), weights, [0.5])
@@ -100,7 +98,7 @@ def _error_of_flow(slopes: Any, T: Any, weights: list[Any]) -> float:
     conditions="White inputs, any depth and widths.",
     tolerance=1e-11,
 )
-def product_flow(rng: np.random.Generator) -> float:
+def product_flow(rng: Rng) -> float:
     """Where the layers are moved along the slopes of the loss, all products are: the derivative is taken there."""
     return _error_of_product(rng, product_velocity)
 
@@ -110,34 +108,34 @@ def product_flow(rng: np.random.Generator) -> float:
     formula=r"\dot W = \sum_{\ell=1}^{L} W_{L:\ell+1} W_{L:\ell+1}^\top\,(T - W)\,W_{\ell-1:1}^\top W_{\ell-1:1}",
     slips=(TRANSPOSE,),
 )
-def product_flow_with_transposes_in_place(rng: np.random.Generator) -> float:
+def product_flow_with_transposes_in_place(rng: Rng) -> float:
     return _error_of_product(rng, product_velocity_in_order)
 
 
 @product_flow.counterexample("Two layers of width 2, W1 = [[0, 1], [0, 0]], W2 = 0, T = I: W1W1ᵀ is not W1ᵀW1")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     T, weights = np.eye(2), [np.array([[0.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))]
     return product_velocity(weights, T), _true_velocity(weights, T)
 
 
-def product_velocity_in_order(weights: Sequence[Any], T: Any) -> Any:
+def product_velocity_in_order(weights: Sequence[Array], T: Array) -> Array:
     """Σ_ℓ W_{L:ℓ+1}W_{L:ℓ+1}ᵀ Δ W_{ℓ−1:1}ᵀW_{ℓ−1:1}."""
     delta = T - product(weights)
     pairs = [(above(weights, place), below(weights, place)) for place in range(len(weights))]
     return sum(over @ over.T @ delta @ under.T @ under for over, under in pairs)
 
 
-def _error_of_product(rng: np.random.Generator, velocity: Any) -> float:
+def _error_of_product(rng: Rng, velocity: Callable[[list[Array], Array], Array]) -> float:
     n = int(rng.integers(2, 4))  # equal widths, so that the printed form has a value
     T, weights = drawn(rng, [n] * int(rng.integers(3, 5)))
     return relative_error(velocity(weights, T), _true_velocity(weights, T))
 
 
-def _true_velocity(weights: list[Any], T: Any) -> Any:
+def _true_velocity(weights: list[Array], T: Array) -> Array:
     """d/dt of the product where every layer moves down the slope of the loss: a complex step along the flow."""
     step = 1e-30
-    slopes = gradient(whitened_loss(T), weights)
-    return np.imag(product([W - 1j * step * slope for W, slope in zip(weights, slopes, strict=True)])) / step
+    gradients = gradient(whitened_loss(T), weights)
+    return np.imag(product([W - 1j * step * slope for W, slope in zip(weights, gradients, strict=True)])) / step
 
 
 @claim(
@@ -150,7 +148,7 @@ def _true_velocity(weights: list[Any], T: Any) -> Any:
     tolerance=0.0,  # an inequality: 1e-6 less the difference of the velocities, of their size
     seeds=12,
 )
-def layers_matter(rng: np.random.Generator) -> float:
+def layers_matter(rng: Rng) -> float:
     """One layer three times as large and the next a third: the same function."""
     T, weights = drawn(rng, any_sizes(rng))
     other = [3 * weights[0], weights[1] / 3, *weights[2:]]
@@ -167,7 +165,7 @@ def layers_matter(rng: np.random.Generator) -> float:
     conditions="White inputs, one layer.",
     tolerance=1e-10,
 )
-def one_layer(rng: np.random.Generator) -> float:
+def one_layer(rng: Rng) -> float:
     T, (start,) = drawn(rng, [int(n) for n in rng.integers(1, 5, size=2)])
     times = np.array([0.0, 0.4, 1.5, 6.0])
     (W,) = layers([start], T, times)

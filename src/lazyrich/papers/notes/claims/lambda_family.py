@@ -1,27 +1,23 @@
 """Section 9, first part: the λ family, its two ends, and the speed of its modes."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import integrate, layers, relative_error
+from lazyrich.papers.base.types import Real, Rng, Row
 from lazyrich.papers.notes.claims.modes import mode_rates
 from lazyrich.papers.notes.claims.passages import extrapolated
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 9.1",
         "λ plays the part that the output multiplier has in other networks.",
         "An analogy; the multiplier is defined in another text.",
     ),
     NotChecked(
-        "notes",
         "Section 9.2, after the key formula",
         "At λ = 0 and for small a the key formula says that a mode grows at the finite speed L(s − a), without a "
         "plateau.",
@@ -33,12 +29,12 @@ NOT_CHECKED = (
 LARGE = 1e3 * 2.0 ** np.arange(4)  # values of λ from which limits are extrapolated, in powers of 1/λ
 
 
-def stacked(W1: Any, W2: Any) -> Any:
+def stacked(W1: Array, W2: Array) -> Array:
     """Q = [W1ᵀ; W2], also of stacks of layers."""
     return np.concatenate([np.swapaxes(W1, -1, -2), W2], axis=-2)
 
 
-def gram_in_closed_form(Q0: Any, T: Any, lam: float, t: float) -> Any:
+def gram_in_closed_form(Q0: Array, T: Array, lam: float, t: float) -> Array:
     """QQᵀ(t), to the letter; the exponentials by the eigenvectors of F, which is symmetric."""
     d_out, d_in = T.shape
     F = np.block([[-lam / 2 * np.eye(d_in), T.T], [T, lam / 2 * np.eye(d_out)]])
@@ -60,7 +56,7 @@ def gram_in_closed_form(Q0: Any, T: Any, lam: float, t: float) -> Any:
     "well.",
     tolerance=1e-8,
 )
-def lambda_exact(rng: np.random.Generator) -> float:
+def lambda_exact(rng: Rng) -> float:
     lam = float(rng.choice([0.0, rng.uniform(0.1, 4.0), -rng.uniform(0.1, 4.0)]))
     d_in, h, d_out = (4, 2, 3) if lam else (4, 5, 3)
     T, weights, times = draws.target(rng, d_out, d_in)[0], draws.lambda_balanced(rng, d_in, h, d_out, lam), [0.3, 1.5]
@@ -69,7 +65,7 @@ def lambda_exact(rng: np.random.Generator) -> float:
     return relative_error(printed, Q @ np.swapaxes(Q, 1, 2))
 
 
-def two_layers(a0: Any, lam: float, s: Any, times: Any) -> Any:
+def two_layers(a0: Array, lam: float, s: Real, times: Row) -> Array:
     """a(t) of modes with c_2² − c_1² = λ in two layers of one unit each, integrated."""
     c = np.sqrt((np.hypot(lam, 2 * a0) + np.array([[-lam], [lam]])) / 2)
     c[0] = a0 / c[1]
@@ -87,7 +83,7 @@ def two_layers(a0: Any, lam: float, s: Any, times: Any) -> Any:
     tolerance=1e-8,
     seeds=8,
 )
-def lambda_ends(rng: np.random.Generator) -> float:
+def lambda_ends(rng: Rng) -> float:
     s = rng.uniform(0.5, 3.0, size=2)
     a0, times = s * 10.0 ** rng.uniform(-2, -0.5, size=2), np.array([0.3, 1.0])
     rich = extrapolated([two_layers(a0, np.sqrt(square), s, times) for square in 1e-6 / 2.0 ** np.arange(3)])
@@ -101,18 +97,18 @@ def key_formula(a: float, s: float, lam: float, L: int) -> float:
     return L * a * (s - a) / (a + lam * (L - 1))
 
 
-def layer_strengths(rng: np.random.Generator, lam: float) -> Any:
+def layer_strengths(rng: Rng, lam: float) -> Array:
     """c_ℓ with c_{ℓ+1}² − c_ℓ² = λ, of two to four layers."""
     return np.sqrt(rng.uniform(0.1, 1.0) + lam * np.arange(int(rng.integers(2, 5))))
 
 
-def measured_rate(c: Any, s: float) -> float:
+def measured_rate(c: Row, s: float) -> float:
     """ȧ of one unit per layer, of strengths c, from values of the loss alone."""
     one = np.ones((1, 1))
     return float(mode_rates([one * x for x in c], one * s, one, one)[0])
 
 
-def rate_of_layers(c: Any, s: float) -> float:
+def rate_of_layers(c: Array, s: float) -> float:
     """(s − a) Σ_ℓ Π_{j≠ℓ} c_j², for two layers √(λ² + 4a²)(s − a)."""
     a = np.prod(c)
     if len(c) == 2:
@@ -130,10 +126,10 @@ def rate_of_layers(c: Any, s: float) -> float:
     tolerance=1e-11,
     seeds=4,
 )
-def key_formula_claim(rng: np.random.Generator) -> float:
+def key_formula_claim(rng: Rng) -> float:
     lam, s = rng.uniform(0.1, 3.0), rng.uniform(0.5, 5.0)
     c = layer_strengths(rng, lam)
-    return relative_error(key_formula(np.prod(c), s, lam, len(c)), measured_rate(c, s))
+    return relative_error(key_formula(float(np.prod(c)), s, lam, len(c)), measured_rate(c, s))
 
 
 @key_formula_claim.corrected(
@@ -141,7 +137,7 @@ def key_formula_claim(rng: np.random.Generator) -> float:
     formula=r"\dot a = (s - a)\sum_\ell \prod_{j \ne \ell} c_j^2, \qquad "
     r"L = 2: \quad \dot a = \sqrt{\lambda^2 + 4a^2}\,(s - a)",
 )
-def key_formula_corrected(rng: np.random.Generator) -> float:
+def key_formula_corrected(rng: Rng) -> float:
     lam, s = rng.uniform(0.1, 3.0), rng.uniform(0.5, 5.0)
     c = layer_strengths(rng, lam)
     return relative_error(rate_of_layers(c, s), measured_rate(c, s))

@@ -1,29 +1,26 @@
 """Sections 2.1 to 2.3: minima, gradients, critical points, and that none of them is a minimum but the global ones."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, product, relative_error
 from lazyrich.papers.base.searches import critical_point, fitted
+from lazyrich.papers.base.types import Loss, Pair, Rng
 from lazyrich.papers.notes.claims.setting import mean_squared_loss, unexplained
 from lazyrich.papers.notes.claims.slips import BOTTLENECK, CONSTANT, EQUAL_VALUES, NARROWEST, TRANSPOSE
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 2.3",
         "The theorem for deep linear networks is due to Baldi and Hornik (1989).",
         "A matter of history: they proved it for one hidden layer, and Kawaguchi (2016) for any depth. The statement "
         "itself is checked.",
     ),
     NotChecked(
-        "notes",
         "Section 2.3",
         "Saddles have a large index, and gradient descent can approach them exponentially slowly: plateaus.",
         "No number is stated; indices are checked below, and the times of plateaus in sections 5 to 7.",
@@ -31,34 +28,34 @@ NOT_CHECKED = (
 )
 
 
-def whitened_loss(T: Any) -> Callable[[Sequence[Any]], Any]:
+def whitened_loss(T: Array) -> Loss:
     """½‖W_L…W_1 − T‖² as a function of the layers."""
     return lambda weights: ((product(weights) - T) ** 2).sum() / 2
 
 
-def above(weights: Sequence[Any], place: int) -> Any:
+def above(weights: Sequence[Array], place: int) -> Array:
     """W_{L:ℓ+1} for the layer at `place` = ℓ − 1 of the list."""
     return product([*weights[place + 1 :], np.eye(len(weights[-1]))])
 
 
-def below(weights: Sequence[Any], place: int) -> Any:
+def below(weights: Sequence[Array], place: int) -> Array:
     """W_{ℓ−1:1} for the layer at `place` = ℓ − 1 of the list."""
     return product([np.eye(weights[0].shape[1]), *weights[:place]])
 
 
-def gradient_as_printed(weights: Sequence[Any], T: Any) -> list[Any]:
+def gradient_as_printed(weights: Sequence[Array], T: Array) -> list[Array]:
     """W_{L:ℓ+1}ᵀ (W − T) W_{ℓ−1:1} of every layer, whose shapes agree where all widths are equal."""
     rest = product(weights) - T
     return [above(weights, i).T @ rest @ below(weights, i) for i in range(len(weights))]
 
 
-def gradient_as_it_is(weights: Sequence[Any], T: Any) -> list[Any]:
+def gradient_as_it_is(weights: Sequence[Array], T: Array) -> list[Array]:
     """W_{L:ℓ+1}ᵀ (W − T) W_{ℓ−1:1}ᵀ of every layer."""
     rest = product(weights) - T
     return [above(weights, i).T @ rest @ below(weights, i).T for i in range(len(weights))]
 
 
-def widths(rng: np.random.Generator, depth: int, least: int = 1, most: int = 3) -> list[int]:
+def widths(rng: Rng, depth: int, least: int = 1, most: int = 3) -> list[int]:
     return [int(n) for n in rng.integers(least, most + 1, size=depth + 1)]
 
 
@@ -70,7 +67,7 @@ def widths(rng: np.random.Generator, depth: int, least: int = 1, most: int = 3) 
     conditions="White inputs, no hidden layer narrower than the rank of T.",
     tolerance=1e-9,
 )
-def global_minima(rng: np.random.Generator) -> float:
+def global_minima(rng: Rng) -> float:
     """Layers fitted to data from a random start have product T, and weights made to have it are no worse."""
     d_in, d_out, depth = *(int(n) for n in rng.integers(2, 4, size=2)), int(rng.integers(2, 4))
     sigma_yx, U, s, V = draws.target(rng, d_out, d_in)
@@ -91,7 +88,7 @@ def global_minima(rng: np.random.Generator) -> float:
     conditions="White inputs, any targets; L is the loss of section 1.1.",
     tolerance=1e-12,
 )
-def zero_loss(rng: np.random.Generator) -> float:
+def zero_loss(rng: Rng) -> float:
     """The loss of the best map, relative to that of no map."""
     X, Y = draws.white_data(rng, 8, 3, 2)
     best = np.linalg.lstsq(X, Y, rcond=None)[0].T
@@ -103,7 +100,7 @@ def zero_loss(rng: np.random.Generator) -> float:
     "remains that `notes/loss-identity` lacks.",
     slips=(CONSTANT,),
 )
-def zero_loss_without_noise(rng: np.random.Generator) -> float:
+def zero_loss_without_noise(rng: Rng) -> float:
     X, _ = draws.white_data(rng, 8, 3, 2)
     Y = X @ rng.normal(size=(3, 2))
     best = np.linalg.lstsq(X, Y, rcond=None)[0].T
@@ -126,7 +123,7 @@ def _() -> tuple[float, float]:
     conditions="White inputs, any targets, any hidden layer with n_ℓ < min(n_0, n_L).",
     tolerance=1e-9,
 )
-def bottleneck_loss(rng: np.random.Generator) -> float:
+def bottleneck_loss(rng: Rng) -> float:
     """For each layer that is a bottleneck, against the least loss that layers fitted by turns reach."""
     X, Y, sizes, s = _bottleneck(rng)
     truth = _least_loss(rng, X, Y, sizes)
@@ -139,7 +136,7 @@ def bottleneck_loss(rng: np.random.Generator) -> float:
     r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
     slips=(CONSTANT, NARROWEST),
 )
-def bottleneck_loss_in_full(rng: np.random.Generator) -> float:
+def bottleneck_loss_in_full(rng: Rng) -> float:
     X, Y, sizes, s = _bottleneck(rng)
     return relative_error(beyond(s, min(sizes)) + unexplained(X, Y), _least_loss(rng, X, Y, sizes))
 
@@ -153,12 +150,12 @@ def _() -> tuple[float, float]:
     return beyond(np.array([3.0, 2.0, 1.0]), 2), _least_loss(rng, X, Y, [3, 2, 1, 3])
 
 
-def beyond(s: Any, n: int) -> float:
+def beyond(s: Array, n: int) -> float:
     """½ Σ_{α > n} s_α²."""
     return float(np.sum(s[n:] ** 2)) / 2
 
 
-def _bottleneck(rng: np.random.Generator) -> tuple[Any, Any, list[int], Any]:
+def _bottleneck(rng: Rng) -> tuple[Array, Array, list[int], Array]:
     """Data whose modes stand well apart, so that turns converge fast, and widths with at least one bottleneck."""
     X, _ = draws.white_data(rng, 8, 3, 3)
     sigma_yx, _, s, _ = draws.target(rng, 3, 3, np.array([3.0, 1.8, 0.9]) * rng.uniform(0.9, 1.1, size=3))
@@ -167,7 +164,7 @@ def _bottleneck(rng: np.random.Generator) -> tuple[Any, Any, list[int], Any]:
     return X, X @ sigma_yx.T + noise - X @ (X.T @ noise) / 8, [3, *hidden, 3], s
 
 
-def _least_loss(rng: np.random.Generator, X: Any, Y: Any, sizes: list[int]) -> float:
+def _least_loss(rng: Rng, X: Array, Y: Array, sizes: list[int]) -> float:
     return mean_squared_loss(product(fitted(draws.gaussian(rng, sizes, 1.0), X, Y, sweeps=60)), X, Y)
 
 
@@ -180,7 +177,7 @@ def _least_loss(rng: np.random.Generator, X: Any, Y: Any, sizes: list[int]) -> f
     conditions="White inputs, any depth.",
     tolerance=1e-12,
 )
-def gradients(rng: np.random.Generator) -> float:
+def gradients(rng: Rng) -> float:
     weights, T = draws.gaussian(rng, [3] * int(rng.integers(3, 5)), 1.0), rng.normal(size=(3, 3))
     return _error_of_gradient(gradient_as_printed(weights, T), weights, T)
 
@@ -190,19 +187,19 @@ def gradients(rng: np.random.Generator) -> float:
     formula=r"\nabla_{W_\ell} L = W_{L:\ell+1}^\top\,(W_\text{eff} - T)\,W_{\ell-1:1}^\top",
     slips=(TRANSPOSE,),
 )
-def gradients_with_both_transposes(rng: np.random.Generator) -> float:
+def gradients_with_both_transposes(rng: Rng) -> float:
     weights = draws.gaussian(rng, sizes := widths(rng, int(rng.integers(1, 5)), most=4), 1.0)
     T = rng.normal(size=(sizes[-1], sizes[0]))
     return _error_of_gradient(gradient_as_it_is(weights, T), weights, T)
 
 
 @gradients.counterexample("W_1 = (0 1; 0 0), W_2 = 0, T = I: the gradient in W_2, with 1 in the wrong corner")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     weights = [np.array([[0.0, 1.0], [0.0, 0.0]]), np.zeros((2, 2))]
     return gradient_as_printed(weights, np.eye(2))[1], gradient(whitened_loss(np.eye(2)), weights)[1]
 
 
-def _error_of_gradient(printed: list[Any], weights: list[Any], T: Any) -> float:
+def _error_of_gradient(printed: list[Array], weights: list[Array], T: Array) -> float:
     return max(map(relative_error, printed, gradient(whitened_loss(T), weights)))
 
 
@@ -217,7 +214,7 @@ def _error_of_gradient(printed: list[Any], weights: list[Any], T: Any) -> float:
     tolerance=1e-8,
     seeds=5,
 )
-def degenerate_or_minimum(rng: np.random.Generator) -> float:
+def degenerate_or_minimum(rng: Rng) -> float:
     """At critical points that a search finds, of two layers; the smaller of the two departures."""
     return _neither(rng, int(rng.integers(1, 4)))
 
@@ -226,7 +223,7 @@ def degenerate_or_minimum(rng: np.random.Generator) -> float:
     "No bottleneck: every hidden layer is as wide as the input or the output. The minimum of a bottleneck is neither.",
     slips=(BOTTLENECK,),
 )
-def degenerate_or_minimum_without_bottleneck(rng: np.random.Generator) -> float:
+def degenerate_or_minimum_without_bottleneck(rng: Rng) -> float:
     return _neither(rng, int(rng.integers(2, 4)))
 
 
@@ -239,12 +236,12 @@ def _() -> tuple[float, float]:
     return 0.0, _departure(critical_point(whitened_loss(T), [np.array([[1.3, 0.1]]), np.array([[1.5], [0.0]])]), T)
 
 
-def _neither(rng: np.random.Generator, h: int) -> float:
+def _neither(rng: Rng, h: int) -> float:
     T, _, _, _ = draws.target(rng, 2, 2)
     return _departure(critical_point(whitened_loss(T), draws.gaussian(rng, (2, h, 2), 1.0)), T)
 
 
-def _departure(weights: list[Any], T: Any) -> float:
+def _departure(weights: list[Array], T: Array) -> float:
     """The distance of the product from T, or the least singular value of a layer, whichever is smaller."""
     singular = min(float(np.linalg.svd(W, compute_uv=False)[-1]) for W in weights)
     return min(relative_error(product(weights), T), singular)
@@ -259,7 +256,7 @@ def _departure(weights: list[Any], T: Any) -> float:
     conditions="White inputs, any T.",
     tolerance=1e-8,
 )
-def critical_subsets(rng: np.random.Generator) -> float:
+def critical_subsets(rng: Rng) -> float:
     """By the nearest set of modes to the product at critical points that a search finds."""
     s = rng.uniform(1.0, 2.0) * np.array([1.0, 1.0 if rng.random() < 0.5 else rng.uniform(0.3, 0.8)])
     return _distance_from_subsets(rng, s)
@@ -270,7 +267,7 @@ def critical_subsets(rng: np.random.Generator) -> float:
     "may be learnt or left.",
     slips=(EQUAL_VALUES,),
 )
-def critical_subsets_of_distinct_modes(rng: np.random.Generator) -> float:
+def critical_subsets_of_distinct_modes(rng: Rng) -> float:
     return _distance_from_subsets(rng, rng.uniform(1.0, 2.0) * np.array([1.0, rng.uniform(0.3, 0.8)]))
 
 
@@ -283,7 +280,7 @@ def _() -> tuple[float, float]:
     return 0.0, subset_distance(product(found), np.eye(2), np.ones(2), np.eye(2))
 
 
-def subset_distance(W: Any, U: Any, s: Any, V: Any) -> float:
+def subset_distance(W: Array, U: Array, s: Array, V: Array) -> float:
     """How far W is from having every mode whole or not at all."""
     overlaps = U.T @ W @ V
     strengths = np.diag(overlaps)
@@ -291,7 +288,7 @@ def subset_distance(W: Any, U: Any, s: Any, V: Any) -> float:
     return float(np.abs(rest).max())
 
 
-def _distance_from_subsets(rng: np.random.Generator, s: Any) -> float:
+def _distance_from_subsets(rng: Rng, s: Array) -> float:
     T, U, s, V = draws.target(rng, 2, 2, s)
     starts = [draws.gaussian(rng, (2, int(rng.integers(1, 4)), 2), 1.0) for _ in range(2)]
     return max(subset_distance(product(critical_point(whitened_loss(T), start)), U, s, V) for start in starts)

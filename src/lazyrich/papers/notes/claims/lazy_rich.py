@@ -1,23 +1,20 @@
 """Section 9, second part: the lazy end of the λ family, what is frozen there and what is learned together."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, integrate, layers, product, relative_error
+from lazyrich.papers.base.types import Loss, Pair, Real, Rng, Row, Values
 from lazyrich.papers.notes.claims.lambda_family import LARGE, two_layers
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, passages
 from lazyrich.papers.notes.claims.slips import FROZEN
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 9.2",
         "At λ = 0 the rotation of singular vectors is what feature learning is.",
         "A choice of words; that they rotate is checked as `notes/rotation`.",
@@ -25,7 +22,7 @@ NOT_CHECKED = (
 )
 
 
-def lazy_start(W0: Any, lam: float, O: Any) -> list[Any]:
+def lazy_start(W0: Array, lam: float, O: Array) -> list[Array]:
     """Square layers with W2W1 = W0 and W2ᵀW2 − W1W1ᵀ = λI, for any sign of λ: W2 ≈ √λ·O for large λ > 0."""
     U, a, Vt = np.linalg.svd(W0)
     sums = np.hypot(lam, 2 * a)
@@ -37,23 +34,23 @@ def lazy_start(W0: Any, lam: float, O: Any) -> list[Any]:
     return [R.T @ np.diag(first) @ Vt, U @ np.diag(second) @ R]
 
 
-def in_the_lazy_limit(measure: Callable[[list[Any]], Any], T: Any, W0: Any, O: Any, tau: Any) -> Any:
+def in_the_lazy_limit(measure: Loss, T: Array, W0: Array, O: Array, tau: Row) -> Values:
     """What a measure of the layers, stacks over times τ/λ, tends to as λ → ∞, all from the same W0."""
     return extrapolated([measure(layers(lazy_start(W0, lam, O), T, np.asarray(tau) / lam)) for lam in LARGE])
 
 
-def lazy_problem(rng: np.random.Generator, n: int = 2) -> tuple[Any, Any, Any]:
+def lazy_problem(rng: Rng, n: int = 2) -> tuple[Array, Array, Array]:
     """A target, another function to start from, and the frame of the large layer."""
     return draws.target(rng, n, n)[0], rng.normal(size=(n, n)), draws.orthogonal(rng, n)
 
 
-def right_frame_turned(weights: list[Any]) -> float:
+def right_frame_turned(weights: list[Array]) -> float:
     """The sine of the angle between the first right singular vectors of W1 at the first and at the last time."""
     first, last = (np.linalg.svd(W)[2][0] for W in (weights[0][0], weights[0][-1]))
     return float(np.sqrt(max(0.0, 1 - (first @ last) ** 2)))
 
 
-def change_of_large_layer(weights: list[Any]) -> float:
+def change_of_large_layer(weights: list[Array]) -> float:
     """‖W2(t) − W2(0)‖/‖W2(0)‖."""
     return float(np.linalg.norm(weights[1][-1] - weights[1][0]) / np.linalg.norm(weights[1][0]))
 
@@ -67,7 +64,7 @@ def change_of_large_layer(weights: list[Any]) -> float:
     "which the first of W1 has turned at λt = 20, extrapolated to λ = ∞.",
     tolerance=1e-7,
 )
-def locked_vectors(rng: np.random.Generator) -> float:
+def locked_vectors(rng: Rng) -> float:
     return abs(float(in_the_lazy_limit(right_frame_turned, *lazy_problem(rng), [0.0, 20.0])))
 
 
@@ -76,7 +73,7 @@ def locked_vectors(rng: np.random.Generator) -> float:
     formula=r"\|W_2(t) - W_2(0)\| / \|W_2(0)\| \to 0 \qquad (\lambda \to +\infty)",
     slips=(FROZEN,),
 )
-def locked_large_layer(rng: np.random.Generator) -> float:
+def locked_large_layer(rng: Rng) -> float:
     return abs(float(in_the_lazy_limit(change_of_large_layer, *lazy_problem(rng), [0.0, 20.0])))
 
 
@@ -98,7 +95,7 @@ def _() -> tuple[float, float]:
     "λ = ∞.",
     tolerance=1e-7,
 )
-def direction_of_w(rng: np.random.Generator) -> float:
+def direction_of_w(rng: Rng) -> float:
     T, W0, O = lazy_problem(rng)
     W = in_the_lazy_limit(product, T, W0, O, [0.5, 3.0])
     return max(relative_error(W0 / np.linalg.norm(W0), Wt / np.linalg.norm(Wt)) for Wt in W)
@@ -109,7 +106,7 @@ def direction_of_w(rng: np.random.Generator) -> float:
     formula=r"W(t) \to T + (W(0) - T)\,e^{-\lambda t} \qquad (\lambda \to \infty,\ \lambda t \text{ fixed})",
     slips=(FROZEN,),
 )
-def direction_of_w_corrected(rng: np.random.Generator) -> float:
+def direction_of_w_corrected(rng: Rng) -> float:
     T, W0, O = lazy_problem(rng)
     tau = np.array([0.5, 3.0])
     straight = T + (W0 - T) * np.exp(-tau)[:, None, None]
@@ -117,25 +114,25 @@ def direction_of_w_corrected(rng: np.random.Generator) -> float:
 
 
 @direction_of_w.counterexample("T = diag(1, 0), W(0) = diag(0, 1), λ = 10⁴, at the end: W over its norm")
-def _() -> tuple[Any, Any]:
+def _() -> Pair:
     W0, T = np.diag([0.0, 1.0]), np.diag([1.0, 0.0])
     W = product(layers(lazy_start(W0, 1e4, np.eye(2)), T, [30e-4]))[0]
     return W0, W / np.linalg.norm(W)
 
 
-def _entry_of_product(entry: tuple[int, int], weights: list[Any]) -> Any:
+def _entry_of_product(entry: tuple[int, int], weights: list[Array]) -> Values:
     return product(weights)[entry]
 
 
-def tangent_kernel(W1: Any, W2: Any) -> Any:
+def tangent_kernel(W1: Array, W2: Array) -> Array:
     """Inner products of the gradients of all entries of W2W1, entry by entry."""
     entries = [(i, j) for i in range(len(W2)) for j in range(W1.shape[1])]
-    slopes = [gradient(partial(_entry_of_product, entry), [W1, W2]) for entry in entries]
-    J = np.array([np.concatenate([slope.ravel() for slope in pair]) for pair in slopes])
+    gradients = [gradient(partial(_entry_of_product, entry), [W1, W2]) for entry in entries]
+    J = np.array([np.concatenate([slope.ravel() for slope in pair]) for pair in gradients])
     return J @ J.T
 
 
-def change_of_kernel(weights: list[Any]) -> float:
+def change_of_kernel(weights: list[Array]) -> float:
     """‖K(t) − K(0)‖/‖K(0)‖ at the last time."""
     first, last = (tangent_kernel(weights[0][i], weights[1][i]) for i in (0, -1))
     return float(np.linalg.norm(last - first) / np.linalg.norm(first))
@@ -149,7 +146,7 @@ def change_of_kernel(weights: list[Any]) -> float:
     conditions="Two layers, W2ᵀW2 − W1W1ᵀ = λI, until T is learned.",
     tolerance=1e-7,
 )
-def kernel_frozen(rng: np.random.Generator) -> float:
+def kernel_frozen(rng: Rng) -> float:
     """Square layers half of the time, else fewer hidden units than outputs."""
     return _kernel_of_square_layers(rng) if rng.random() < 0.5 else kernel_of_one_unit(rng.uniform(5.0, 10.0))
 
@@ -158,7 +155,7 @@ def kernel_frozen(rng: np.random.Generator) -> float:
     "The large layer spans all the directions of the target, such as for λ > 0 and h = d_out. Otherwise it has to "
     "turn, late, in a time of order λ/s²."
 )
-def _kernel_of_square_layers(rng: np.random.Generator) -> float:
+def _kernel_of_square_layers(rng: Rng) -> float:
     return abs(float(in_the_lazy_limit(change_of_kernel, *lazy_problem(rng), [0.0, 20.0])))
 
 
@@ -182,7 +179,7 @@ def _() -> tuple[float, float]:
     "aligned already.",
     tolerance=1e-7,
 )
-def rotation(rng: np.random.Generator) -> float:
+def rotation(rng: Rng) -> float:
     T, U, s, V = draws.target(rng, 2, 3)
     weights = draws.balanced(rng, (3, 4, 2), 1.0)
     start, end = product(layers(weights, T, [0.0, 20.0 / s[-1]]))
@@ -190,7 +187,7 @@ def rotation(rng: np.random.Generator) -> float:
     return relative_error(np.diag(s), U.T @ end @ V) if abs(turned[0, 1]) + abs(turned[1, 0]) > 1e-3 else 1.0
 
 
-def lazy_curve(s: Any, times: Any, lam: float) -> Any:
+def lazy_curve(s: float, times: float | Row, lam: float) -> Real:
     """s (1 − e^{−λt}); with λ = 1 as printed."""
     return s * (1 - np.exp(-lam * np.asarray(times)))
 
@@ -204,7 +201,7 @@ def lazy_curve(s: Any, times: Any, lam: float) -> Any:
     conditions="Two layers, aligned, a(0) = 0. Compared at t = τ/λ for fixed τ, as λ → ∞; extrapolated.",
     tolerance=1e-8,
 )
-def lazy_limit(rng: np.random.Generator) -> float:
+def lazy_limit(rng: Rng) -> float:
     return _off_the_lazy_curve(rng, unit_rate=True)
 
 
@@ -213,11 +210,11 @@ def lazy_limit(rng: np.random.Generator) -> float:
     formula=r"\dot a_\alpha \approx |\lambda|\,(s_\alpha - a_\alpha), \qquad "
     r"a_\alpha(t) = s_\alpha(1 - e^{-|\lambda| t})",
 )
-def lazy_limit_corrected(rng: np.random.Generator) -> float:
+def lazy_limit_corrected(rng: Rng) -> float:
     return _off_the_lazy_curve(rng, unit_rate=False)
 
 
-def _off_the_lazy_curve(rng: np.random.Generator, unit_rate: bool) -> float:
+def _off_the_lazy_curve(rng: Rng, unit_rate: bool) -> float:
     s, tau = rng.uniform(0.5, 3.0), rng.uniform(0.3, 2.0)
     measured = extrapolated([two_layers(np.zeros(1), lam, s, [tau / lam])[0, 0] for lam in LARGE])
     stated = extrapolated([lazy_curve(s, tau / lam, 1.0 if unit_rate else lam) for lam in LARGE])
@@ -238,7 +235,7 @@ def _() -> tuple[float, float]:
     conditions="Two layers, aligned, a(0) = 0, λ → ∞ (extrapolated); strengths 5 and 1 as well as random ones.",
     tolerance=1e-8,
 )
-def lazy_ratio(rng: np.random.Generator) -> float:
+def lazy_ratio(rng: Rng) -> float:
     s, tau = np.array([[5.0, 1.0], rng.uniform(0.3, 5.0, size=2)]), [0.1, 1.0, 5.0]
     error = 0.0
     for pair in s:
@@ -256,7 +253,7 @@ def lazy_ratio(rng: np.random.Generator) -> float:
     conditions="Two layers, W1(0) = 0, W2(0) = √λ times an orthogonal matrix, λ → ∞ (extrapolated).",
     tolerance=1e-8,
 )
-def lazy_straight_line(rng: np.random.Generator) -> float:
+def lazy_straight_line(rng: Rng) -> float:
     T, _, O = lazy_problem(rng, 3)
     W = in_the_lazy_limit(product, T, np.zeros((3, 3)), O, [0.1, 1.0, 4.0])
     c = np.array([np.vdot(T, Wt) / np.vdot(T, T) for Wt in W])
@@ -274,11 +271,11 @@ def lazy_straight_line(rng: np.random.Generator) -> float:
     tolerance=1e-8,
     seeds=6,
 )
-def ratio_maximum(rng: np.random.Generator) -> float:
+def ratio_maximum(rng: Rng) -> float:
     s = np.array([5.0, 1.0]) if rng.random() < 0.5 else np.sort(rng.uniform(0.5, 5.0, size=2))[::-1]
     start, velocity = np.full((2, 2), np.sqrt(s[1] * 10.0 ** rng.uniform(-4, -1))), diagonal(s)
 
-    def falling(w: Any) -> Any:
+    def falling(w: Array) -> Array:
         """−d/dt log(a_1/a_2)."""
         growth = (velocity(w) / w).sum(axis=0)
         return growth[1:] - growth[:1]

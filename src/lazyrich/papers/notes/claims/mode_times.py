@@ -1,26 +1,22 @@
 """Section 5, second part: when a mode of two layers is learned, and how far apart in time two modes are."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import product, relative_error
+from lazyrich.papers.base.types import Rng, Row
 from lazyrich.papers.notes.claims.passages import diagonal, extrapolated, follow, half_times, passages, square
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-
-def two_modes(rng: np.random.Generator) -> Any:
+def two_modes(rng: Rng) -> Array:
     """s_1 > s_2, neither close to one another nor far apart."""
     return rng.uniform(0.5, 3.0) * np.array([1.0, rng.uniform(0.2, 0.6)])
 
 
-def example_half_times(rng: np.random.Generator) -> Any:
+def example_half_times(rng: Rng) -> Array:
     """T = diag(3, 1) from a = 0.01 in both modes: when they are at half, in a network with a random hidden basis."""
     T, e = np.diag([3.0, 1.0]), np.eye(2)
     start = np.stack(draws.aligned(rng, e, e, [0.01, 0.01], (2, 2, 2)))
@@ -36,7 +32,7 @@ def example_half_times(rng: np.random.Generator) -> Any:
     conditions="T = diag(3, 1), two layers, balanced and aligned, a(0) = 0.01 in both modes; printed to two decimals.",
     tolerance=0.005,
 )
-def example_first_time(rng: np.random.Generator) -> float:
+def example_first_time(rng: Rng) -> float:
     return abs(0.97 - example_half_times(rng)[0])
 
 
@@ -44,7 +40,7 @@ def example_first_time(rng: np.random.Generator) -> float:
     "(log 300)/6 is 0.951, and the curve is at half its height at 0.950.",
     formula=r"t_1^* \approx \tfrac16\log 300 \approx 0.95",
 )
-def example_first_time_corrected(rng: np.random.Generator) -> float:
+def example_first_time_corrected(rng: Rng) -> float:
     return abs(0.95 - example_half_times(rng)[0])
 
 
@@ -63,7 +59,7 @@ def _() -> tuple[float, float]:
     "of the last printed digit.",
     tolerance=1.0,
 )
-def example_second_time(rng: np.random.Generator) -> float:
+def example_second_time(rng: Rng) -> float:
     first, second = example_half_times(rng)
     return float(max(abs(2.30 - second) / 0.005, abs(2.4 - second / first) / 0.05))
 
@@ -77,7 +73,7 @@ def example_second_time(rng: np.random.Generator) -> float:
     conditions="Two layers, balanced and aligned; a(0) ≪ s. Tried at a(0)/s of 1e-12 or so, as the time to s/2.",
     tolerance=1e-9,
 )
-def transition_time(rng: np.random.Generator) -> float:
+def transition_time(rng: Rng) -> float:
     s = rng.uniform(0.3, 5.0, size=2)
     a0 = s * 10.0 ** rng.uniform(-14, -11, size=2)
     return relative_error(mode_times.half_time_small_start(a0, s), half_times(a0, s, 2))
@@ -91,7 +87,7 @@ def transition_time(rng: np.random.Generator) -> float:
     conditions="Two layers, balanced and aligned; any start ε < s/2.",
     tolerance=1e-10,
 )
-def half_time(rng: np.random.Generator) -> float:
+def half_time(rng: Rng) -> float:
     s = rng.uniform(0.3, 5.0, size=2)
     a0 = s * 10.0 ** rng.uniform(-4, -0.5, size=2)
     return relative_error(mode_times.half_time(a0, s), half_times(a0, s, 2))
@@ -106,7 +102,7 @@ def half_time(rng: np.random.Generator) -> float:
     "the order is right.",
     tolerance=0.0,
 )
-def larger_first(rng: np.random.Generator) -> float:
+def larger_first(rng: Rng) -> float:
     s = np.sort(rng.uniform(0.3, 3.0, size=3))[::-1]
     return float(np.diff(-half_times(s[-1] * 10.0 ** rng.uniform(-4, -1), s, 2)).max())
 
@@ -121,7 +117,7 @@ def larger_first(rng: np.random.Generator) -> float:
     "is a_2/s_2 − 1/20 at the time where a_1 = 0.99 s_1.",
     tolerance=0.0,
 )
-def separation(rng: np.random.Generator) -> float:
+def separation(rng: Rng) -> float:
     s2 = rng.uniform(0.3, 1.0)
     s, epsilon = s2 * np.array([10.0 ** rng.uniform(1, 2), 1.0]), s2 * 10.0 ** rng.uniform(-6, -2)
     start = np.full((2, 2), np.sqrt(epsilon))
@@ -137,7 +133,7 @@ def separation(rng: np.random.Generator) -> float:
     conditions="Two layers, balanced and aligned; a(0) = ε ≪ s. Tried at ε of 1e-12 or so.",
     tolerance=1e-9,
 )
-def time_ratio(rng: np.random.Generator) -> float:
+def time_ratio(rng: Rng) -> float:
     s, epsilon = two_modes(rng), 10.0 ** rng.uniform(-14, -12)
     first, second = half_times(epsilon, s, 2)
     return relative_error(s[0] * np.log(s[1] / epsilon) / (s[1] * np.log(s[0] / epsilon)), second / first)
@@ -153,7 +149,7 @@ def time_ratio(rng: np.random.Generator) -> float:
     "that a smaller start adds are compared, from which the constants drop out.",
     tolerance=1e-8,
 )
-def time_ratio_limit(rng: np.random.Generator) -> float:
+def time_ratio_limit(rng: Rng) -> float:
     s = two_modes(rng)
     first, second = half_times(1e-26, s, 2) - half_times(1e-13, s, 2)
     return relative_error(s[0] / s[1], second / first)
@@ -167,7 +163,7 @@ def time_ratio_limit(rng: np.random.Generator) -> float:
     conditions="Two layers, balanced and aligned. Two modes are compared, from 0.1 s to 0.9 s.",
     tolerance=1e-9,
 )
-def logistic_width(rng: np.random.Generator) -> float:
+def logistic_width(rng: Rng) -> float:
     s = rng.uniform(0.2, 5.0, size=2)
     start = np.tile(np.sqrt(0.1 * s), (2, 1))
     widths = passages(diagonal(s), start, lambda w: w.prod(axis=0) - 0.9 * s)
@@ -184,7 +180,7 @@ def logistic_width(rng: np.random.Generator) -> float:
     tolerance=0.0,
     seeds=6,
 )
-def clean_separation(rng: np.random.Generator) -> float:
+def clean_separation(rng: Rng) -> float:
     """As the necessary condition that it is; it is not sufficient, since the second transition is the wider one."""
     s2 = rng.uniform(0.5, 2.0)
     s, start = s2 * np.array([rng.uniform(1.2, 4.0), 1.0]), np.full((2, 2), np.sqrt(s2 * 10.0 ** rng.uniform(-4, -2)))
@@ -193,7 +189,7 @@ def clean_separation(rng: np.random.Generator) -> float:
     return float(1 / s[0] - (half[1] - half[0])) if ends[0] < begins[1] else -1.0
 
 
-def second_mode(s: Any, epsilon: float) -> float:
+def second_mode(s: Row, epsilon: float) -> float:
     """a_2 at the time where a_1 = s_1/2, both from ε, integrated."""
     (t1,) = half_times(epsilon, s[0], 2)
     return float(follow(diagonal(s[1]), np.full((2, 1), np.sqrt(epsilon)), [t1])[0].prod())
@@ -207,7 +203,7 @@ def second_mode(s: Any, epsilon: float) -> float:
     conditions="Two layers, balanced and aligned; a(0) = ε in both, ε → 0. Tried at 1e-30.",
     tolerance=1e-8,
 )
-def second_mode_claim(rng: np.random.Generator) -> float:
+def second_mode_claim(rng: Rng) -> float:
     s, epsilon = two_modes(rng), 1e-30
     return relative_error(epsilon * (s[0] / epsilon) ** (s[1] / s[0]), second_mode(s, epsilon))
 
@@ -221,7 +217,7 @@ def second_mode_claim(rng: np.random.Generator) -> float:
     "factor before the power is extrapolated to s_2/s_1 = 0.",
     tolerance=1e-8,
 )
-def second_mode_power(rng: np.random.Generator) -> float:
+def second_mode_power(rng: Rng) -> float:
     s1, epsilon = rng.uniform(0.5, 3.0), 1e-30
     ratios = rng.uniform(0.1, 0.2) / np.array([1.0, 2.0])
     reached = np.array([second_mode((s1, r * s1), epsilon) for r in ratios])

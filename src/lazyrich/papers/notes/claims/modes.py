@@ -1,21 +1,19 @@
 """Section 5, first part: aligned starts, modes on their own, the equation of a mode and its logistic curve."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Real, Rng
 from lazyrich.papers.notes.claims.slips import EXPONENT, SECOND_TERM
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 5.3, after the equation for b",
         "The equation of a mode at general depth can be solved in closed form.",
         "A matter of what is called closed: the time as a function of a is a hypergeometric function, its inverse has "
@@ -26,31 +24,31 @@ NOT_CHECKED = (
 _STEP = 1e-30
 
 
-def mode_rate(a: Any, s: Any, L: int) -> Any:
+def mode_rate(a: Real, s: Real, L: int) -> Real:
     """ȧ = L a^{2(L−1)/L} (s − a)."""
     return L * a ** (2 * (L - 1) / L) * (s - a)
 
 
-def mode_rates(weights: Sequence[Any], T: Any, U: Any, V: Any) -> Any:
+def mode_rates(weights: Sequence[Array], T: Array, U: Array, V: Array) -> Array:
     """d/dt uᵀWv of every mode, from values of the loss alone."""
-    slopes = gradient(lambda Ws: ((product(Ws) - T) ** 2).sum() / 2, weights)
-    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, slopes, strict=True)])
+    gradients = gradient(lambda Ws: ((product(Ws) - T) ** 2).sum() / 2, weights)
+    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, gradients, strict=True)])
     return np.diag(U.T @ np.imag(moved) @ V) / _STEP
 
 
-def off_the_modes(W: Any, U: Any, V: Any) -> float:
+def off_the_modes(W: Array, U: Array, V: Array) -> float:
     """The largest part of a stack of W outside Σ a_α u_α v_αᵀ, relative to the largest a."""
     strengths = np.einsum("oa,toi,ia->ta", U, W, V)
     return relative_error(np.einsum("oa,ta,ia->toi", U, strengths, V), W)
 
 
-def aligned_product(rng: np.random.Generator) -> tuple[Any, Any, Any, Any]:
+def aligned_product(rng: Rng) -> tuple[Array, Array, Array, Array]:
     """A target 3 × 4 with its U and V, and the product of an aligned start, of strengths of any sign."""
     T, U, s, V = draws.target(rng, 3, 4)
     return T, U, V, U @ np.diag(s * rng.uniform(-0.2, 0.8, size=3)) @ V.T
 
 
-def _sizes(rng: np.random.Generator, L: int, d_in: int, d_out: int) -> tuple[int, ...]:
+def _sizes(rng: Rng, L: int, d_in: int, d_out: int) -> tuple[int, ...]:
     return (d_in, *rng.integers(3, 6, size=L - 1).tolist(), d_out)
 
 
@@ -64,7 +62,7 @@ def _sizes(rng: np.random.Generator, L: int, d_in: int, d_out: int) -> tuple[int
     conditions="White inputs; W(0) aligned with T.",
     tolerance=1e-9,
 )
-def alignment_preserved(rng: np.random.Generator) -> float:
+def alignment_preserved(rng: Rng) -> float:
     T, U, V, W0 = aligned_product(rng)
     M = np.eye(3) + 0.3 * rng.normal(size=(3, 3))
     W1 = np.linalg.solve(M, U.T @ W0)  # any factors of W0
@@ -74,7 +72,7 @@ def alignment_preserved(rng: np.random.Generator) -> float:
 @alignment_preserved.stronger(
     "The layers are balanced as well, W_{ℓ+1}ᵀW_{ℓ+1} = W_ℓW_ℓᵀ; that W is aligned is not enough."
 )
-def alignment_preserved_by_balanced_layers(rng: np.random.Generator) -> float:
+def alignment_preserved_by_balanced_layers(rng: Rng) -> float:
     T, U, V, W0 = aligned_product(rng)
     L = int(rng.integers(2, 4))
     strengths = np.diag(U.T @ W0 @ V)
@@ -90,8 +88,8 @@ def alignment_preserved_by_balanced_layers(rng: np.random.Generator) -> float:
 def _() -> tuple[float, float]:
     W1 = np.array([[1.0, 1.0], [0.0, 1.0]])
     W2 = np.array([[1.0, -1.0], [0.0, 1.0]])
-    slopes = gradient(lambda Ws: ((product(Ws) - np.diag([2.0, 1.0])) ** 2).sum() / 2, [W1, W2])
-    return 0.0, float(-(W2 @ slopes[0] + slopes[1] @ W1)[0, 1])
+    gradients = gradient(lambda Ws: ((product(Ws) - np.diag([2.0, 1.0])) ** 2).sum() / 2, [W1, W2])
+    return 0.0, float(-(W2 @ gradients[0] + gradients[1] @ W1)[0, 1])
 
 
 @claim(
@@ -103,7 +101,7 @@ def _() -> tuple[float, float]:
     conditions="White inputs; layers balanced and aligned with T; any depth L.",
     tolerance=1e-10,
 )
-def mode_decoupling(rng: np.random.Generator) -> float:
+def mode_decoupling(rng: Rng) -> float:
     """Two networks that have nothing but the strength of one mode and the depth in common."""
     L, a = int(rng.integers(2, 5)), rng.uniform(0.2, 1.5)
 
@@ -124,7 +122,7 @@ def mode_decoupling(rng: np.random.Generator) -> float:
     conditions="White inputs; layers balanced and aligned with T; any depth L.",
     tolerance=1e-11,
 )
-def mode_equation(rng: np.random.Generator) -> float:
+def mode_equation(rng: Rng) -> float:
     T, U, s, V = draws.target(rng, 3, 4)
     L, a = int(rng.integers(1, 6)), rng.uniform(0.05, 3.0, size=3)
     return relative_error(mode_rate(a, s, L), mode_rates(draws.aligned(rng, U, V, a, _sizes(rng, L, 4, 3)), T, U, V))
@@ -138,7 +136,7 @@ def mode_equation(rng: np.random.Generator) -> float:
     conditions="White inputs; two layers, balanced and aligned with T; also from above, a(0) > s.",
     tolerance=1e-9,
 )
-def logistic(rng: np.random.Generator) -> float:
+def logistic(rng: Rng) -> float:
     T, U, s, V = draws.target(rng, 3, 4)
     a0 = s * 10.0 ** rng.uniform(-2, 0.3, size=3)
     times = np.linspace(0.3, 3.0, 4) / s[-1]
@@ -149,8 +147,8 @@ def logistic(rng: np.random.Generator) -> float:
 def slope_of_power(a: float, s: float, L: int) -> float:
     """d/dt a^{2/L} of a network of one unit per layer, from values of its loss alone."""
     weights = [np.full((1, 1), a ** (1 / L))] * L
-    slopes = gradient(lambda Ws: ((product(Ws) - s) ** 2).sum() / 2, weights)
-    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, slopes, strict=True)])
+    gradients = gradient(lambda Ws: ((product(Ws) - s) ** 2).sum() / 2, weights)
+    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, gradients, strict=True)])
     return float(np.imag(moved ** (2 / L))[0, 0] / _STEP)
 
 
@@ -169,7 +167,7 @@ def derivation_as_printed(a: float, s: float, L: int) -> float:
     return 2 * s * a ** ((2 - L) / L) * a ** ((2 * L - 2) / L) - 2 * a ** (2 / L) * s
 
 
-def drawn_mode(rng: np.random.Generator) -> tuple[float, float, int]:
+def drawn_mode(rng: Rng) -> tuple[float, float, int]:
     """a, s and L of a mode on its way."""
     s = rng.uniform(0.5, 3.0)
     return s * rng.uniform(0.1, 0.6), s, int(rng.integers(2, 6))
@@ -183,7 +181,7 @@ def drawn_mode(rng: np.random.Generator) -> tuple[float, float, int]:
     conditions="White inputs; layers balanced and aligned with T; any depth L.",
     tolerance=1e-11,
 )
-def power_form_claim(rng: np.random.Generator) -> float:
+def power_form_claim(rng: Rng) -> float:
     a, s, L = drawn_mode(rng)
     return relative_error(power_form_as_printed(a ** (2 / L), s, L), slope_of_power(a, s, L))
 
@@ -193,7 +191,7 @@ def power_form_claim(rng: np.random.Generator) -> float:
     formula=r"\dot b_\alpha = 2 b_\alpha^{L/2}\left(s_\alpha - b_\alpha^{L/2}\right)",
     slips=(SECOND_TERM, EXPONENT),
 )
-def power_form_corrected(rng: np.random.Generator) -> float:
+def power_form_corrected(rng: Rng) -> float:
     a, s, L = drawn_mode(rng)
     return relative_error(power_form(a ** (2 / L), s, L), slope_of_power(a, s, L))
 
@@ -211,7 +209,7 @@ def _() -> tuple[float, float]:
     conditions="White inputs; layers balanced and aligned with T; any depth L.",
     tolerance=1e-11,
 )
-def power_form_derivation(rng: np.random.Generator) -> float:
+def power_form_derivation(rng: Rng) -> float:
     a, s, L = drawn_mode(rng)
     return relative_error(derivation_as_printed(a, s, L), slope_of_power(a, s, L))
 
@@ -221,7 +219,7 @@ def power_form_derivation(rng: np.random.Generator) -> float:
     formula=r"\dot b_\alpha = 2 s_\alpha a_\alpha - 2 a_\alpha^2",
     slips=(SECOND_TERM,),
 )
-def power_form_derivation_corrected(rng: np.random.Generator) -> float:
+def power_form_derivation_corrected(rng: Rng) -> float:
     a, s, L = drawn_mode(rng)
     return relative_error(2 * s * a - 2 * a**2, slope_of_power(a, s, L))
 

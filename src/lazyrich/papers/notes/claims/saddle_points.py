@@ -1,23 +1,20 @@
 """Sections 2.2 and 2.3 and their problem: that all other critical points are saddles, how many, and how they curve."""
 
-from __future__ import annotations
-
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
+from lazyrich import Task
+from lazyrich._typing import Array
 from lazyrich.landscape.critical_points import CriticalPoint, critical_points
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, product
 from lazyrich.papers.base.searches import critical_point, fitted
+from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.notes.claims.landscape import whitened_loss
 from lazyrich.papers.notes.claims.slips import BOTTLENECK, EQUAL_VALUES, IDLE_UNITS, TWO_LAYERS
-from lazyrich.tasks import Task
-
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
 
 def index_as_printed(k: int, r: int) -> int:
@@ -25,25 +22,25 @@ def index_as_printed(k: int, r: int) -> int:
     return k - r
 
 
-def predicted(T: Any, hidden: list[int], S: tuple[int, ...]) -> CriticalPoint:
+def predicted(T: Array, hidden: list[int], S: tuple[int, ...]) -> CriticalPoint:
     """What the library says of the critical point with the modes S."""
     points = critical_points(Task.from_correlations(T), hidden, rank=len(S))
     return next(point for point in points if point.modes == S)
 
 
-def at(rng: np.random.Generator, modes: tuple[Any, Any, Any], S: tuple[int, ...], sizes: list[int]) -> list[Any]:
+def at(rng: Rng, modes: tuple[Array, Array, Array], S: tuple[int, ...], sizes: list[int]) -> list[Array]:
     """Layers of rank |S| whose product has the modes S of T = U diag(s) Vᵀ and no others."""
     U, s, V = modes
     chosen = list(S)
     return draws.aligned(rng, U[:, chosen], V[:, chosen], s[chosen], sizes)
 
 
-def curvatures(T: Any, weights: list[Any]) -> Any:
+def curvatures(T: Array, weights: list[Array]) -> Array:
     """Eigenvalues of the Hessian, smallest first."""
     return np.linalg.eigvalsh(hessian(whitened_loss(T), weights))
 
 
-def index(T: Any, weights: list[Any]) -> int:
+def index(T: Array, weights: list[Array]) -> int:
     """How many of them are negative; those of saddles with distinct modes are far from zero, or zero."""
     return int(np.sum(curvatures(T, weights) < -1e-4))
 
@@ -52,11 +49,11 @@ def subsets(k: int, most: int) -> list[tuple[int, ...]]:
     return [S for r in range(most + 1) for S in combinations(range(k), r)]
 
 
-def extremes_nearby(rng: np.random.Generator, loss: Any, weights: list[Any], radius: float) -> tuple[float, float]:
+def extremes_nearby(rng: Rng, loss: Loss, weights: list[Array], radius: float) -> tuple[float, float]:
     """The lowest and the highest loss that are found within a ball around the weights."""
     ends = np.cumsum([W.size for W in weights])
 
-    def moved(x: Any) -> list[Any]:
+    def moved(x: Array) -> list[Array]:
         inside = radius * x / np.sqrt(1 + (x**2).sum())
         return [W + inside[end - W.size : end].reshape(W.shape) for W, end in zip(weights, ends, strict=True)]
 
@@ -85,7 +82,7 @@ def extremes_nearby(rng: np.random.Generator, loss: Any, weights: list[Any], rad
     tolerance=0.0,  # 1e-6 less the least of what the loss falls and rises within a small ball
     seeds=4,
 )
-def every_subset_a_saddle(rng: np.random.Generator) -> float:
+def every_subset_a_saddle(rng: Rng) -> float:
     s, hidden = np.array([2.0, rng.uniform(0.5, 1.5)]), [int(n) for n in rng.integers(1, 3, size=rng.integers(1, 3))]
     if rng.random() < 0.3:
         s[1] = 0.0
@@ -97,7 +94,7 @@ def every_subset_a_saddle(rng: np.random.Generator) -> float:
     "strongest modes are the minimum, and the product is not T.",
     slips=(BOTTLENECK,),
 )
-def every_subset_a_saddle_without_bottleneck(rng: np.random.Generator) -> float:
+def every_subset_a_saddle_without_bottleneck(rng: Rng) -> float:
     s, hidden = np.array([2.0, rng.uniform(0.5, 1.5)]), [2] * int(rng.integers(1, 3))
     return _not_a_saddle(rng, s, hidden)
 
@@ -112,7 +109,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(lowest < 0.5 - 1e-6)
 
 
-def _not_a_saddle(rng: np.random.Generator, s: Any, hidden: list[int]) -> float:
+def _not_a_saddle(rng: Rng, s: Array, hidden: list[int]) -> float:
     T, U, s, V = draws.target(rng, 2, 2, s)
     choices = [S for S in subsets(2, min(1, *hidden)) if np.all(s[list(S)] > 0)]
     weights = at(rng, (U, s, V), choices[int(rng.integers(len(choices)))], [2, *hidden, 2])
@@ -130,7 +127,7 @@ def _not_a_saddle(rng: np.random.Generator, s: Any, hidden: list[int]) -> float:
     tolerance=1e-8,
     seeds=8,
 )
-def baldi_hornik(rng: np.random.Generator) -> float:
+def baldi_hornik(rng: Rng) -> float:
     """Descends from a place beside a saddle, and from a random one, to a loss that no other search undercuts."""
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(2, 4, size=2))
     T, U, s, V = draws.target(rng, d_out, d_in)
@@ -145,13 +142,13 @@ def baldi_hornik(rng: np.random.Generator) -> float:
     return float(max(ends) - min(least, *ends)) / float(np.sum(s**2))
 
 
-def _descended(loss: Any, weights: list[Any]) -> float:
+def _descended(loss: Loss, weights: list[Array]) -> float:
     ends = np.cumsum([W.size for W in weights])
 
-    def rebuilt(x: Any) -> list[Any]:
+    def rebuilt(x: Array) -> list[Array]:
         return [x[end - W.size : end].reshape(W.shape) for W, end in zip(weights, ends, strict=True)]
 
-    def slope(x: Any) -> Any:
+    def slope(x: Array) -> Array:
         return np.concatenate([g.ravel() for g in gradient(loss, rebuilt(x))])
 
     start = np.concatenate([W.ravel() for W in weights])
@@ -166,7 +163,7 @@ def _descended(loss: Any, weights: list[Any]) -> float:
     conditions="T has k nonzero singular values; all hidden widths at least k.",
     tolerance=0.0,  # a count
 )
-def saddle_count(rng: np.random.Generator) -> float:
+def saddle_count(rng: Rng) -> float:
     s = rng.uniform(1.0, 2.0) * np.array([1.0, 1.0 if rng.random() < 0.5 else rng.uniform(0.3, 0.8)])
     return _miscount(rng, s)
 
@@ -175,7 +172,7 @@ def saddle_count(rng: np.random.Generator) -> float:
     "The k singular values are distinct. If some are equal, saddles with part of them form a continuum of products.",
     slips=(EQUAL_VALUES,),
 )
-def saddle_count_of_distinct_modes(rng: np.random.Generator) -> float:
+def saddle_count_of_distinct_modes(rng: Rng) -> float:
     return _miscount(rng, rng.uniform(1.0, 2.0) * np.array([1.0, rng.uniform(0.3, 0.8)]))
 
 
@@ -191,7 +188,7 @@ def _() -> tuple[float, float]:
     return 3.0, float(len(_different(found, np.eye(2))))
 
 
-def _miscount(rng: np.random.Generator, s: Any) -> float:
+def _miscount(rng: Rng, s: Array) -> float:
     """Products of the points made of modes, if they are critical, and of those that a search finds, against 2^k − 1."""
     T, U, s, V = draws.target(rng, 2, 2, s)
     loss, sizes = whitened_loss(T), [2, 2, 2]
@@ -201,7 +198,7 @@ def _miscount(rng: np.random.Generator, s: Any) -> float:
     return abs(len(_different([product(point) for point in made + found], T)) - (2.0**2 - 1))
 
 
-def _different(products: list[Any], T: Any) -> list[Any]:
+def _different(products: list[Array], T: Array) -> list[Array]:
     """Each product once, without T."""
     different = [T]
     for W in products:
@@ -218,14 +215,14 @@ def _different(products: list[Any], T: Any) -> list[Any]:
     conditions="Any S that lacks a mode, no bottleneck.",
     tolerance=1e-11,
 )
-def saddles_not_isolated(rng: np.random.Generator) -> float:
+def saddles_not_isolated(rng: Rng) -> float:
     return _stuck(rng, least=0)
 
 
 @saddles_not_isolated.stronger(
     "S is not empty. With two layers, as many outputs as inputs and all modes present, the origin is alone."
 )
-def saddles_with_modes_not_isolated(rng: np.random.Generator) -> float:
+def saddles_with_modes_not_isolated(rng: Rng) -> float:
     return _stuck(rng, least=1)
 
 
@@ -238,7 +235,7 @@ def _() -> tuple[float, float]:
     return 1.0, float(np.sum(flat))
 
 
-def _stuck(rng: np.random.Generator, least: int) -> float:
+def _stuck(rng: Rng, least: int) -> float:
     """The slope at a critical point beside this one, or 1 if reparametrising does not lead to another."""
     T, U, s, V = draws.target(rng, 3, 3)
     S = tuple(sorted(int(i) for i in rng.permutation(3)[: int(rng.integers(least, 3))]))
@@ -259,7 +256,7 @@ def _stuck(rng: np.random.Generator, least: int) -> float:
     conditions="k nonzero singular values, here distinct; no bottleneck; any depth.",
     tolerance=0.0,  # a count
 )
-def saddle_index(rng: np.random.Generator) -> float:
+def saddle_index(rng: Rng) -> float:
     T, weights, k, S, _ = _saddle(rng)
     return abs(index_as_printed(k, len(S)) - index(T, weights))
 
@@ -271,7 +268,7 @@ def saddle_index(rng: np.random.Generator) -> float:
     r"s_\beta\}, \qquad h = \min_\ell n_\ell",
     slips=(IDLE_UNITS,),
 )
-def saddle_index_by_depth(rng: np.random.Generator) -> float:
+def saddle_index_by_depth(rng: Rng) -> float:
     T, weights, _, S, hidden = _saddle(rng)
     return abs(predicted(T, hidden, S).index - index(T, weights))
 
@@ -282,7 +279,7 @@ def _() -> tuple[float, float]:
     return float(index_as_printed(2, 1)), float(index(T, [layer, layer]))
 
 
-def _saddle(rng: np.random.Generator) -> tuple[Any, list[Any], int, tuple[int, ...], list[int]]:
+def _saddle(rng: Rng) -> tuple[Array, list[Array], int, tuple[int, ...], list[int]]:
     """T, layers on one of its saddles, the number of modes, which of them are learnt, and the hidden widths."""
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(2, 4, size=2))
     T, U, s, V = draws.target(rng, d_out, d_in)
@@ -302,7 +299,7 @@ def _saddle(rng: np.random.Generator) -> tuple[Any, list[Any], int, tuple[int, .
     tolerance=0.0,  # a count
     seeds=4,
 )
-def origin_index(rng: np.random.Generator) -> float:
+def origin_index(rng: Rng) -> float:
     T, nothing, k, _ = _origin(rng)
     return abs(index_as_printed(k, 0) - index(T, nothing))
 
@@ -313,7 +310,7 @@ def origin_index(rng: np.random.Generator) -> float:
     formula=r"\text{index}(\emptyset) = \begin{cases} k\,h & L = 2 \\ 0 & L \ge 3 \end{cases}",
     slips=(IDLE_UNITS,),
 )
-def origin_index_by_depth(rng: np.random.Generator) -> float:
+def origin_index_by_depth(rng: Rng) -> float:
     T, nothing, k, hidden = _origin(rng)
     return abs((k * hidden[0] if len(hidden) == 1 else 0) - index(T, nothing))
 
@@ -323,7 +320,7 @@ def _() -> tuple[float, float]:
     return float(index_as_printed(1, 0)), float(index(np.eye(1), [np.zeros((2, 1)), np.zeros((1, 2))]))
 
 
-def _origin(rng: np.random.Generator) -> tuple[Any, list[Any], int, list[int]]:
+def _origin(rng: Rng) -> tuple[Array, list[Array], int, list[int]]:
     depth, (d_out, d_in) = int(rng.integers(2, 4)), (int(n) for n in rng.integers(1, 4, size=2))
     T, _, s, _ = draws.target(rng, d_out, d_in)
     hidden = [len(s) + int(n) for n in rng.integers(0, 2, size=depth - 1)]
@@ -340,7 +337,7 @@ def _origin(rng: np.random.Generator) -> tuple[Any, list[Any], int, list[int]]:
     tolerance=0.0,  # ½ less the least lead of the index, a count, or minus infinity if the loss is not the highest
     seeds=7,
 )
-def origin_is_extreme(rng: np.random.Generator) -> float:
+def origin_is_extreme(rng: Rng) -> float:
     return _lead_lacking(rng, int(rng.integers(2, 4)))
 
 
@@ -349,7 +346,7 @@ def origin_is_extreme(rng: np.random.Generator) -> float:
     "algebraically.",
     slips=(TWO_LAYERS,),
 )
-def origin_of_two_layers_is_extreme(rng: np.random.Generator) -> float:
+def origin_of_two_layers_is_extreme(rng: Rng) -> float:
     return _lead_lacking(rng, 2)
 
 
@@ -362,7 +359,7 @@ def _() -> tuple[float, float]:
     return float(max(indices.values())), float(indices[()])
 
 
-def _lead_lacking(rng: np.random.Generator, depth: int) -> float:
+def _lead_lacking(rng: Rng, depth: int) -> float:
     T, U, s, V = draws.target(rng, 2, 2)
     sizes, loss = [2] * (depth + 1), whitened_loss(T)
     points = [at(rng, (U, s, V), S, sizes) for S in subsets(2, 1)]
@@ -380,7 +377,7 @@ def _lead_lacking(rng: np.random.Generator, depth: int) -> float:
     tolerance=1e-7,
     seeds=7,
 )
-def hardest_saddle(rng: np.random.Generator) -> float:
+def hardest_saddle(rng: Rng) -> float:
     """By how much a saddle with more modes is steeper, relative to s_1; two layers."""
     T, U, s, V = draws.target(rng, 3, 3)
     steepest = {S: -float(curvatures(T, at(rng, (U, s, V), S, [3, 3, 3]))[0]) for S in subsets(3, 2)}
@@ -394,7 +391,7 @@ def hardest_saddle(rng: np.random.Generator) -> float:
     r"(s_\alpha - s_\beta): \alpha\notin S,\ \beta\in S\},\text{ or } 0 \text{ if none is positive} & L \ge 3"
     r"\end{cases}",
 )
-def hardest_saddle_by_mode(rng: np.random.Generator) -> float:
+def hardest_saddle_by_mode(rng: Rng) -> float:
     T, weights, _, S, hidden = _saddle(rng)
     rates = predicted(T, hidden, S).rates
     return abs((rates[0] if len(rates) else 0.0) + float(curvatures(T, weights)[0])) / float(np.linalg.norm(T))

@@ -1,20 +1,17 @@
 """Section 1: the loss, and what the data enter it through."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import correlations, product, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.notes.claims.slips import CONSTANT
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "References",
         "Gidel et al. 2019 is arXiv 1905.13118, and Even et al. 2023 is arXiv 2302.00522.",
         "A matter of looking up, not of computing: they are 1904.13262 and 2302.08982.",
@@ -22,26 +19,26 @@ NOT_CHECKED = (
 )
 
 
-def mean_squared_loss(W: Any, X: Any, Y: Any) -> float:
+def mean_squared_loss(W: Array, X: Array, Y: Array) -> float:
     """(1/2n) Σ‖y − Wx‖², sample by sample."""
     return sum(float((y - W @ x) @ (y - W @ x)) for x, y in zip(X, Y, strict=True)) / (2 * len(X))
 
 
-def distance_to_target(W: Any, X: Any, Y: Any) -> float:
+def distance_to_target(W: Array, X: Array, Y: Array) -> float:
     """½ tr (W − T) Σxx (W − T)ᵀ with T = Σyx Σxx⁻¹, as printed."""
     sigma_yx, sigma_xx = correlations(X, Y)
     rest = W - sigma_yx @ np.linalg.inv(sigma_xx)
     return float(np.trace(rest @ sigma_xx @ rest.T)) / 2
 
 
-def unexplained(X: Any, Y: Any) -> float:
+def unexplained(X: Array, Y: Array) -> float:
     """½ tr(Σyy − T Σxx Tᵀ): what no linear map of the inputs explains."""
     (sigma_yx, sigma_xx), (sigma_yy, _) = correlations(X, Y), correlations(Y, Y)
     T = sigma_yx @ np.linalg.inv(sigma_xx)
     return float(np.trace(sigma_yy - T @ sigma_xx @ T.T)) / 2
 
 
-def drawn(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+def drawn(rng: Rng) -> tuple[Array, Array, Array]:
     return rng.normal(size=(2, 3)), rng.normal(size=(12, 3)) * [0.5, 1.0, 2.0], rng.normal(size=(12, 2))
 
 
@@ -55,7 +52,7 @@ def drawn(rng: np.random.Generator) -> tuple[Any, Any, Any]:
     conditions="Any data with Σxx of full rank.",
     tolerance=1e-12,
 )
-def loss_identity(rng: np.random.Generator) -> float:
+def loss_identity(rng: Rng) -> float:
     W, X, Y = drawn(rng)
     return relative_error(distance_to_target(W, X, Y), mean_squared_loss(W, X, Y))
 
@@ -67,7 +64,7 @@ def loss_identity(rng: np.random.Generator) -> float:
     r" + \tfrac12 \operatorname{tr}(\Sigma_{yy} - T\Sigma_{xx}T^\top)",
     slips=(CONSTANT,),
 )
-def loss_identity_with_its_constant(rng: np.random.Generator) -> float:
+def loss_identity_with_its_constant(rng: Rng) -> float:
     W, X, Y = drawn(rng)
     return relative_error(distance_to_target(W, X, Y) + unexplained(X, Y), mean_squared_loss(W, X, Y))
 
@@ -86,7 +83,7 @@ def _() -> tuple[float, float]:
     conditions="Any data with Σxx of full rank.",
     tolerance=1e-11,
 )
-def regression_target(rng: np.random.Generator) -> float:
+def regression_target(rng: Rng) -> float:
     """Against the least-squares fit to the samples."""
     _, X, Y = drawn(rng)
     sigma_yx, sigma_xx = correlations(X, Y)
@@ -101,7 +98,7 @@ def regression_target(rng: np.random.Generator) -> float:
     conditions="White inputs, any targets.",
     tolerance=1e-12,
 )
-def whitened_loss(rng: np.random.Generator) -> float:
+def whitened_loss(rng: Rng) -> float:
     W, X, Y = drawn_white(rng)
     return relative_error(squared_distance(W, X, Y), mean_squared_loss(W, X, Y))
 
@@ -112,7 +109,7 @@ def whitened_loss(rng: np.random.Generator) -> float:
     r"\tfrac12 \operatorname{tr}(\Sigma_{yy} - \Sigma_{yx}\Sigma_{yx}^\top)",
     slips=(CONSTANT,),
 )
-def whitened_loss_with_its_constant(rng: np.random.Generator) -> float:
+def whitened_loss_with_its_constant(rng: Rng) -> float:
     W, X, Y = drawn_white(rng)
     (sigma_yx, _), (sigma_yy, _) = correlations(X, Y), correlations(Y, Y)
     constant = float(np.trace(sigma_yy - sigma_yx @ sigma_yx.T)) / 2
@@ -127,12 +124,12 @@ def _() -> tuple[float, float]:
     return squared_distance(W, X, Y), mean_squared_loss(W, X, Y)
 
 
-def drawn_white(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+def drawn_white(rng: Rng) -> tuple[Array, Array, Array]:
     X, Y = draws.white_data(rng, 9, 3, 2)
     return rng.normal(size=(2, 3)), X, Y
 
 
-def squared_distance(W: Any, X: Any, Y: Any) -> float:
+def squared_distance(W: Array, X: Array, Y: Array) -> float:
     """½‖W − Σyx‖², as printed for white inputs."""
     return float(np.sum((W - correlations(X, Y)[0]) ** 2)) / 2
 
@@ -146,7 +143,7 @@ def squared_distance(W: Any, X: Any, Y: Any) -> float:
     conditions="Any depth, any widths.",
     tolerance=1e-12,
 )
-def one_layer_does(rng: np.random.Generator) -> float:
+def one_layer_does(rng: Rng) -> float:
     """Against the input that is passed from layer to layer."""
     sizes = [int(n) for n in rng.integers(1, 5, size=int(rng.integers(2, 7)))]
     weights, (x, other), c = draws.gaussian(rng, sizes, 1.0), rng.normal(size=(2, sizes[0])), rng.normal()
@@ -165,14 +162,14 @@ def one_layer_does(rng: np.random.Generator) -> float:
     conditions="Any depth L; whitened loss.",
     tolerance=1e-8,
 )
-def degree_of_loss(rng: np.random.Generator) -> float:
+def degree_of_loss(rng: Rng) -> float:
     """Along a line through two random networks: 2L + 1 values give all others, and 2L values do not."""
     L = int(rng.integers(1, 5))
     sizes = [int(n) for n in rng.integers(1, 4, size=L + 1)]
     T, start = rng.normal(size=(sizes[-1], sizes[0])), draws.gaussian(rng, sizes, 1.0)
     move = [rng.uniform(0.5, 1.0, size=W.shape) for W in start]  # one sign, so that no product is small by chance
 
-    def values(places: Any) -> Any:
+    def values(places: Array) -> Array:
         lines = ([A + c * B for A, B in zip(start, move, strict=True)] for c in places)
         return np.array([np.sum((product(weights) - T) ** 2) / 2 for weights in lines])
 

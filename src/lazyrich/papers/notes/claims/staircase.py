@@ -1,21 +1,20 @@
 """Section 6, first part: one mode after the other, and one layer against more."""
 
-from __future__ import annotations
-
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
+from lazyrich.papers.base.types import Real, Rng, Row, Values
 from lazyrich.papers.notes.claims.passages import diagonal, follow, half_times, passages, time_between
 from lazyrich.papers.notes.claims.slips import TWO_LAYERS
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 6, remark",
         "The order of learning is the linear counterpart of the spectral bias of nonlinear networks.",
         "An analogy between kinds of networks, without a statement that could fail.",
@@ -23,12 +22,12 @@ NOT_CHECKED = (
 )
 
 
-def strengths(rng: np.random.Generator, k: int = 3) -> Any:
+def strengths(rng: Rng, k: int = 3) -> Array:
     """s_1 > … > s_k, each at most 0.4 of the one before."""
     return rng.uniform(1.0, 3.0) * np.cumprod([1.0, *rng.uniform(0.25, 0.4, size=k - 1)])
 
 
-def strength(epsilon: float, s: float, L: int, times: Any) -> Any:
+def strength(epsilon: float, s: float, L: int, times: Row) -> Array:
     """a(t) of one mode of L equal layers from ε: one unit per layer, integrated."""
     return follow(diagonal(s), np.full((L, 1), epsilon ** (1 / L)), times).prod(axis=(1, 2))
 
@@ -43,19 +42,19 @@ def strength(epsilon: float, s: float, L: int, times: Any) -> Any:
     "a_{r+1}/s_{r+1} less 0.01 when a_r gets to 0.99 s_r.",
     tolerance=0.0,
 )
-def greedy_order(rng: np.random.Generator) -> float:
+def greedy_order(rng: Rng) -> float:
     s, L = strengths(rng), int(rng.integers(2, 4))
     epsilon = 1e-24 if L == 2 else 1e-15
     learned = [time_between(epsilon, 0.99 * si, si, L) for si in s[:-1]]
     return max(float(strength(epsilon, s[r + 1], L, [learned[r]])[0] / s[r + 1]) for r in (0, 1)) - 0.01
 
 
-def truncated(s: Any, r: int) -> Any:
+def truncated(s: Array, r: int) -> Array:
     """The strengths of the best approximation of rank r."""
     return np.where(np.arange(len(s)) < r, s, 0.0)
 
 
-def off_the_steps(rng: np.random.Generator, share: float) -> float:
+def off_the_steps(rng: Rng, share: float) -> float:
     """How far a is from the truncation r at this share of the way from t_r* to t_{r+1}*, worst r."""
     s, start = strengths(rng), np.full((2, 3), 1e-15)
     half = passages(diagonal(s), start, lambda w: w.prod(axis=0) - s / 2)
@@ -72,14 +71,14 @@ def off_the_steps(rng: np.random.Generator, share: float) -> float:
     conditions="Two layers, balanced and aligned; a(0) = ε → 0 in all modes. Tried at ε = 1e-30.",
     tolerance=1e-6,
 )
-def rank_r_passages(rng: np.random.Generator) -> float:
+def rank_r_passages(rng: Rng) -> float:
     return off_the_steps(rng, 0.0)
 
 
 @rank_r_passages.stronger(
     "Inside the interval, at a fixed share of it: at its ends a mode is at half by definition, and the distance is s/2."
 )
-def rank_r_passages_inside(rng: np.random.Generator) -> float:
+def rank_r_passages_inside(rng: Rng) -> float:
     return off_the_steps(rng, rng.uniform(0.4, 0.6))
 
 
@@ -99,20 +98,20 @@ def _() -> tuple[float, float]:
     conditions="L ≥ 2 balanced layers, no bottleneck.",
     tolerance=1e-12,
 )
-def truncation_is_saddle(rng: np.random.Generator) -> float:
+def truncation_is_saddle(rng: Rng) -> float:
     T, U, s, V = draws.target(rng, 3, 4)
     L, r, step = int(rng.integers(2, 5)), int(rng.integers(1, 3)), 1e-2
 
-    def loss(Ws: Any) -> Any:
+    def loss(Ws: Sequence[Array]) -> Values:
         return ((product(Ws) - T) ** 2).sum() / 2
 
-    def network(a: Any) -> list[Any]:
+    def network(a: Array) -> list[Array]:
         return draws.aligned(np.random.default_rng(0), U, V, a, (4, *[3] * (L - 1), 3))
 
     a, following, first = truncated(s, r), np.arange(3) == r, np.arange(3) == 0
     here, along, against = (loss(network(x)) for x in (a, a + step * following, a + step * first))
-    slopes = gradient(loss, network(a))
-    return max(float(np.abs(slope).max()) for slope in slopes) if along < here < against else np.inf
+    gradients = gradient(loss, network(a))
+    return max(float(np.abs(slope).max()) for slope in gradients) if along < here < against else np.inf
 
 
 @claim(
@@ -124,10 +123,10 @@ def truncation_is_saddle(rng: np.random.Generator) -> float:
     conditions="White inputs; W(0) = 0 for the second part. Where two layers are affine too the error is 1.",
     tolerance=1e-10,
 )
-def depth_1_linear(rng: np.random.Generator) -> float:
+def depth_1_linear(rng: Rng) -> float:
     T, U, s, V = draws.target(rng, 3, 3)
 
-    def bend(L: int) -> float:
+    def curvature(L: int) -> float:
         """How far the velocity of all weights is from affine."""
         A, B = rng.normal(size=(2, L, 3, 3))
         sum_, a, b, zero = (
@@ -136,11 +135,11 @@ def depth_1_linear(rng: np.random.Generator) -> float:
         return relative_error(a + b - zero, sum_)
 
     shares = np.einsum("oa,toi,ia->ta", U, product(layers([np.zeros((3, 3))], T, [0.2, 1.0, 3.0])), V) / s
-    error = max(bend(1), relative_error(shares, np.repeat(shares[:, :1], 3, axis=1)))
-    return error if bend(2) > 1e-3 else 1.0
+    error = max(curvature(1), relative_error(shares, np.repeat(shares[:, :1], 3, axis=1)))
+    return error if curvature(2) > 1e-3 else 1.0
 
 
-def decay_time(rng: np.random.Generator, s: Any) -> Any:
+def decay_time(rng: Rng, s: Array) -> Array:
     """The time in which the error of each mode of one layer falls by e, from a random start."""
     T, U, s, V = draws.target(rng, len(s), len(s), s)
     span = 0.5
@@ -150,7 +149,7 @@ def decay_time(rng: np.random.Generator, s: Any) -> Any:
     return span / np.log(before / after)
 
 
-def shallow_times_as_printed(s: Any) -> Any:
+def shallow_times_as_printed(s: Array) -> Array:
     """τ ∼ 1/s."""
     return 1 / s
 
@@ -163,7 +162,7 @@ def shallow_times_as_printed(s: Any) -> Any:
     conditions="White inputs; any start. Times of two modes are compared, so that a common factor does not matter.",
     tolerance=1e-8,
 )
-def depth_1_time(rng: np.random.Generator) -> float:
+def depth_1_time(rng: Rng) -> float:
     s = strengths(rng, 2)
     return relative_error(*(times[1] / times[0] for times in (shallow_times_as_printed(s), decay_time(rng, s))))
 
@@ -172,7 +171,7 @@ def depth_1_time(rng: np.random.Generator) -> float:
     "White inputs make it the same for every mode, 1 at unit rate: that is why all are learned together.",
     formula=r"L = 1: \quad \tau_\alpha = 1",
 )
-def depth_1_time_corrected(rng: np.random.Generator) -> float:
+def depth_1_time_corrected(rng: Rng) -> float:
     return relative_error(np.ones(2), decay_time(rng, strengths(rng, 2)))
 
 
@@ -183,13 +182,13 @@ def _() -> tuple[float, float]:
     return printed[1] / printed[0], measured[1] / measured[0]
 
 
-def two_small_modes(rng: np.random.Generator) -> tuple[Any, int, Any]:
+def two_small_modes(rng: Rng) -> tuple[Array, int, Array]:
     """Strengths, a depth, and starts so small that what is left out is below 1e-8, and no time much above 1e9."""
     L = int(rng.integers(2, 6))
     return strengths(rng, 2), L, np.array([1e-9, 1e-8]) ** (3 if L == 2 else L / (L - 2))
 
 
-def deep_times_as_printed(epsilon: Any, s: Any) -> Any:
+def deep_times_as_printed(epsilon: Array, s: Real) -> Array:
     """t* ∼ (1/s) log(s/ε)."""
     return np.log(s / epsilon) / s
 
@@ -203,7 +202,7 @@ def deep_times_as_printed(epsilon: Any, s: Any) -> Any:
     "common factor does not matter.",
     tolerance=1e-7,
 )
-def deep_time(rng: np.random.Generator) -> float:
+def deep_time(rng: Rng) -> float:
     s, L, epsilon = two_small_modes(rng)
     printed, measured = deep_times_as_printed(epsilon, s), half_times(epsilon, s, L)
     return relative_error(printed[1] / printed[0], measured[1] / measured[0])
@@ -215,7 +214,7 @@ def deep_time(rng: np.random.Generator) -> float:
     r"\frac{\epsilon^{-(1 - 2/L)}}{(L-2)\, s_\alpha} & L \ge 3 \end{cases}",
     slips=(TWO_LAYERS,),
 )
-def deep_time_corrected(rng: np.random.Generator) -> float:
+def deep_time_corrected(rng: Rng) -> float:
     s, L, epsilon = two_small_modes(rng)
     return relative_error(mode_times.half_time_small_start(epsilon, s, L), half_times(epsilon, s, L))
 
@@ -237,7 +236,7 @@ def _() -> tuple[float, float]:
     "for more layers it is by how much that is less than 4 in units of 1/s.",
     tolerance=1e-5,
 )
-def plateaus(rng: np.random.Generator) -> float:
+def plateaus(rng: Rng) -> float:
     """1e4 times smaller: log(1e4)/2 = 4.6 for two layers, more for deeper ones."""
     s, L = rng.uniform(0.5, 3.0), int(rng.integers(2, 5))
     (shallow,) = np.diff(half_times(s * np.array([1e-6, 1e-10]), s, 1))

@@ -1,21 +1,18 @@
 """Section 6, second part: how depth shapes the transition of a mode."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.types import Real, Rng
 from lazyrich.papers.notes.claims.modes import mode_rate, mode_rates
 from lazyrich.papers.notes.claims.passages import extrapolated, half_times, time_between
 from lazyrich.papers.notes.claims.slips import STRONG_MODES, TWO_LAYERS
 
 NOT_CHECKED = (
     NotChecked(
-        "notes",
         "Section 6, problem, end",
         "Sharp transitions of deep networks agree with the analysis of the mean-field or rich limit.",
         "No quantity of that analysis is named.",
@@ -23,7 +20,7 @@ NOT_CHECKED = (
 )
 
 
-def widths(s: Any, L: int) -> Any:
+def widths(s: Real, L: int) -> Array:
     """The time from 0.1 s to 0.9 s in L equal layers, for each s."""
     return np.array([time_between(0.1 * si, 0.9 * si, si, L) for si in np.atleast_1d(s)])
 
@@ -38,12 +35,12 @@ def widths(s: Any, L: int) -> Any:
     tolerance=0.0,
     seeds=7,
 )
-def deeper_sharper(rng: np.random.Generator) -> float:
+def deeper_sharper(rng: Rng) -> float:
     return _widens(10.0 ** rng.uniform(-2, 1), int(rng.integers(2, 6)))
 
 
 @deeper_sharper.stronger("s ≥ 1. A weak mode takes longer: its width goes as s^{−(2−2/L)}.", slips=(STRONG_MODES,))
-def deeper_sharper_if_strong(rng: np.random.Generator) -> float:
+def deeper_sharper_if_strong(rng: Rng) -> float:
     return _widens(10.0 ** rng.uniform(0, 1), int(rng.integers(2, 6)))
 
 
@@ -67,13 +64,13 @@ def _widens(s: float, L: int) -> float:
     "less the smaller of both ratios.",
     tolerance=0.0,
 )
-def deeper_longer_plateaus(rng: np.random.Generator) -> float:
+def deeper_longer_plateaus(rng: Rng) -> float:
     s, L = rng.uniform(0.1, 5.0), int(rng.integers(2, 6))
     plateau = float(half_times(1e-12, s, L + 1)[0] / half_times(1e-12, s, L)[0])
     return 1.0 - min(plateau, plateau / (1.0 + _widens(s, L)))
 
 
-def widths_as_printed(s: Any) -> Any:
+def widths_as_printed(s: Array) -> Array:
     """δt ∼ 1/s."""
     return 1 / s
 
@@ -87,7 +84,7 @@ def widths_as_printed(s: Any) -> Any:
     tolerance=1e-9,
     seeds=4,
 )
-def transition_width(rng: np.random.Generator) -> float:
+def transition_width(rng: Rng) -> float:
     s, L = rng.uniform(0.2, 5.0, size=2), int(rng.integers(2, 7))
     printed, measured = widths_as_printed(s), widths(s, L)
     return relative_error(printed[0] / printed[1], measured[0] / measured[1])
@@ -98,7 +95,7 @@ def transition_width(rng: np.random.Generator) -> float:
     formula=r"\delta t_L = \frac{c_L}{s^{2 - 2/L}}, \qquad c_L = \frac1L\int_{0.1}^{0.9}\frac{dx}{x^{2-2/L}(1-x)}",
     slips=(TWO_LAYERS,),
 )
-def transition_width_corrected(rng: np.random.Generator) -> float:
+def transition_width_corrected(rng: Rng) -> float:
     s, L = rng.uniform(0.2, 5.0, size=2), int(rng.integers(2, 7))
     return relative_error(mode_times.width(s, L), widths(s, L))
 
@@ -119,7 +116,7 @@ def _() -> tuple[float, float]:
     conditions="Balanced and aligned. The limit is extrapolated from depths 4 to 64.",
     tolerance=1e-7,
 )
-def midpoint_rate(rng: np.random.Generator) -> float:
+def midpoint_rate(rng: Rng) -> float:
     s = rng.uniform(0.5, 4.0)
     measured = [midpoint_speed(s, L) for L in (4, 8, 16, 32, 64)]
     at_eight = relative_error(mode_rate(s / 2, s, 8), measured[1])
@@ -142,13 +139,13 @@ def midpoint_speed(s: float, L: int) -> float:
     tolerance=0.0,
     seeds=8,
 )
-def midpoint_rate_grows(rng: np.random.Generator) -> float:
+def midpoint_rate_grows(rng: Rng) -> float:
     s, L = 10.0 ** rng.uniform(-2, 1), int(rng.integers(2, 6))
     return 1 - midpoint_speed(s, L + 1) / midpoint_speed(s, L)
 
 
 @midpoint_rate_grows.stronger("s ≥ 1; below 0.59 a third layer slows the mode down.", slips=(STRONG_MODES,))
-def midpoint_rate_grows_if_strong(rng: np.random.Generator) -> float:
+def midpoint_rate_grows_if_strong(rng: Rng) -> float:
     s, L = 10.0 ** rng.uniform(0, 1), int(rng.integers(2, 6))
     return 1 - midpoint_speed(s, L + 1) / midpoint_speed(s, L)
 
@@ -161,7 +158,7 @@ def _() -> tuple[list[float], list[float]]:
     return sorted(speeds), speeds
 
 
-def width_estimate(s: Any, L: int) -> Any:
+def width_estimate(s: Array, L: int) -> Array:
     """2^{2(L−1)/L} / (L s^{2(L−1)/L})."""
     power = 2 * (L - 1) / L
     return 2**power / (L * s**power)
@@ -177,7 +174,7 @@ def width_estimate(s: Any, L: int) -> Any:
     "1 where the factor is not between 2 and 3.5.",
     tolerance=1e-9,
 )
-def width_estimate_claim(rng: np.random.Generator) -> float:
+def width_estimate_claim(rng: Rng) -> float:
     s, L = rng.uniform(0.2, 5.0, size=2), int(rng.integers(2, 30))
     first, second = factors = widths(s, L) / width_estimate(s, L)
     return relative_error(first, second) if factors.min() > 2 and factors.max() < 3.5 else 1.0
@@ -200,7 +197,7 @@ DEPTHS = (32, 64, 128, 256)
     conditions="Balanced and aligned, unit rate. L δt is extrapolated from depths 32 to 256.",
     tolerance=1e-6,
 )
-def width_infinite_depth(rng: np.random.Generator) -> float:
+def width_infinite_depth(rng: Rng) -> float:
     s = rng.uniform(0.7, 2.0)
     return relative_error(limit_as_printed(s), depth_times_width(s))
 
@@ -209,7 +206,7 @@ def width_infinite_depth(rng: np.random.Generator) -> float:
     "Only the constant 4 is refuted, which is that of the estimate; the order 1/(Ls²) is right.",
     formula=r"\delta t_L \to \frac{\ln 81 + 80/9}{L s^2} \approx \frac{13.28}{L s^2}",
 )
-def width_infinite_depth_corrected(rng: np.random.Generator) -> float:
+def width_infinite_depth_corrected(rng: Rng) -> float:
     s = rng.uniform(0.7, 2.0)
     return relative_error(mode_times.time_infinite_depth(0.1 * s, 0.9 * s, s), depth_times_width(s))
 
@@ -236,7 +233,7 @@ def depth_times_width(s: float) -> float:
     conditions="Balanced and aligned; a(0) = ε fixed. Both limits are extrapolated from depths 32 to 256.",
     tolerance=1e-6,
 )
-def step_functions(rng: np.random.Generator) -> float:
+def step_functions(rng: Rng) -> float:
     s = rng.uniform(0.7, 2.0)
     epsilon = s * rng.uniform(0.02, 0.08)
     width, time = (mode_times.time_infinite_depth(a, b, s) for a, b in ((0.1 * s, 0.9 * s), (epsilon, s / 2)))

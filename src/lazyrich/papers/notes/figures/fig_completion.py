@@ -1,34 +1,14 @@
 """Lecture notes, section 8: matrix completion by depth, and what the deep flow does not minimise."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lazyrich import bias
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.bias import (
-    Factorisation,
-    Measurements,
-    commuting_measurements,
-    compare_depths,
-    factorise,
-    least_nuclear_norm,
-    random_completion,
-    schatten,
-    small_start,
-)
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.plot import style
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Matrix completion by depth: rank grows step by step, and no quasi-norm is least"
 ABOUT = (
@@ -63,26 +43,24 @@ _RECORDS = 300
 def compute(
     *, size: int = 10, depths: tuple[int, ...] = (1, 2, 3), shares: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8, 0.9),
     epsilon: float = 1e-3, draws: int = 12, shown: float = 0.7, seed: int = 0,
-) -> xarray.Dataset:  # fmt: skip
+) -> Dataset:  # fmt: skip
     """Errors in hidden entries over shares and draws, singular values along one run, and ends with their norms."""
-    import xarray
-
     s = size * np.array(_STRENGTHS) / np.hypot(*_STRENGTHS)  # entries of size one
     errors = np.empty((len(shares), draws, 1 + len(depths)))
     with progress(len(shares) * draws, "completions") as move_on:
         for i, share in enumerate(shares):
             for draw in range(draws):
                 known = _completion(seed, draw, s, size, share)
-                ends = [factorise(known, _start(size, L, epsilon, draw), tolerance=_TOLERANCE).W[-1] for L in depths]
-                missed = [known.test_error(W) for W in (*ends, least_nuclear_norm(known).W)]
+                ends = [_run(known, L, epsilon, draw).W[-1] for L in depths]
+                missed = [known.test_error(W) for W in (*ends, bias.least_nuclear_norm(known).W)]
                 errors[i, draw] = np.array(missed) / known.test_error(np.zeros((size, size)))
                 move_on(1)
     known = _completion(seed, 0, s, size, shown)
-    runs = [factorise(known, _start(size, L, epsilon, 0), tolerance=_TOLERANCE) for L in depths]
+    runs = [_run(known, L, epsilon, 0) for L in depths]
     times = [np.linspace(0.0, 1.15 * _settled(run), _RECORDS) for run in runs]
     values = [np.array([np.interp(t, run.times, x) for x in run.singular_values.T]).T
               for t, run in zip(times, runs, strict=True)]  # fmt: skip
-    return _with_numbers(xarray.Dataset(
+    return _with_numbers(dataset(
         {
             "error": (("share", "draw", "by"), errors),
             "time": (("depth", "record"), np.array(times)),
@@ -96,30 +74,31 @@ def compute(
     ))  # fmt: skip
 
 
-def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: float) -> Measurements:
+def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: float) -> bias.Measurements:
     generator = np.random.default_rng((seed, draw))
-    return random_completion(generator, (size, size), s, observed=round(share * size**2))
+    return bias.random_completion(generator, (size, size), s, observed=round(share * size**2))
 
 
-def _start(size: int, depth: int, epsilon: float, seed: int) -> Network:
-    return small_start((size, size), depth=depth, epsilon=epsilon, rng=seed)
+def _run(known: bias.Measurements, depth: int, epsilon: float, seed: int) -> bias.Factorisation:
+    start = bias.small_start(known.shape, depth=depth, epsilon=epsilon, rng=seed)
+    return bias.factorise(known, start, tolerance=_TOLERANCE)
 
 
-def _settled(run: Factorisation) -> float:
+def _settled(run: bias.Factorisation) -> float:
     """When the loss has fallen to a ten-thousandth."""
     return float(run.times[np.argmax(run.loss < 1e-4 * run.loss[0])])
 
 
 def _quasi_norms() -> Float[Array, "deep epsilon"]:
     """Schatten-2/L of where depth L ends, over that of the solution of rank one, where measurements commute."""
-    problem = commuting_measurements()
+    problem = bias.commuting_measurements()
     assert problem.truth is not None
-    known = schatten(np.linalg.svd(problem.truth, compute_uv=False), 1.0)  # of rank one: the same for every power
-    ends = [compare_depths(problem, depths=[L], epsilons=_EPSILONS).results[: len(_EPSILONS)] for L in _DEEP]
+    known = bias.schatten(np.linalg.svd(problem.truth, compute_uv=False), 1.0)  # of rank one: the same for every power
+    ends = [bias.compare_depths(problem, depths=[L], epsilons=_EPSILONS).results[: len(_EPSILONS)] for L in _DEEP]
     return np.array([[end.quasi_norms[0] / known for end in of_depth] for of_depth in ends])
 
 
-def _with_numbers(data: xarray.Dataset) -> xarray.Dataset:
+def _with_numbers(data: Dataset) -> Dataset:
     middle, last = data.error.median("draw"), data.depth.values[-1]
     deepest = data.value.sel(depth=last).values
     half = [np.interp(0.5, x / x[-1], data.time.sel(depth=last)) for x in deepest[:, :2].T]
@@ -132,25 +111,24 @@ def _with_numbers(data: xarray.Dataset) -> xarray.Dataset:
     )
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Singular values at each depth above; errors and quasi-norms below."""
-    with style.styled():
-        figure: Any = style.new_figure(11.5, 7.0)
-        top, bottom = figure.subfigures(2, 1, height_ratios=(1.0, 1.15))
-        panels = top.subplots(1, data.sizes["depth"], sharey=True)
-        for i, (panel, depth) in enumerate(zip(panels, data.depth.values, strict=True)):
-            _draw_values(panel, data.sel(depth=depth))
-            layers = "one layer" if depth == 1 else f"{depth} layers"
-            panel.set_title(f"{'A  Singular values, ' if i == 0 else ''}{layers}")
-        panels[0].set_ylabel("singular values of W")
-        panels[-1].legend(loc="center right")
-        errors, norms = bottom.subplots(1, 2)
-        _draw_errors(errors, data)
-        _draw_norms(norms, data)
+    figure: Any = style.new_figure(11.5, 7.0)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(1.0, 1.15))
+    panels = top.subplots(1, data.sizes["depth"], sharey=True)
+    for i, (panel, depth) in enumerate(zip(panels, data.depth.values, strict=True)):
+        _draw_values(panel, data.sel(depth=depth))
+        layers = "one layer" if depth == 1 else f"{depth} layers"
+        panel.set_title(f"{'A  Singular values, ' if i == 0 else ''}{layers}")
+    panels[0].set_ylabel("singular values of W")
+    panels[-1].legend(loc="center right")
+    errors, norms = bottom.subplots(1, 2)
+    _draw_errors(errors, data)
+    _draw_norms(norms, data)
     return figure
 
 
-def _draw_values(panel: Axes, run: xarray.Dataset) -> None:
+def _draw_values(panel: Axes, run: Dataset) -> None:
     colours = style.mode_colours(3)[:2]
     panel.plot(run.time, run.value[:, 2:], color=style.COLOURS["grey"], linewidth=1.0)
     panel.plot([], [], color=style.COLOURS["grey"], linewidth=1.0, label="the others")
@@ -163,7 +141,7 @@ def _draw_values(panel: Axes, run: xarray.Dataset) -> None:
     panel.margins(x=0.01)
 
 
-def _draw_errors(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_errors(panel: Axes, data: Dataset) -> None:
     depths = data.by.values[:-1]
     looks = [*zip(style.series_colours(len(depths)), "osD^v", strict=False)]
     for depth, (colour, marker) in zip(depths, looks, strict=True):
@@ -178,7 +156,7 @@ def _draw_errors(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="center right")
 
 
-def _draw_norms(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_norms(panel: Axes, data: Dataset) -> None:
     for deep, colour, marker in zip(data.deep.values, style.series_colours(data.sizes["deep"]), "osD", strict=True):
         words = f"{deep} layers, p = 2/{deep}"
         panel.plot(data.epsilon, data.quasi_norm.sel(deep=deep), color=colour, marker=marker, label=words)

@@ -1,28 +1,18 @@
 """Lecture notes, section 7.2: what sets the time of a close mode from a small random start, its strength or the gap."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich import Problem, Task, solve
 from lazyrich._progress import progress
 from lazyrich.inits import aligned, zero_balanced
 from lazyrich.landscape import compare_plateaus
-from lazyrich.methods.solve import solve
 from lazyrich.observables import mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour, Look
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Close modes from a random start: times go by strength, not by gaps"
 ABOUT = (
@@ -44,7 +34,7 @@ CHECKS = {
 QUICK = {"seeds": 3}
 
 _SIZES = (3, 5, 4)
-_WORDS: dict[str, Any] = {"textcoords": "offset points", "color": style.COLOURS["grey"]}
+_WORDS: Look = {"textcoords": "offset points", "color": style.COLOURS["grey"]}
 
 
 def compute(
@@ -54,10 +44,8 @@ def compute(
     scales: tuple[float, ...] = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3),
     seeds: int = 10,
     horizon: float = 12.0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Mode strengths from one random and one decoupled start, and half times over scales and seeds."""
-    import xarray
-
     s = np.array(strengths)
     task = Task.from_correlations(np.eye(_SIZES[2], _SIZES[0]) * s)
     times = np.concatenate([[0.0], np.geomspace(0.05, horizon, 400)])
@@ -74,7 +62,7 @@ def compute(
     mean, logs = half[1].mean(axis=1), np.log(1 / np.array(scales))
     few = len(scales) - 2  # the largest starts are no longer small
     slopes = np.polyfit(logs[:few], mean[:few], 1)[0]
-    return xarray.Dataset(
+    return dataset(
         {
             "strength": (("source", "time", "mode"), np.array([mode_strengths(decoupled), mode_strengths(random)])),
             "half_time": (("told", "scale", "seed", "mode"), half),
@@ -96,18 +84,17 @@ def compute(
     )
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Modes over time, and half times in units of ln(1/ε)/s against the size of the start."""
-    with style.styled():
-        figure = style.new_figure(11.5, 4.2)
-        curves, halves = figure.subplots(1, 2)
-        colours = style.mode_colours(1 + data.sizes["mode"])[:-1]
-        _draw_curves(curves, data, colours)
-        _draw_halves(halves, data, colours)
+    figure = style.new_figure(11.5, 4.2)
+    curves, halves = figure.subplots(1, 2)
+    colours = style.mode_colours(1 + data.sizes["mode"])[:-1]
+    _draw_curves(curves, data, colours)
+    _draw_halves(halves, data, colours)
     return figure
 
 
-def _draw_curves(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_curves(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     for i, colour in enumerate(colours):
         s = float(data.limit[i])
         panel.plot(data.time[1:], data.strength.sel(source="random")[1:, i] / s, color=colour, label=f"s = {s:g}")
@@ -121,9 +108,9 @@ def _draw_curves(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
     panel.legend(loc="upper left")
 
 
-def _draw_halves(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_halves(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """In units of ln(1/ε)/s, where the law by strength is 1 and the law by gaps is off the axis."""
-    look: dict[str, Any] = {"markersize": 6, "linestyle": "none", "elinewidth": 1.2}
+    look: Look = {"markersize": 6, "linestyle": "none", "elinewidth": 1.2}
     for i, (colour, marker) in enumerate(zip(colours, cycle("osD"), strict=False)):
         s, beside = float(data.limit[i]), 1.35 ** (i - (len(colours) - 1) / 2)
         found, predicted = (data.half_time[..., i].sel(told=told) * s / np.log(1 / data.scale)

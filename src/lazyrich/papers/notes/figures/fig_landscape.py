@@ -1,25 +1,12 @@
 """Lecture notes, section 2: every critical point of a small task, its loss and its Hessian index."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lazyrich import Problem, Task, flow
 from lazyrich.inits import gaussian
 from lazyrich.landscape import critical_points, hessian, network_at, saddle_path
-from lazyrich.methods.flow import flow
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "The lattice of saddles: loss and Hessian index of every critical point"
 ABOUT = (
@@ -49,13 +36,11 @@ _DEPTHS = (2, 3)
 
 def compute(
     *, strengths: tuple[float, ...] = (3.0, 2.0, 1.0), hidden: int = 5, scale: float = 1e-5, seed: int = 0
-) -> xarray.Dataset:
+) -> Dataset:
     """Rank, loss and index of every point at two depths, and the rank and loss along a flow."""
-    import xarray
-
     k = len(strengths)
     task = Task.from_correlations(np.eye(k, k + 1) * np.array(strengths)[:, None])
-    names, table, slopes = [], [], []
+    names, table, gradients = [], [], []
     for depth in _DEPTHS:
         points = sorted(critical_points(task, (hidden,) * (depth - 1)), key=lambda point: point.modes)
         names = ["{" + ", ".join(str(1 + mode) for mode in point.modes) + "}" for point in points]
@@ -66,7 +51,7 @@ def compute(
             values = np.linalg.eigvalsh(hessian(problem, network.weights))
             negative = int(np.sum(values < -1e-9 * np.abs(values).max()))
             rows.append([point.rank, point.loss, point.index, negative])
-            slopes.append(_slope(problem))
+            gradients.append(_slope(problem))
         table.append(rows)
     problem = Problem(task, gaussian(seed, sizes=(task.d_in, hidden, task.d_out), scale=scale))
     end = 3 * np.log(1 / scale) / min(strengths)
@@ -77,7 +62,7 @@ def compute(
     values = np.array(table, dtype=float)
     saddles = values[0, values[0, :, 0] < k]
     best = sum(visit.modes == tuple(range(r)) for r, visit in enumerate(visits))
-    return xarray.Dataset(
+    return dataset(
         {
             "point": (("depth", "subset", "quantity"), values),
             "path": (("time", "coordinate"), np.stack([learned.sum(axis=1), run.loss], axis=1)),
@@ -91,7 +76,7 @@ def compute(
         },
         {
             "index_errors": float(np.sum(values[..., 2] != values[..., 3])),
-            "gradient": float(max(slopes)),
+            "gradient": float(max(gradients)),
             "notes_right": float(np.sum(saddles[:, 3] == k - saddles[:, 0])),
             "visited": best / (k + 1),
         },
@@ -112,27 +97,24 @@ def _slope(problem: Problem) -> float:
     return largest
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A lattice per depth: rank across, loss up, an edge for each mode that is added."""
-    with style.styled():
-        figure = style.new_figure(11.0, 4.8)
-        for panel, depth in zip(figure.subplots(1, data.sizes["depth"], sharey=True), data.depth.values, strict=True):
-            _draw_lattice(panel, data.sel(depth=depth))
-            if depth == 2:
-                path = data.path.transpose("coordinate", "time").values
-                panel.plot(
-                    *path, color=style.COLOURS["orange"], linewidth=3, alpha=0.85, label="flow from a small start"
-                )
-                panel.legend(loc="upper right")
-            letter = "AB"[list(data.depth.values).index(depth)]
-            panel.set_title(f"{letter}  {'Two' if depth == 2 else 'Three'} layers: negative eigenvalues of the Hessian")
-            panel.set(xlabel="modes learned, r", xticks=sorted(set(data.point.sel(quantity="rank").values.ravel())))
-            panel.set_xlim(-0.35, float(data.point.sel(quantity="rank").max()) + 0.65)
-        figure.axes[0].set_ylabel("loss")
+    figure = style.new_figure(11.0, 4.8)
+    for panel, depth in zip(figure.subplots(1, data.sizes["depth"], sharey=True), data.depth.values, strict=True):
+        _draw_lattice(panel, data.sel(depth=depth))
+        if depth == 2:
+            path = data.path.transpose("coordinate", "time").values
+            panel.plot(*path, color=style.COLOURS["orange"], linewidth=3, alpha=0.85, label="flow from a small start")
+            panel.legend(loc="upper right")
+        letter = "AB"[list(data.depth.values).index(depth)]
+        panel.set_title(f"{letter}  {'Two' if depth == 2 else 'Three'} layers: negative eigenvalues of the Hessian")
+        panel.set(xlabel="modes learned, r", xticks=sorted(set(data.point.sel(quantity="rank").values.ravel())))
+        panel.set_xlim(-0.35, float(data.point.sel(quantity="rank").max()) + 0.65)
+    figure.axes[0].set_ylabel("loss")
     return figure
 
 
-def _draw_lattice(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_lattice(panel: Axes, part: Dataset) -> None:
     sets = [frozenset(str(name).strip("{}").split(", ")) - {""} for name in part.subset.values]
     rank, loss = (part.point.sel(quantity=name).values for name in ("rank", "loss"))
     for i, small in enumerate(sets):

@@ -1,28 +1,15 @@
 """Lecture notes, section 9: the ratio of two modes while they are learned, from rich to lazy."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lazyrich import Problem, Task, descend, solve
 from lazyrich._typing import Array
 from lazyrich.inits import aligned
-from lazyrich.methods.descend import descend
 from lazyrich.methods.modes import mode_strength
-from lazyrich.methods.solve import solve
 from lazyrich.observables import mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.steps import spread_steps
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Lazy against rich: the ratio a1/a2 of two modes while they are learned"
 ABOUT = (
@@ -58,10 +45,8 @@ def compute(
     lambdas: tuple[float, ...] = (0.0, 1.0, 10.0, 100.0),
     horizon: float = 6.0,
     rate: float = 1e-4,
-) -> xarray.Dataset:
+) -> Dataset:
     """a1 and a2 over time for each λ, by theory and by gradient descent; and where their ratio is largest."""
-    import xarray
-
     s1, s2 = strengths
     task = Task.from_correlations(np.diag(strengths))
     steps = round(horizon / rate)
@@ -77,11 +62,8 @@ def compute(
     a1, a2 = (float(mode_strength(s, start, 0.0, peak)) for s in strengths)
     lazy, late = theory[-1], run.times > 0.02 / lambdas[-1] if lambdas[-1] else run.times > 0
     limit = 1 - np.exp(-lambdas[-1] * run.times)
-    return xarray.Dataset(
-        {
-            "strength": (("lam", "source", "time", "mode"), values),
-            "limit": ("mode", np.array(strengths)),
-        },
+    return dataset(
+        {"strength": (("lam", "source", "time", "mode"), values), "limit": ("mode", np.array(strengths))},
         {"lam": list(lambdas), "source": ["theory", "descent"], "time": run.times, "mode": [1, 2]},
         {
             "deviation": float(np.abs((theory - descent) / strengths).max()),
@@ -108,35 +90,34 @@ def _peak_time(strengths: tuple[float, ...], start: float, horizon: float) -> fl
     return float(minimize_scalar(minus_log_ratio, bounds=(near - step, near + step), method="bounded").x)
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """The ratio over time, the path in the plane of the modes, and both modes against their limits."""
-    with style.styled():
-        figure = style.new_figure(11.5, 3.8)
-        ratio, plane, modes = figure.subplots(1, 3)
-        s1, s2 = data.limit.values
-        for lam, colour in zip(data.lam.values, style.mode_colours(1 + data.sizes["lam"])[:0:-1], strict=True):
-            for source, look in (("descent", {"color": colour}), ("theory", style.THEORY)):
-                a1, a2 = data.strength.sel(lam=lam, source=source).transpose("mode", "time").values
-                label = f"λ = {lam:g}" if source == "descent" else None
-                ratio.plot(data.time[1:], (a1 / a2)[1:], **look, label=label)
-                plane.plot(a1, a2, **look)
-                modes.plot(data.time[1:], a1[1:] / s1, **look)
-                modes.plot(data.time[1:], a2[1:] / s2, **look)
-        ratio.plot([], [], **style.THEORY, label="exact")
-        ratio.axhline(s1 / s2, **style.LIMIT)
-        ratio.annotate("s1/s2", (1.0, s1 / s2), (-2, -12), xycoords=("axes fraction", "data"),
-                       textcoords="offset points", ha="right")  # fmt: skip
-        ratio.plot(data.attrs["peak_time"], data.attrs["peak_ratio"], **style.MARK)
-        ratio.annotate("a1 − a2 = s1 − s2", (data.attrs["peak_time"], data.attrs["peak_ratio"]), (-8, 0),
-                       textcoords="offset points", ha="right", va="center")  # fmt: skip
-        ratio.set(xlabel=style.TIME, ylabel="ratio a1/a2", xscale="log", yscale="log", title="A  Ratio of the modes")
-        ratio.legend(loc="upper left", fontsize=8.5)
-        plane.plot([0, s1], [0, s2], **style.LIMIT)
-        plane.plot(s1, s2, **style.MARK)
-        plane.plot(s1, 0, **style.MARK | {"marker": "s"})
-        plane.annotate("rank-1 saddle", (s1, 0), (-8, 6), textcoords="offset points", ha="right")
-        plane.set(xlabel="a1", ylabel="a2", title="B  Path to the target")
-        modes.set(xlabel=style.TIME, ylabel="a/s", xscale="log", title="C  Both modes, a1 before a2")
+    figure = style.new_figure(11.5, 3.8)
+    ratio, plane, modes = figure.subplots(1, 3)
+    s1, s2 = data.limit.values
+    for lam, colour in zip(data.lam.values, style.mode_colours(1 + data.sizes["lam"])[:0:-1], strict=True):
+        for source, look in (("descent", {"color": colour}), ("theory", style.THEORY)):
+            a1, a2 = data.strength.sel(lam=lam, source=source).transpose("mode", "time").values
+            label = f"λ = {lam:g}" if source == "descent" else None
+            ratio.plot(data.time[1:], (a1 / a2)[1:], **look, label=label)
+            plane.plot(a1, a2, **look)
+            modes.plot(data.time[1:], a1[1:] / s1, **look)
+            modes.plot(data.time[1:], a2[1:] / s2, **look)
+    ratio.plot([], [], **style.THEORY, label="exact")
+    ratio.axhline(s1 / s2, **style.LIMIT)
+    ratio.annotate("s1/s2", (1.0, s1 / s2), (-2, -12), xycoords=("axes fraction", "data"),
+                   textcoords="offset points", ha="right")  # fmt: skip
+    ratio.plot(data.attrs["peak_time"], data.attrs["peak_ratio"], **style.MARK)
+    ratio.annotate("a1 − a2 = s1 − s2", (data.attrs["peak_time"], data.attrs["peak_ratio"]), (-8, 0),
+                   textcoords="offset points", ha="right", va="center")  # fmt: skip
+    ratio.set(xlabel=style.TIME, ylabel="ratio a1/a2", xscale="log", yscale="log", title="A  Ratio of the modes")
+    ratio.legend(loc="upper left", fontsize=8.5)
+    plane.plot([0, s1], [0, s2], **style.LIMIT)
+    plane.plot(s1, s2, **style.MARK)
+    plane.plot(s1, 0, **style.MARK | {"marker": "s"})
+    plane.annotate("rank-1 saddle", (s1, 0), (-8, 6), textcoords="offset points", ha="right")
+    plane.set(xlabel="a1", ylabel="a2", title="B  Path to the target")
+    modes.set(xlabel=style.TIME, ylabel="a/s", xscale="log", title="C  Both modes, a1 before a2")
     return figure
 
 

@@ -1,28 +1,13 @@
 """Lecture notes, sections 6 and 7: from saddle to saddle, at depths 2, 3 and 4."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lazyrich import Network, Problem, Task, descend, solve
 from lazyrich._progress import progress
 from lazyrich.inits import aligned, gaussian
 from lazyrich.landscape import compare_plateaus, critical_points, plateau_times, saddle_path
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "The saddle-to-saddle staircase at depths 2, 3 and 4"
 ABOUT = (
@@ -66,10 +51,8 @@ def compute(
     scales: tuple[float, ...] = (1e-3, 1e-2, 0.05),
     rate: float = 0.002,
     seed: int = 0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Loss over time by start and depth, saddles visited, and half times of the modes."""
-    import xarray
-
     task = Task.from_correlations(np.eye(_SIZES[2], _SIZES[0]) * np.array(_STRENGTHS)[:, None])
     k = len(_STRENGTHS)
     shape = len(_STARTS), len(depths)
@@ -95,7 +78,7 @@ def compute(
                 move_on(1)
     levels = [point.loss for point in critical_points(task, _SIZES[1]) if point.modes == tuple(range(point.rank))]
     apart = np.abs(halves[:, :, 1] / halves[:, :, 0] - 1)
-    return xarray.Dataset(
+    return dataset(
         {
             "time": (("start", "depth", "record"), times),
             "loss": (("start", "depth", "source", "record"), loss),
@@ -133,24 +116,23 @@ def _horizon(problem: Problem) -> float:
     return float(np.nanmax(known.times)) * (3.0 if known.kind == "scaling only" else 1.35)
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """A row per start, a column per depth."""
-    with style.styled():
-        figure = style.new_figure(12.0, 6.2)
-        panels = figure.subplots(len(_STARTS), data.sizes["depth"], sharey=True, squeeze=False)
-        letters = iter("ABCDEFGHIJKL")
-        for row, start in zip(panels, data.start.values, strict=True):
-            for panel, depth in zip(row, data.depth.values, strict=True):
-                _draw_staircase(panel, data.sel(start=start, depth=depth))
-                panel.set_title(f"{next(letters)}  {str(start).capitalize()} start, depth {depth}")
-            row[0].set_ylabel("loss")
-        for panel in panels[-1]:
-            panel.set_xlabel(style.TIME)
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure = style.new_figure(12.0, 6.2)
+    panels = figure.subplots(len(_STARTS), data.sizes["depth"], sharey=True, squeeze=False)
+    characters = iter("ABCDEFGHIJKL")
+    for row, start in zip(panels, data.start.values, strict=True):
+        for panel, depth in zip(row, data.depth.values, strict=True):
+            _draw_staircase(panel, data.sel(start=start, depth=depth))
+            panel.set_title(f"{next(characters)}  {str(start).capitalize()} start, depth {depth}")
+        row[0].set_ylabel("loss")
+    for panel in panels[-1]:
+        panel.set_xlabel(style.TIME)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
-def _draw_staircase(panel: Axes, part: xarray.Dataset) -> None:
+def _draw_staircase(panel: Axes, part: Dataset) -> None:
     for rank, level in enumerate(part.level.values):
         panel.axhline(level, **style.LIMIT, label="loss of a saddle" if rank == 0 else None)
         arrival, departure = part.visit.sel(rank=rank).values

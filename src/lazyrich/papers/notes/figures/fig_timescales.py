@@ -1,29 +1,17 @@
 """Lecture notes, sections 5 and 6: sigmoids, their times, and how sharp depth makes them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich import Network, Problem, Task, descend, solve
 from lazyrich._typing import Array
 from lazyrich.inits import aligned
-from lazyrich.methods.descend import descend
 from lazyrich.methods.mode_times import half_time, width
-from lazyrich.methods.solve import solve
-from lazyrich.networks import Network
 from lazyrich.observables import mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Timescales of two modes: exponentials, sigmoids, and depth"
 ABOUT = (
@@ -33,13 +21,7 @@ ABOUT = (
     "the first, where the notes have 0.97), and more layers later and more sharply. "
     "The time from 0.1 s to 0.9 s is c_L s^{−(2−2/L)}: it falls with depth as 1/L, and not as 1/s for every depth."
 )
-CALLS = (
-    "lr.inits.aligned",
-    "lr.solve",
-    "lr.descend",
-    "lr.methods.mode_times.half_time",
-    "lr.methods.mode_times.width",
-)
+CALLS = ("lr.inits.aligned", "lr.solve", "lr.descend", "lr.methods.mode_times.half_time", "lr.methods.mode_times.width")
 CHECKS = {
     "deviation": Check("largest difference in a/s between theory and descent", at_most=0.02),
     "half_time_error": Check(
@@ -61,10 +43,8 @@ def compute(
     depths: tuple[int, ...] = (1, 2, 3, 5),
     horizon: float = 8.0,
     rate: float = 0.001,
-) -> xarray.Dataset:
+) -> Dataset:
     """a(t) of both modes by depth, half times and rise times."""
-    import xarray
-
     task = Task.from_correlations(np.diag(strengths))
     s = np.array(strengths)
     steps = round(horizon / rate)
@@ -84,7 +64,7 @@ def compute(
     apart: Array = np.array(halves)
     every = np.unique(np.geomspace(2, 64, 24).round().astype(int))
     shallow = values[depths.index(1), 0] / s if 1 in depths else np.zeros((1, 2))
-    return xarray.Dataset(
+    return dataset(
         {
             "strength": (("depth", "source", "time", "mode"), values),
             "limit": ("mode", s),
@@ -119,32 +99,31 @@ def _when(times: Array, rising: Array, level: float) -> float:
     return float(np.interp(level, rising, times))
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Both modes at each depth, and rise times against depth."""
-    with style.styled():
-        depths = data.depth.values
-        figure = style.new_figure(3.1 * (len(depths) + 1), 3.6)
-        *panels, rise = figure.subplots(1, len(depths) + 1)
-        colours = [style.COLOURS[name] for name in ("blue", "orange")]
-        for panel, letter, depth in zip(panels, "ABCDEFGH", depths, strict=False):
-            _draw_depth(panel, data, int(depth), colours)
-            panel.set_title(f"{letter}  Depth {depth}")
-        panels[0].set_ylabel("a/s")
-        panels[0].legend(loc="lower right")
-        for i, colour in enumerate(colours):
-            label = f"s = {data.limit.values[i]:g}"
-            rise.plot(data.deep, data.rise[:, i], color=colour, marker="o", linestyle="none", label=label)
-            rise.plot(data.any_depth, data.width[:, i], **style.THEORY)
-        rise.plot([], [], **style.THEORY, label=r"$c_L\,s^{-(2-2/L)}$")
-        rise.set(xscale="log", yscale="log", xlabel="depth L", ylabel="time from 0.1 s to 0.9 s")
-        rise.set_xticks([2, 4, 8, 16, 32, 64], ["2", "4", "8", "16", "32", "64"], minor=False)
-        rise.set_xticks([], minor=True)
-        rise.set_title(f"{'ABCDEFGHI'[len(depths)]}  Rise time")
-        rise.legend(loc="lower left")
+    depths = data.depth.values
+    figure = style.new_figure(3.1 * (len(depths) + 1), 3.6)
+    *panels, rise = figure.subplots(1, len(depths) + 1)
+    colours = [style.COLOURS[name] for name in ("blue", "orange")]
+    for panel, letter, depth in zip(panels, "ABCDEFGH", depths, strict=False):
+        _draw_depth(panel, data, int(depth), colours)
+        panel.set_title(f"{letter}  Depth {depth}")
+    panels[0].set_ylabel("a/s")
+    panels[0].legend(loc="lower right")
+    for i, colour in enumerate(colours):
+        label = f"s = {data.limit.values[i]:g}"
+        rise.plot(data.deep, data.rise[:, i], color=colour, marker="o", linestyle="none", label=label)
+        rise.plot(data.any_depth, data.width[:, i], **style.THEORY)
+    rise.plot([], [], **style.THEORY, label=r"$c_L\,s^{-(2-2/L)}$")
+    rise.set(xscale="log", yscale="log", xlabel="depth L", ylabel="time from 0.1 s to 0.9 s")
+    rise.set_xticks([2, 4, 8, 16, 32, 64], ["2", "4", "8", "16", "32", "64"], minor=False)
+    rise.set_xticks([], minor=True)
+    rise.set_title(f"{'ABCDEFGHI'[len(depths)]}  Rise time")
+    rise.legend(loc="lower left")
     return figure
 
 
-def _draw_depth(panel: Axes, data: xarray.Dataset, depth: int, colours: list[str]) -> None:
+def _draw_depth(panel: Axes, data: Dataset, depth: int, colours: Sequence[Colour]) -> None:
     part = data.sel(depth=depth)
     for i, colour in enumerate(colours):
         s = float(data.limit[i])

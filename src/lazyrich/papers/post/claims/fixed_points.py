@@ -1,29 +1,27 @@
 """Where one hidden layer rests: fixed points, how many, the minimum among them, the best approximation."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, product, relative_error
 from lazyrich.papers.base.searches import critical_point, fitted
+from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.post.claims.regression import data_with, squared_error
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-
-def best_approximation(C31: Any, rank: int) -> Any:
+def best_approximation(C31: Array, rank: int) -> Array:
     """Σ_{α ≤ N2} s_α u_α v_αᵀ."""
     U, s, Vt = np.linalg.svd(C31)
     return U[:, :rank] @ np.diag(s[:rank]) @ Vt[:rank]
 
 
-def decoupled(rng: np.random.Generator, s: Any, chosen: Any, h: int) -> tuple[Any, Any]:
+def decoupled(rng: Rng, s: Array, chosen: Sequence[int] | Array, h: int) -> tuple[Array, Array]:
     """a^α and b^α, one row for each mode, with b^β·a^α = s_α δ for the chosen modes, and zero for the others."""
     a, b = np.zeros((len(s), h)), np.zeros((len(s), h))
     chosen = list(chosen)
@@ -32,12 +30,12 @@ def decoupled(rng: np.random.Generator, s: Any, chosen: Any, h: int) -> tuple[An
     return a, b
 
 
-def weights_of(a: Any, b: Any, U: Any, V: Any) -> list[Any]:
+def weights_of(a: Array, b: Array, U: Array, V: Array) -> list[Array]:
     """W21 and W32 whose modes have these vectors."""
     return [a.T @ V.T, U @ b]
 
 
-def restlessness(loss: Any, weights: Any) -> float:
+def restlessness(loss: Loss, weights: Sequence[Array]) -> float:
     """The largest slope: zero at a fixed point."""
     return max(float(np.abs(slope).max()) for slope in gradient(loss, weights))
 
@@ -52,7 +50,7 @@ def restlessness(loss: Any, weights: Any) -> float:
     conditions="White inputs, N1 = N3, any C31.",
     tolerance=1e-8,
 )
-def fixed_points(rng: np.random.Generator) -> float:
+def fixed_points(rng: Rng) -> float:
     s = rng.uniform(0.8, 2.5) * np.array([1.0, 1.0 if rng.random() < 0.5 else rng.uniform(0.3, 0.8)])
     return _error_of_condition(rng, s)
 
@@ -61,7 +59,7 @@ def fixed_points(rng: np.random.Generator) -> float:
     "The singular values that are not zero are distinct. Among equal ones any direction is as good as another, and a "
     "network may rest with a mixture of modes half learnt."
 )
-def fixed_points_of_distinct_modes(rng: np.random.Generator) -> float:
+def fixed_points_of_distinct_modes(rng: Rng) -> float:
     return _error_of_condition(rng, rng.uniform(0.8, 2.5) * np.array([1.0, rng.uniform(0.3, 0.8)]))
 
 
@@ -75,7 +73,7 @@ def _() -> tuple[float, float]:
     return 0.0, float(W32[1, 0] * W21[0, 0])
 
 
-def _error_of_condition(rng: np.random.Generator, s: Any) -> float:
+def _error_of_condition(rng: Rng, s: Array) -> float:
     """The slope where the condition holds, and the breach of the condition where a search finds no slope."""
     h = int(rng.integers(1, 3))
     C31, U, s, V = draws.target(rng, 2, 2, s)
@@ -97,7 +95,7 @@ def _error_of_condition(rng: np.random.Generator, s: Any) -> float:
     conditions="Any fixed point, any k ≠ 0.",
     tolerance=1e-12,
 )
-def fixed_point_family(rng: np.random.Generator) -> float:
+def fixed_point_family(rng: Rng) -> float:
     C31, U, s, V = draws.target(rng, 3, 3)
     loss, k = squared_error(*data_with(rng, C31)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 3.0)
     chosen = np.flatnonzero(rng.random(3) < 0.6)
@@ -114,7 +112,7 @@ def fixed_point_family(rng: np.random.Generator) -> float:
     conditions="N2 < N1 = N3, any C31.",
     tolerance=0.0,  # 1e-3 less the misfit that one pair more must leave
 )
-def at_most_n2_pairs(rng: np.random.Generator) -> float:
+def at_most_n2_pairs(rng: Rng) -> float:
     s = np.sort(rng.uniform(0.5, 2.5, size=3))[::-1]
     s[int(rng.choice([0, 0, 1, 2, 3])) :] = 0.0
     return 1e-3 - least_misfit(rng, s, int(rng.integers(1, 3)))
@@ -124,7 +122,7 @@ def at_most_n2_pairs(rng: np.random.Generator) -> float:
     "The singular values of these pairs are not zero. A mode with s_α = 0 asks its a^α and b^α to be orthogonal only, "
     "and many pairs fit in a plane."
 )
-def at_most_n2_pairs_of_rank(rng: np.random.Generator) -> float:
+def at_most_n2_pairs_of_rank(rng: Rng) -> float:
     return 1e-3 - least_misfit(rng, np.sort(rng.uniform(0.5, 2.5, size=3))[::-1], int(rng.integers(1, 3)))
 
 
@@ -137,16 +135,16 @@ def _() -> tuple[float, float]:
     return 2.0, float(np.sum(np.all(b @ a.T == np.zeros((3, 3)), axis=0)))
 
 
-def least_misfit(rng: np.random.Generator, s: Any, h: int) -> float:
+def least_misfit(rng: Rng, s: Array, h: int) -> float:
     """What a search cannot remove of b^β·a^α = s_α δ, for the h + 1 modes that fit best."""
     choices = (s[list(chosen)] for chosen in combinations(range(len(s)), h + 1))
     return min(_misfit(rng, values, h) for values in choices for _ in range(2))
 
 
-def _misfit(rng: np.random.Generator, s: Any, h: int) -> float:
+def _misfit(rng: Rng, s: Array, h: int) -> float:
     free = s == 0  # there the vectors are to have length 1, which the condition leaves open
 
-    def rest(x: Any) -> Any:
+    def rest(x: Array) -> Array:
         a, b = x.reshape(2, len(s), h)
         lengths = [np.sum(vectors[free] ** 2, axis=1) - 1 for vectors in (a, b)]
         return np.concatenate([(b @ a.T - np.diag(s)).ravel(), *lengths])
@@ -165,7 +163,7 @@ def _misfit(rng: np.random.Generator, s: Any, h: int) -> float:
     tolerance=1e-12,
     seeds=4,
 )
-def any_n2_modes(rng: np.random.Generator) -> float:
+def any_n2_modes(rng: Rng) -> float:
     C31, U, s, V, R, h = _wide_target(rng)
     loss = squared_error(*data_with(rng, C31))
     points = [weights_of(*decoupled(rng, s, modes, h), U, V) for modes in combinations(range(R), h)]
@@ -181,7 +179,7 @@ def any_n2_modes(rng: np.random.Generator) -> float:
     tolerance=0.0,  # 1e-6 less the slack of the closest call, in units of s_1
     seeds=5,
 )
-def global_minimum(rng: np.random.Generator) -> float:
+def global_minimum(rng: Rng) -> float:
     """Hessians of the loss at every choice of modes, and the least loss that is found from a random start."""
     C31, U, s, V, R, h = _wide_target(rng)
     X, Y = data_with(rng, C31, samples=4)
@@ -197,7 +195,7 @@ def global_minimum(rng: np.random.Generator) -> float:
     return 1e-6 - float(min(slacks))
 
 
-def _wide_target(rng: np.random.Generator) -> tuple[Any, Any, Any, Any, int, int]:
+def _wide_target(rng: Rng) -> tuple[Array, Array, Array, Array, int, int]:
     """C31 = U diag(s) Vᵀ, its rank R, and fewer hidden units; two of the values may be equal, the last zero."""
     _, U, s, V = draws.target(rng, 3, 3)
     R = int(rng.integers(2, 4))
@@ -217,7 +215,7 @@ def _wide_target(rng: np.random.Generator) -> tuple[Any, Any, Any, Any, int, int
     conditions="White inputs, C31 of rank above N2, with s_α different at N2 and N2 + 1.",
     tolerance=1e-9,
 )
-def at_the_minimum(rng: np.random.Generator) -> float:
+def at_the_minimum(rng: Rng) -> float:
     """Against the layers that fit the data best, found by turns."""
     C31, _, _, _ = draws.target(rng, 4, 3)
     h = int(rng.integers(1, 3))

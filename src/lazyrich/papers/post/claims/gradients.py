@@ -1,14 +1,14 @@
 """One hidden layer, linear: gradients, the flow of weights and of modes, and what its terms do (eqs. 1 to 6)."""
 
-from __future__ import annotations
-
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import gradient, hessian, integrate, relative_error
+from lazyrich.papers.base.types import Rng, Values
 from lazyrich.papers.post.claims.regression import (
     data_with,
     departure_from_linear,
@@ -18,33 +18,31 @@ from lazyrich.papers.post.claims.regression import (
     sums,
 )
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-
-def equations_1_2(W21: Any, W32: Any, C31: Any) -> list[Any]:
+def equations_1_2(W21: Array, W32: Array, C31: Array) -> list[Array]:
     """τ dW21/dt and τ dW32/dt."""
     return [W32.T @ (C31 - W32 @ W21), (C31 - W32 @ W21) @ W21.T]
 
 
-def first_term(a: Any, b: Any, s: Any) -> Any:
+def first_term(a: Array, b: Array, s: Array) -> Array:
     """(s_α − b^α·a^α) b^α of eq. 5, one row for each α; with a and b exchanged, that of eq. 6."""
     return (s - np.sum(a * b, axis=1))[:, None] * b
 
 
-def second_term(a: Any, b: Any) -> Any:
+def second_term(a: Array, b: Array) -> Array:
     """−Σ_{γ≠α} (b^γ·a^α) b^γ of eq. 5, one row for each α; with a and b exchanged, that of eq. 6."""
     overlaps = a @ b.T
     return -(overlaps - np.diag(np.diag(overlaps))) @ b
 
 
-def loss_of_modes(a: Any, b: Any, s: Any) -> Any:
+def loss_of_modes(a: Array, b: Array, s: Array) -> Values:
     """½ Σ_α (s_α − b^α·a^α)² + ½ Σ_{α≠β} (b^β·a^α)², which eqs. 5 and 6 are said to descend."""
     overlaps = a @ b.T
     alone = np.diag(overlaps)
     return ((s - alone) ** 2).sum() / 2 + ((overlaps - np.diag(alone)) ** 2).sum() / 2
 
 
-def learning(X: Any, Y: Any, weights: Any) -> list[Any]:
+def learning(X: Array, Y: Array, weights: Sequence[Array]) -> list[Array]:
     """τ dW/dt of both layers by the loss itself, the 2 absorbed in τ."""
     return [-slope / 2 for slope in gradient(squared_error(X, Y), weights)]
 
@@ -59,7 +57,7 @@ def learning(X: Any, Y: Any, weights: Any) -> list[Any]:
     conditions="Any data, any weights.",
     tolerance=1e-12,
 )
-def network_gradient(rng: np.random.Generator) -> float:
+def network_gradient(rng: Rng) -> float:
     X, Y, (W21, W32) = rng.normal(size=(7, 3)), rng.normal(size=(7, 2)), draws.gaussian(rng, (3, 4, 2), 1.0)
     C31, C11 = sums(X, Y)
     samples = -2 * sum(np.outer(W32.T @ (y - W32 @ W21 @ x), x) for x, y in zip(X, Y, strict=True))
@@ -77,7 +75,7 @@ def network_gradient(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; any targets, any widths, any start; λ → 0 at a given t/τ.",
     tolerance=1e-9,
 )
-def equations_1_and_2(rng: np.random.Generator) -> float:
+def equations_1_and_2(rng: Rng) -> float:
     """Against steps along the gradient, with λ down to 1/512 of the time and extrapolated to none."""
     C31 = rng.normal(size=(2, 2))
     loss = squared_error(*data_with(rng, C31, samples=3))
@@ -85,7 +83,7 @@ def equations_1_and_2(rng: np.random.Generator) -> float:
     truth = descended(loss, weights, time)
     h = len(weights[0])
 
-    def velocity(stacked: Any) -> Any:
+    def velocity(stacked: Array) -> Array:
         one, two = equations_1_2(stacked[:h], stacked[h:].T, C31)
         return np.vstack([one, two.T])
 
@@ -103,7 +101,7 @@ def equations_1_and_2(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I.",
     tolerance=1e-12,
 )
-def cubic_interactions(rng: np.random.Generator) -> float:
+def cubic_interactions(rng: Rng) -> float:
     C31 = rng.normal(size=(2, 3))
     W21, W32 = draws.gaussian(rng, (3, 4, 2), 1.0)
     printed = np.einsum("ki,kj->ij", W32, C31) - np.einsum("ki,km,mj->ij", W32, W32, W21)
@@ -121,7 +119,7 @@ def cubic_interactions(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; any sizes.",
     tolerance=1e-12,
 )
-def equations_3_4(rng: np.random.Generator) -> float:
+def equations_3_4(rng: Rng) -> float:
     d_in, h, d_out = (int(n) for n in rng.integers(2, 5, size=3))
     C31 = rng.normal(size=(d_out, d_in))
     U, s, Vt = np.linalg.svd(C31)
@@ -145,7 +143,7 @@ def equations_3_4(rng: np.random.Generator) -> float:
     tolerance=1e-12,
     seeds=4,
 )
-def equations_5_6(rng: np.random.Generator) -> float:
+def equations_5_6(rng: Rng) -> float:
     a, b, s, a_dot, b_dot = _modes(rng)
     return max(
         relative_error(first_term(a, b, s) + second_term(a, b), a_dot),
@@ -162,14 +160,14 @@ def equations_5_6(rng: np.random.Generator) -> float:
     conditions="White inputs, N1 = N3.",
     tolerance=1e-12,
 )
-def loss_of_all_modes(rng: np.random.Generator) -> float:
+def loss_of_all_modes(rng: Rng) -> float:
     """Its slopes against those of the squared error of the data."""
     a, b, s, a_dot, b_dot = _modes(rng)
     a_slope, b_slope = gradient(lambda both: loss_of_modes(both[0], both[1], s), [a, b])
     return max(relative_error(-a_slope, a_dot), relative_error(-b_slope, b_dot))
 
 
-def _modes(rng: np.random.Generator) -> tuple[Any, Any, Any, Any, Any]:
+def _modes(rng: Rng) -> tuple[Array, Array, Array, Array, Array]:
     """a, b (one row for each mode), s, and τ ȧ, τ ḃ by the loss of data, for a random network with N1 = N3."""
     n, h = (int(n) for n in rng.integers(2, 5, size=2))
     s = np.sort(rng.uniform(0.0, 3.0, size=n))[::-1]
@@ -192,7 +190,7 @@ def _modes(rng: np.random.Generator) -> tuple[Any, Any, Any, Any, Any]:
     tolerance=0.0,  # the signed loss of cosine or gain of distance, whichever is more
     seeds=4,
 )
-def first_terms(rng: np.random.Generator) -> float:
+def first_terms(rng: Rng) -> float:
     a, b = rng.normal(size=(2, 3))
     return _divergence(a, b, rng.uniform(0.2, 2.0))
 
@@ -201,7 +199,7 @@ def first_terms(rng: np.random.Generator) -> float:
     "While b^α·a^α < s_α. Beyond it a^α + b^α shrinks and a^α − b^α grows: the two turn apart, and only the product "
     "goes where it should."
 )
-def first_terms_below_their_end(rng: np.random.Generator) -> float:
+def first_terms_below_their_end(rng: Rng) -> float:
     a, b = rng.normal(size=(2, 3))
     return _divergence(a, b, max(float(a @ b), 0.0) + rng.uniform(0.2, 2.0))
 
@@ -213,17 +211,17 @@ def _() -> tuple[float, float]:
     return 1.0, -float(np.sign(_cosine_lost(np.array([2.0, 0.0]), np.array([1.0, 1.0]), 1.0)))
 
 
-def _divergence(a: Any, b: Any, s: float) -> float:
+def _divergence(a: Array, b: Array, s: float) -> float:
     """What cosine is lost, or what distance of the product from s is won, in a short time of the first terms."""
     end = _by_first_terms(a, b, s)
     return max(_cosine_lost(a, b, s), abs(s - float(end[0] @ end[1])) - abs(s - float(a @ b)))
 
 
-def _by_first_terms(a: Any, b: Any, s: float) -> Any:
+def _by_first_terms(a: Array, b: Array, s: float) -> Array:
     return integrate(lambda x: (s - x[0] @ x[1]) * x[::-1], [a, b], [0.1])[0]
 
 
-def _cosine_lost(a: Any, b: Any, s: float) -> float:
+def _cosine_lost(a: Array, b: Array, s: float) -> float:
     before, after = (float(x @ y / np.sqrt((x @ x) * (y @ y))) for x, y in ((a, b), _by_first_terms(a, b, s)))
     return before - after
 
@@ -238,7 +236,7 @@ def _cosine_lost(a: Any, b: Any, s: float) -> float:
     conditions="Any vectors.",
     tolerance=0.0,  # the signed growth of the component that grows most
 )
-def second_terms(rng: np.random.Generator) -> float:
+def second_terms(rng: Rng) -> float:
     return _growth(rng.normal(size=3), rng.normal(size=(2, 3)))
 
 
@@ -246,7 +244,7 @@ def second_terms(rng: np.random.Generator) -> float:
     "The b^γ of the other modes are orthogonal to each other. If not, a^α does lose length within their span, but a "
     "single component may grow."
 )
-def second_terms_of_orthogonal_modes(rng: np.random.Generator) -> float:
+def second_terms_of_orthogonal_modes(rng: Rng) -> float:
     return _growth(rng.normal(size=3), draws.orthogonal(rng, 3, 2).T * rng.uniform(0.5, 2.0, size=(2, 1)))
 
 
@@ -258,15 +256,15 @@ def _() -> tuple[float, float]:
     return float(others[0] @ a), float(others[0] @ _by_second_term(a, others, 0.5))
 
 
-def _growth(a: Any, others: Any) -> float:
+def _growth(a: Array, others: Array) -> float:
     return float(np.max(np.abs(others @ _by_second_term(a, others, 0.1)) - np.abs(others @ a)))
 
 
-def _by_second_term(a: Any, others: Any, time: float) -> Any:
+def _by_second_term(a: Array, others: Array, time: float) -> Array:
     """a^α after a time of its second term alone, the vectors of the other modes held."""
     none = np.zeros(len(a))  # b^α itself, which the second term leaves out
 
-    def velocity(x: Any) -> Any:
+    def velocity(x: Array) -> Array:
         return second_term(np.vstack([x, np.zeros_like(others)]), np.vstack([none, others]))[0]
 
     return integrate(velocity, a, [time])[0]
@@ -281,7 +279,7 @@ def _by_second_term(a: Any, others: Any, time: float) -> Any:
     conditions="White inputs, two or more modes of different strength.",
     tolerance=0.0,  # 1e-3 less the least of four departures from regression, each of order 1
 )
-def conclusions_reversed(rng: np.random.Generator) -> float:
+def conclusions_reversed(rng: Rng) -> float:
     C31, U, s, V = draws.target(rng, 2, 2)
     loss = squared_error(*data_with(rng, C31))
     one, other = draws.gaussian(rng, (2, 2, 2), 1.0), draws.gaussian(rng, (2, 2, 2), 1.0)

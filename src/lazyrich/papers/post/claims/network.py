@@ -1,28 +1,24 @@
 """One hidden layer, linear, from a decoupled start: the strengths of modes, and their logistic curve (eqs. 7 to 9)."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import integrate, layers, product, relative_error
+from lazyrich.papers.base.types import Rng
 from lazyrich.papers.post.claims.gradients import learning
 from lazyrich.papers.post.claims.regression import data_with
 
 NOT_CHECKED = (
     NotChecked(
-        "post",
         "Figure 1",
         "Equation 9 is a reasonable approximation to the learning of a tanh network.",
         "An experiment, and no bound is stated: `lazyrich figure saxe2014/3` draws it. What is said there of a linear "
         "network from random weights is checked.",
     ),
     NotChecked(
-        "post",
         "Last paragraph",
         "The loss of deep nonlinear networks sometimes stays level and then drops; possibly this is one mode rising "
         "after another.",
@@ -31,12 +27,12 @@ NOT_CHECKED = (
 )
 
 
-def equations_7_8(a: Any, b: Any, s: Any) -> Any:
+def equations_7_8(a: Array, b: Array, s: Array) -> Array:
     """τ da/dt and τ db/dt of the strengths of both layers, mode by mode."""
     return np.array([(s - a * b) * b, (s - a * b) * a])
 
 
-def start_along(r: Any, a: Any, b: Any, U: Any, V: Any) -> list[Any]:
+def start_along(r: Array, a: Array, b: Array, U: Array, V: Array) -> list[Array]:
     """W21 and W32 with a^α = a_α r^α and b^α = b_α r^α for as many modes as r has columns, zero for the others."""
     n = r.shape[1]
     return [r @ np.diag(a) @ V[:, :n].T, U[:, :n] @ np.diag(b) @ r.T]
@@ -53,7 +49,7 @@ def start_along(r: Any, a: Any, b: Any, U: Any, V: Any) -> list[Any]:
     "need: here they differ.",
     tolerance=1e-9,
 )
-def equations_7_and_8(rng: np.random.Generator) -> float:
+def equations_7_and_8(rng: Rng) -> float:
     """Against all entries of both layers of the whole network, integrated."""
     C31, U, s, V = draws.target(rng, 3, 3)
     h = int(rng.integers(1, 4))
@@ -75,7 +71,7 @@ def equations_7_and_8(rng: np.random.Generator) -> float:
     conditions="A decoupled start with a_α(0) = b_α(0).",
     tolerance=1e-9,
 )
-def equal_layers(rng: np.random.Generator) -> float:
+def equal_layers(rng: Rng) -> float:
     """By the velocity that the loss gives, at places that the whole network passes."""
     C31, U, s, V = draws.target(rng, 3, 3)
     data, c = data_with(rng, C31), rng.normal(size=3)
@@ -97,7 +93,7 @@ def equal_layers(rng: np.random.Generator) -> float:
     conditions="A decoupled start with equal layers, u(0) > 0; time in units of τ.",
     tolerance=1e-8,
 )
-def learning_time(rng: np.random.Generator) -> float:
+def learning_time(rng: Rng) -> float:
     """Starts on both sides of s."""
     C31, U, s, V = draws.target(rng, 3, 3)
     u0, times = s * rng.choice([0.05, 0.4, 1.7], size=3), np.array([0.2, 0.6, 1.0]) / s[0]
@@ -114,7 +110,7 @@ def learning_time(rng: np.random.Generator) -> float:
     conditions="White inputs; a start a^α = b^α along orthonormal directions of the hidden layer; time in units of τ.",
     tolerance=1e-9,
 )
-def equation_9(rng: np.random.Generator) -> float:
+def equation_9(rng: Rng) -> float:
     """Against the whole network, all modes together, integrated layer by layer."""
     C31, U, s, V = draws.target(rng, 3, 3)
     u0 = s * 10.0 ** rng.uniform(-3, -0.5, size=3)
@@ -135,7 +131,7 @@ def equation_9(rng: np.random.Generator) -> float:
     tolerance=1e-8,
     seeds=6,
 )
-def time_constant(rng: np.random.Generator) -> float:
+def time_constant(rng: Rng) -> float:
     C31, U, s, V = draws.target(rng, 3, 3)
     h = int(rng.integers(1, 4))
     c = np.sqrt(s[:h] * rng.uniform(0.05, 0.5, size=h))
@@ -157,7 +153,7 @@ def time_constant(rng: np.random.Generator) -> float:
     conditions="White inputs, Gaussian weights of scale ε. What is left vanishes as ε^{2(1 − s₂/s₁)}: here s₂ ≤ s₁/2.",
     tolerance=1e-7,
 )
-def random_start(rng: np.random.Generator) -> float:
+def random_start(rng: Rng) -> float:
     """At ε = 1e-10, between 2 and 98 per cent of each mode."""
     C31, U, s, V = draws.target(rng, 2, 2, rng.uniform(1.0, 2.0) * np.array([1.0, rng.uniform(0.3, 0.5)]))
     scale = 1e-10
@@ -171,6 +167,6 @@ def random_start(rng: np.random.Generator) -> float:
     return max(errors)
 
 
-def _strengths(weights: list[Any], C31: Any, U: Any, V: Any, times: Any) -> Any:
+def _strengths(weights: list[Array], C31: Array, U: Array, V: Array, times: Array) -> Array:
     """uᵀWv of every mode along the flow of the whole network, integrated layer by layer: (T, modes)."""
     return np.einsum("oa,toi,ia->ta", U, product(layers(weights, C31, times)), V)

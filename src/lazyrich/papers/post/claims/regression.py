@@ -1,38 +1,36 @@
 """One layer: the gradient, its equation, its solution, and four conclusions from it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
+from lazyrich._typing import Array
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import flow_of, gradient, hessian, integrate, product, relative_error
 from lazyrich.papers.base.searches import critical_point
+from lazyrich.papers.base.types import Loss, Rng
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-
-def squared_error(X: Any, Y: Any) -> Callable[[Sequence[Any]], Any]:
+def squared_error(X: Array, Y: Array) -> Loss:
     """Σ_μ ‖y − Wx‖² as a function of the layers whose product is W."""
     return lambda weights: ((Y - X @ product(weights).T) ** 2).sum()
 
 
-def data_with(rng: np.random.Generator, C31: Any, samples: int = 6) -> tuple[Any, Any]:
+def data_with(rng: Rng, C31: Array, samples: int = 6) -> tuple[Array, Array]:
     """Inputs with Σ xxᵀ = I and targets with Σ yxᵀ = C31, which they do not determine; rows are samples."""
     d_out, d_in = C31.shape
     X, noise = draws.orthogonal(rng, samples, d_in), rng.normal(size=(samples, d_out))
     return X, X @ C31.T + noise - X @ (X.T @ noise)
 
 
-def sums(X: Any, Y: Any) -> tuple[Any, Any]:
+def sums(X: Array, Y: Array) -> tuple[Array, Array]:
     """C31 = Σ yxᵀ and C11 = Σ xxᵀ, sample by sample."""
-    return sum(map(np.outer, Y, X)), sum(map(np.outer, X, X))
+    return reduce(np.add, map(np.outer, Y, X)), reduce(np.add, map(np.outer, X, X))
 
 
-def descended(loss: Callable[[list[Any]], Any], weights: Sequence[Any], time: float) -> list[Any]:
+def descended(loss: Loss, weights: Sequence[Array], time: float) -> list[Array]:
     """Gradient descent itself, λ·steps = time and the 2 absorbed in λ, in the limit λ → 0 (Richardson)."""
     ends = []
     for steps in 8 * 2 ** np.arange(7):
@@ -46,7 +44,7 @@ def descended(loss: Callable[[list[Any]], Any], weights: Sequence[Any], time: fl
     return ends[0]
 
 
-def solution(W0: Any, C31: Any, time_over_tau: Any) -> Any:
+def solution(W0: Array, C31: Array, time_over_tau: Array) -> Array:
     """W(0) e^{−t/τ} + C31 (1 − e^{−t/τ})."""
     decay = np.exp(-np.asarray(time_over_tau))[:, None, None]
     return W0 * decay + C31 * (1 - decay)
@@ -61,7 +59,7 @@ def solution(W0: Any, C31: Any, time_over_tau: Any) -> Any:
     conditions="Zero mean and unit length of both variables over the samples.",
     tolerance=1e-13,
 )
-def correlation_coefficient(rng: np.random.Generator) -> float:
+def correlation_coefficient(rng: Rng) -> float:
     """Against NumPy's, of the variables before they are centred and scaled."""
     X, Y = rng.normal(size=(9, 3)) + 1.0, rng.normal(size=(9, 2))
     Y += X[:, :2] * rng.normal(size=2)
@@ -79,7 +77,7 @@ def correlation_coefficient(rng: np.random.Generator) -> float:
     conditions="Any data, any W.",
     tolerance=1e-12,
 )
-def regression_gradient(rng: np.random.Generator) -> float:
+def regression_gradient(rng: Rng) -> float:
     X, Y, W = rng.normal(size=(7, 3)), rng.normal(size=(7, 2)), rng.normal(size=(2, 3))
     C31, C11 = sums(X, Y)
     entries = [[-2 * sum((y - W @ x)[i] * x[j] for x, y in zip(X, Y, strict=True)) for j in range(3)] for i in range(2)]
@@ -97,7 +95,7 @@ def regression_gradient(rng: np.random.Generator) -> float:
     conditions="Any data, any start; λ → 0 at a given t/τ.",
     tolerance=1e-9,
 )
-def regression_flow(rng: np.random.Generator) -> float:
+def regression_flow(rng: Rng) -> float:
     """Against steps along the gradient, with λ down to 1/512 of the time and extrapolated to none."""
     X, Y, W = rng.normal(size=(4, 2)) / 2, rng.normal(size=(4, 2)), rng.normal(size=(2, 2))
     C31, C11 = sums(X, Y)
@@ -116,7 +114,7 @@ def regression_flow(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; any targets and any start.",
     tolerance=1e-9,
 )
-def regression_solution(rng: np.random.Generator) -> float:
+def regression_solution(rng: Rng) -> float:
     """Against the flow of the loss, which knows nothing of C31."""
     loss, C31, W0, tau = _regression(rng)
     times = tau * np.array([0.0, 0.3, 1.0, 4.0])
@@ -131,16 +129,16 @@ def regression_solution(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I.",
     tolerance=1e-12,
 )
-def regression_linear(rng: np.random.Generator) -> float:
+def regression_linear(rng: Rng) -> float:
     loss, _, W, _ = _regression(rng)
     return departure_from_linear(loss, [W], [rng.normal(size=W.shape)], rng.normal())
 
 
-def departure_from_linear(loss: Any, one: Sequence[Any], other: Sequence[Any], p: float) -> float:
+def departure_from_linear(loss: Loss, one: Sequence[Array], other: Sequence[Array], p: float) -> float:
     """How far the gradient at p·one + (1 − p)·other is from the mixture of the gradients."""
     mixed = [p * A + (1 - p) * B for A, B in zip(one, other, strict=True)]
-    slopes = [np.concatenate([g.ravel() for g in gradient(loss, weights)]) for weights in (mixed, one, other)]
-    return relative_error(p * slopes[1] + (1 - p) * slopes[2], slopes[0])
+    gradients = [np.concatenate([g.ravel() for g in gradient(loss, weights)]) for weights in (mixed, one, other)]
+    return relative_error(p * gradients[1] + (1 - p) * gradients[2], gradients[0])
 
 
 @claim(
@@ -151,12 +149,12 @@ def departure_from_linear(loss: Any, one: Sequence[Any], other: Sequence[Any], p
     conditions="White inputs, C11 = I.",
     tolerance=1e-8,
 )
-def regression_independent(rng: np.random.Generator) -> float:
+def regression_independent(rng: Rng) -> float:
     loss, _, W, _ = _regression(rng)
     return interaction(loss, [W])
 
 
-def interaction(loss: Any, weights: Sequence[Any]) -> float:
+def interaction(loss: Loss, weights: Sequence[Array]) -> float:
     """The largest second derivative in two different weights, relative to the largest in one."""
     H = hessian(loss, weights)
     return float(np.abs(H - np.diag(np.diag(H))).max() / np.abs(np.diag(H)).max())
@@ -170,7 +168,7 @@ def interaction(loss: Any, weights: Sequence[Any]) -> float:
     conditions="White inputs, C11 = I.",
     tolerance=1e-9,
 )
-def regression_fixed_point(rng: np.random.Generator) -> float:
+def regression_fixed_point(rng: Rng) -> float:
     """Searched for from three places; where a direction does not lead back, the error is 1."""
     loss, C31, W, _ = _regression(rng)
     starts = [W, 10 * rng.normal(size=W.shape), 0.0 * W]
@@ -186,7 +184,7 @@ def regression_fixed_point(rng: np.random.Generator) -> float:
     conditions="White inputs, C11 = I; a weight that is not at its end already.",
     tolerance=1e-9,
 )
-def regression_timescale(rng: np.random.Generator) -> float:
+def regression_timescale(rng: Rng) -> float:
     loss, C31, W, tau = _regression(rng)
     W0 = C31 + rng.choice([-1.0, 1.0], size=W.shape) * rng.uniform(0.3, 1.5, size=W.shape)
     times = tau * np.array([0.5, 2.0])
@@ -195,7 +193,7 @@ def regression_timescale(rng: np.random.Generator) -> float:
     return relative_error(passed * tau / times[:, None, None], np.ones_like(passed))
 
 
-def _regression(rng: np.random.Generator) -> tuple[Any, Any, Any, float]:
+def _regression(rng: Rng) -> tuple[Loss, Array, Array, float]:
     """The loss of white data, its C31, weights, and a time constant."""
     C31 = rng.normal(size=(2, 3))
     loss = squared_error(*data_with(rng, C31))

@@ -1,35 +1,31 @@
 """Saxe et al. 2014: two unequal layers, eqs. 25 and 26, which later sources rest on."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
-from lazyrich.papers.base.claim import NotChecked, claim
+from lazyrich._typing import Array
+from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import integrate, relative_error
+from lazyrich.papers.base.types import Real, Rng, Row, Values
 
-NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-
-def time_from_theta(theta0: float, theta: Any, c0: float, s: float) -> Any:
+def time_from_theta(theta0: float, theta: Array, c0: float, s: float) -> Array:
     """The time from θ0 to θ in the form of eq. 26, for θ̇ = s − c0 sinh θ."""
     K = np.hypot(c0, s)
 
-    def primitive(x: Any) -> Any:
+    def primitive(x: Real) -> Values:
         X = np.tanh(x / 2)
         return np.log((K + c0 + s * X) / (K - c0 - s * X)) / K
 
     return primitive(theta) - primitive(theta0)
 
 
-def course(a: float, b: float, s: float, times: Any) -> Any:
+def course(a: float, b: float, s: float, times: Row) -> Array:
     """θ = 2 artanh(b/a) along ȧ = b(s − ab), ḃ = a(s − ab), integrated."""
     states = integrate(lambda x: x[::-1] * (s - x[0] * x[1]), [a, b], times)
     return 2 * np.arctanh(states[:, 1] / states[:, 0])
 
 
-def drawn(rng: np.random.Generator) -> tuple[float, float, float]:
+def drawn(rng: Rng) -> tuple[float, float, float]:
     """a > b > 0 and a target that is not yet reached."""
     b = rng.uniform(0.05, 0.5)
     return b + rng.uniform(0.3, 1.0), b, rng.uniform(2.0, 3.0)
@@ -46,7 +42,7 @@ def drawn(rng: np.random.Generator) -> tuple[float, float, float]:
     conditions="One mode of strength s, inputs white, c₀ > 0, unit rate.",
     tolerance=1e-9,
 )
-def equations_25_26(rng: np.random.Generator) -> float:
+def equations_25_26(rng: Rng) -> float:
     return _error_of_times(rng, 1.0)
 
 
@@ -55,11 +51,11 @@ def equations_25_26(rng: np.random.Generator) -> float:
     formula=r"\dot\theta = 2s - c_0\sinh\theta, \qquad t = \frac1K\left[\ln\frac{K + c_0 + 2s\tanh(\theta/2)}"
     r"{K - c_0 - 2s\tanh(\theta/2)}\right]_{\theta_0}^{\theta}, \qquad K = \sqrt{c_0^2 + 4s^2}",
 )
-def equations_25_26_with_2s(rng: np.random.Generator) -> float:
+def equations_25_26_with_2s(rng: Rng) -> float:
     return _error_of_times(rng, 2.0)
 
 
-def _error_of_times(rng: np.random.Generator, factor: float) -> float:
+def _error_of_times(rng: Rng, factor: float) -> float:
     a, b, s = drawn(rng)
     times = np.linspace(0.05, 1.0, 8) / s
     theta = course(a, b, s, np.concatenate([[0.0], times]))

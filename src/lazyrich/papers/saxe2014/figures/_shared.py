@@ -1,17 +1,11 @@
 """What the figures of Saxe et al. 2014 share: the tree of items, and a small random start on it."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from lazyrich import Network, Problem, Trajectory
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits import gaussian
-from lazyrich.networks import Network
-from lazyrich.problem import Problem
 from lazyrich.tasks import Task, binary_tree
-from lazyrich.trajectory import Trajectory
-
-__all__ = ["response_strengths", "small_start", "tree"]
 
 
 def tree(rng: Rng, levels: int, features: int, flip: float) -> Task:

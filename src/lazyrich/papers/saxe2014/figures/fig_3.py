@@ -1,28 +1,15 @@
 """Saxe et al. 2014, Fig. 3 (Fig. 1 of the post): modes of a tree of items, learned in theory and from random starts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from lazyrich import Problem, descend, solve
 from lazyrich._progress import progress
 from lazyrich.inits import aligned
 from lazyrich.landscape import plateau_times
-from lazyrich.methods.descend import descend
-from lazyrich.methods.solve import solve
 from lazyrich.observables import half_times, mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.saxe2014.figures._shared import response_strengths, small_start, tree
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Modes of a semantic tree: theory, a linear network and a tanh network"
 ABOUT = (
@@ -68,10 +55,8 @@ def compute(
     modes: tuple[int, ...] = (1, 2, 3, 5, 12, 18, 31),
     simulations: int = 100,
     seed: int = 0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Strengths of the chosen modes over training, and the delay of every mode in each simulation."""
-    import xarray
-
     task = tree(seed, levels, features, flip)
     turned = small_start(0, task, hidden=hidden, u0=u0).task
     decoupled = Problem(turned, aligned(0, turned, hidden=hidden, strengths=u0))
@@ -97,7 +82,7 @@ def compute(
     shown = np.array(modes) - 1
     delay = halves / expected - 1
     last = halves[1].mean(axis=0)
-    return xarray.Dataset(
+    return dataset(
         {
             "strength": (("source", "mode", "step"), np.array(curves)[:, :, shown].transpose(0, 2, 1)),
             "limit": ("mode", turned.modes.s[shown]),
@@ -118,17 +103,16 @@ def compute(
     )
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """The curves, and beside them the delay of every mode."""
-    with style.styled():
-        figure = style.new_figure(11.0, 4.2)
-        curves, delays = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
-        _draw_curves(curves, data)
-        _draw_delays(delays, data)
+    figure = style.new_figure(11.0, 4.2)
+    curves, delays = figure.subplots(1, 2, width_ratios=(1.35, 1.0))
+    _draw_curves(curves, data)
+    _draw_delays(delays, data)
     return figure
 
 
-def _draw_curves(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_curves(panel: Axes, data: Dataset) -> None:
     for source, colour in _NETWORKS.items():
         curves = data.strength.sel(source=source)
         panel.plot(data.step, curves.T, color=style.COLOURS[colour], linewidth=1.8)
@@ -145,7 +129,7 @@ def _draw_curves(panel: Axes, data: xarray.Dataset) -> None:
     panel.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
 
 
-def _draw_delays(panel: Axes, data: xarray.Dataset) -> None:
+def _draw_delays(panel: Axes, data: Dataset) -> None:
     for shift, (network, colour) in zip((-0.15, 0.15), _NETWORKS.items(), strict=True):
         delay = data.delay.sel(network=network)
         panel.errorbar(

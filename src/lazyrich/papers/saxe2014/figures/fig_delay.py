@@ -1,28 +1,19 @@
 """Saxe et al. 2014, section 1.4: how late a random start is against the decoupled theory, by the size of the start."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich import Problem, flow
 from lazyrich._progress import progress
 from lazyrich.inits import aligned
 from lazyrich.landscape import plateau_times
-from lazyrich.methods.flow import flow
 from lazyrich.observables import half_times, mode_strengths
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Colour
 from lazyrich.papers.saxe2014.figures._shared import small_start, tree
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Delay from a random start, by the size of the start"
 ABOUT = (
@@ -66,10 +57,8 @@ def compute(
     starts: tuple[float, ...] = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3),
     simulations: int = 10,
     seed: int = 0,
-) -> xarray.Dataset:
+) -> Dataset:
     """Delays of the chosen modes: along the flow, and as the start predicts them."""
-    import xarray
-
     task, shown = tree(seed, levels, features, flip), np.array(modes) - 1
     delay = np.empty((2, len(starts), simulations, len(modes)))
     with progress(len(starts) * simulations, "starts") as move_on:
@@ -86,7 +75,7 @@ def compute(
                 move_on(1)
     predicted, seen = delay
     mean, small = seen.mean(axis=1), np.array(starts) <= _SMALL
-    return xarray.Dataset(
+    return dataset(
         {"delay": (("source", "start", "simulation", "mode"), delay)},
         {"source": ["prediction", "flow"], "start": list(starts), "mode": list(modes)},
         {
@@ -97,20 +86,19 @@ def compute(
     )
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Means of all modes against u0, and every start of the weakest."""
-    with style.styled():
-        figure = style.new_figure(11.5, 4.4)
-        means, starts = figure.subplots(1, 2, width_ratios=(1.3, 1.0))
-        colours = style.mode_colours(1 + data.sizes["mode"])[:-1]
-        _draw_means(means, data, colours)
-        _draw_starts(starts, data, colours[-1])
-        for panel in (means, starts):
-            panel.set(xscale="log", xlabel="strength u0 of the start")
+    figure = style.new_figure(11.5, 4.4)
+    means, starts = figure.subplots(1, 2, width_ratios=(1.3, 1.0))
+    colours = style.mode_colours(1 + data.sizes["mode"])[:-1]
+    _draw_means(means, data, colours)
+    _draw_starts(starts, data, colours[-1])
+    for panel in (means, starts):
+        panel.set(xscale="log", xlabel="strength u0 of the start")
     return figure
 
 
-def _draw_means(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
+def _draw_means(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     """A mark of its own and a name for every mode, on an axis where all of them are seen."""
     for mode, colour, marker in zip(data.mode.values, colours, cycle("osD^v"), strict=False):
         predicted, seen = data.delay.sel(mode=mode).mean("simulation")
@@ -126,7 +114,7 @@ def _draw_means(panel: Axes, data: xarray.Dataset, colours: list[Any]) -> None:
     panel.legend(loc="upper left")
 
 
-def _draw_starts(panel: Axes, data: xarray.Dataset, colour: Any) -> None:
+def _draw_starts(panel: Axes, data: Dataset, colour: Colour) -> None:
     """The last mode shown, start by start."""
     mode = int(data.mode[-1])
     predicted, seen = data.delay.sel(mode=mode)

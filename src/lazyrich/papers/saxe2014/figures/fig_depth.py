@@ -1,27 +1,15 @@
 """Saxe et al. 2014, Figs 4 and 6: learning time and best learning rate against depth, for three kinds of start."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from lazyrich import Network, Problem, Task, descend
 from lazyrich._progress import progress
+from lazyrich._typing import Array
 from lazyrich.inits import aligned, gaussian, orthogonal
-from lazyrich.methods.descend import descend
-from lazyrich.networks import Network
-from lazyrich.papers.base.figure import Check, Figure
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.papers.saxe2014.formulas import time_infinite_depth, time_to_learn
 from lazyrich.plot import style
-from lazyrich.problem import Problem
-from lazyrich.tasks import Task
-
-if TYPE_CHECKING:
-    import xarray
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["FIGURE"]
 
 TITLE = "Learning time against depth: decoupled, random orthogonal and Gaussian starts"
 ABOUT = (
@@ -66,10 +54,8 @@ def compute(
     rates: int = 20,
     seeds: int = 3,
     most_steps: int = 2000,
-) -> xarray.Dataset:
+) -> Dataset:
     """Steps to learn at the best rate, and that rate, by start, depth and seed; times in theory."""
-    import xarray
-
     task = Task.from_correlations(np.eye(_WIDTHS["outputs"], _WIDTHS["inputs"]))
     steps = np.full((len(_STARTS), len(depths), seeds), np.nan)
     best = np.full(steps.shape, np.nan)
@@ -88,7 +74,7 @@ def compute(
     slow = times[0] / (0.75 * most_steps)
     scaled = best[0, :, 0] * depths
     medians = np.nanmedian(steps[1], axis=1)
-    return xarray.Dataset(
+    return dataset(
         {
             "steps": (("start", "depth", "seed"), steps),
             "rate": (("start", "depth", "seed"), best),
@@ -117,7 +103,7 @@ def _network(start: str, task: Task, depth: int, u0: float, seed: int) -> Networ
     return gaussian(seed, sizes=sizes, scale=_WIDTHS["hidden"] ** -0.5)
 
 
-def _fastest(problem: Problem, rates: Any, most_steps: int) -> tuple[float, float]:
+def _fastest(problem: Problem, rates: Array, most_steps: int) -> tuple[float, float]:
     """The least number of steps at any of the rates, fastest first, and the rate; nan if none learns."""
     best, slower = (np.nan, np.nan), 0
     for rate in rates:
@@ -142,41 +128,38 @@ def _steps_to_learn(problem: Problem, rate: float, most_steps: int) -> float:
     return float(np.interp(-np.log(level), -np.log(run.loss[pair]), run.times[pair] / rate))
 
 
-def draw(data: xarray.Dataset) -> Picture:
+def draw(data: Dataset) -> Picture:
     """Steps and rates against depth, and the time in theory with its limit."""
-    with style.styled():
-        figure = style.new_figure(11.5, 3.9)
-        steps, rates, times = figure.subplots(1, 3)
-        for start, (colour, marker, words) in _STARTS.items():
-            look: dict[str, Any] = {"color": style.COLOURS[colour], "marker": marker, "markersize": 5, "linewidth": 1.2}
-            for panel, name in ((steps, "steps"), (rates, "rate")):
-                values = data[name].sel(start=start)
-                middle = values.median("seed")
-                reach = [middle - values.min("seed"), values.max("seed") - middle]
-                panel.errorbar(
-                    data.depth, middle, np.nan_to_num(reach), **look, label=words.format(u0=data.attrs["u0"])
-                )
-        decoupled = data.sel(start="decoupled", seed=0)
-        look = {"color": style.COLOURS["blue"], "marker": "o", "markersize": 5, "linestyle": "none"}
-        times.plot(data.depth, decoupled.steps * decoupled.rate * data.depth, **look, label="decoupled, best rate")
-        times.plot(data.every_depth, data.theory * data.every_depth, **style.THEORY, label="theory")
-        times.axhline(data.attrs["limit"], **style.LIMIT, label="infinite depth")
-        rates.plot(data.depth, 1.0 / data.depth, **style.LIMIT, label="1/L")
-        _label(steps, data.depth.values, "steps at the best rate", "A  Learning time")
-        _label(rates, data.depth.values, "best rate", "B  Best learning rate")
-        _label(times, data.depth.values, "time × depth", "C  Time in units of depth")
-        times.set_yscale("linear")
-        times.set_ylim(bottom=0.0)
-        steps.set_ylim(top=3 * float(data.steps.max()))
-        figure.legend(*steps.get_legend_handles_labels(), loc="outside lower center", ncols=len(_STARTS))
-        _note_unlearned(steps, data)
-        handles, words = rates.get_legend_handles_labels()
-        rates.legend(handles[:1], words[:1], loc="upper right")
-        times.legend(loc="best")
+    figure = style.new_figure(11.5, 3.9)
+    steps, rates, times = figure.subplots(1, 3)
+    for start, (colour, marker, words) in _STARTS.items():
+        look: Look = {"color": style.COLOURS[colour], "marker": marker, "markersize": 5, "linewidth": 1.2}
+        for panel, name in ((steps, "steps"), (rates, "rate")):
+            values = data[name].sel(start=start)
+            middle = values.median("seed")
+            reach = [middle - values.min("seed"), values.max("seed") - middle]
+            panel.errorbar(data.depth, middle, np.nan_to_num(reach), **look, label=words.format(u0=data.attrs["u0"]))
+    decoupled = data.sel(start="decoupled", seed=0)
+    look = {"color": style.COLOURS["blue"], "marker": "o", "markersize": 5, "linestyle": "none"}
+    times.plot(data.depth, decoupled.steps * decoupled.rate * data.depth, **look, label="decoupled, best rate")
+    times.plot(data.every_depth, data.theory * data.every_depth, **style.THEORY, label="theory")
+    times.axhline(data.attrs["limit"], **style.LIMIT, label="infinite depth")
+    rates.plot(data.depth, 1.0 / data.depth, **style.LIMIT, label="1/L")
+    _label(steps, data.depth.values, "steps at the best rate", "A  Learning time")
+    _label(rates, data.depth.values, "best rate", "B  Best learning rate")
+    _label(times, data.depth.values, "time × depth", "C  Time in units of depth")
+    times.set_yscale("linear")
+    times.set_ylim(bottom=0.0)
+    steps.set_ylim(top=3 * float(data.steps.max()))
+    figure.legend(*steps.get_legend_handles_labels(), loc="outside lower center", ncols=len(_STARTS))
+    _note_unlearned(steps, data)
+    handles, words = rates.get_legend_handles_labels()
+    rates.legend(handles[:1], words[:1], loc="upper right")
+    times.legend(loc="best")
     return figure
 
 
-def _note_unlearned(panel: Axes, data: xarray.Dataset) -> None:
+def _note_unlearned(panel: Axes, data: Dataset) -> None:
     """An arrow at the first depth at which no Gaussian start learned in time."""
     learned = data.steps.sel(start="gaussian").notnull().any("seed").values
     if learned.all():
@@ -193,7 +176,7 @@ def _note_unlearned(panel: Axes, data: xarray.Dataset) -> None:
     )
 
 
-def _label(panel: Axes, depths: Any, what: str, title: str) -> None:
+def _label(panel: Axes, depths: Array, what: str, title: str) -> None:
     panel.set(xlabel="depth L (layers of weights)", ylabel=what, title=title, xscale="log", yscale="log")
     panel.set_xticks(depths, [f"{depth}" for depth in depths])
     panel.set_xticks([], minor=True)
