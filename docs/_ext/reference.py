@@ -215,7 +215,7 @@ def _section(title: str, lines: list[str]) -> str:
     """Arguments or returns in the style of NumPy, "name : what it is" and more of it indented, as a list."""
     entries = re.split(r"\n(?=\S)", "\n".join(lines))
     named = [" ".join(entry.split()).partition(" : ") for entry in entries]
-    return f"**{title}**\n\n" + "\n".join(f"- `{name}`: {_escaped(what)}" for name, _, what in named)
+    return f"**{title}**\n\n" + "\n".join(f"- `{name}`{': ' * bool(what)}{_escaped(what)}" for name, _, what in named)
 
 
 def _escaped(prose: str) -> str:

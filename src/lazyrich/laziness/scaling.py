@@ -192,7 +192,7 @@ def rescaled(model: Tree, factors: float | Mapping[str, float], *, order: Sequen
 
     Returns
     -------
-    what came, with other numbers
+    model : what came, with other numbers
 
     >>> state = {"0.weight": np.ones((3, 2)), "0.bias": np.ones(3), "2.weight": np.ones((1, 3)), "2.bias": np.ones(1)}
     >>> {name: float(array.max()) for name, array in rescaled(state, 4.0).items()}

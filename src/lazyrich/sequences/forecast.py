@@ -44,7 +44,7 @@ def loss_matrix(
 
     Returns
     -------
-    array (stage, task)
+    array : (stage, task)
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import loss_matrix
@@ -76,7 +76,7 @@ def forgetting(
 
     Returns
     -------
-    array (stage, task), zero on the diagonal, nan above it, where task j is still to come
+    array : (stage, task), zero on the diagonal, nan above it, where task j is still to come
 
     >>> import lazyrich as lr
     >>> from lazyrich.sequences import forgetting

@@ -151,7 +151,7 @@ def open_store(out: str | Path) -> xarray.Dataset:
 
     Returns
     -------
-    Dataset with the axes of the grid, then `step` (or `epoch`), then those of the observable itself
+    Dataset : with the axes of the grid, then `step` (or `epoch`), then those of the observable itself
 
     >>> import tempfile
     >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10, 20], method="solve")
@@ -194,7 +194,7 @@ def failures(out: str | Path) -> list[Failure]:
 
     Returns
     -------
-    list of {"cell": {axis: value}, "status": "stopped" or "failed", "kind": code, "cause": sentence}
+    list : of {"cell": {axis: value}, "status": "stopped" or "failed", "kind": code, "cause": sentence}
 
     >>> import tempfile
     >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
