@@ -71,7 +71,9 @@ def as_record(record: object, depth: int, linear: bool, kind: str) -> tuple[str,
     return names
 
 
-def linear_slopes(weights: Sequence[XArray], sigma_yx: XArray, sigma_xx: XArray) -> tuple[list[XArray], XArray, XArray]:
+def linear_gradients(
+    weights: Sequence[XArray], sigma_yx: XArray, sigma_xx: XArray
+) -> tuple[list[XArray], XArray, XArray]:
     """−∂loss/∂W_ℓ of each layer, E = Σyx − W Σxx, and W; a number c for Σxx stands for c·I.
 
     Partial products start at the narrower end of the network, where they are cheaper: from the outputs, the
@@ -84,12 +86,12 @@ def linear_slopes(weights: Sequence[XArray], sigma_yx: XArray, sigma_xx: XArray)
         below.append(M @ below[-1])
     W = below[-1].T if d_out < d_in else below[-1]
     E = sigma_yx - (W @ sigma_xx if sigma_xx.ndim else sigma_xx * W)
-    back, slopes = E.T if d_out < d_in else E, []
+    back, gradients = E.T if d_out < d_in else E, []
     for M, before in zip(chain[:0:-1], below[-2::-1], strict=True):
-        slopes.append(back @ before.T)
+        gradients.append(back @ before.T)
         back = M.T @ back
-    slopes.append(back)
-    return ([S.T for S in slopes] if d_out < d_in else slopes[::-1]), E, W
+    gradients.append(back)
+    return ([S.T for S in gradients] if d_out < d_in else gradients[::-1]), E, W
 
 
 class Fit(NamedTuple):

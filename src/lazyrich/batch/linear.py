@@ -165,7 +165,7 @@ def _compiled(names: tuple[str, ...], max_steps: int) -> Tree:
     jax, diffrax = _engines.load("jax", "flow"), _engines.load("diffrax", "flow")
 
     def velocity(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
-        slopes, _, _ = _engines.linear_slopes(weights, equation.sigma_yx, equation.sigma_xx)
+        slopes, _, _ = _engines.linear_gradients(weights, equation.sigma_yx, equation.sigma_xx)
         return tuple(
             rate * (slope - equation.decay * W) for rate, slope, W in zip(equation.rates, slopes, weights, strict=True)
         )

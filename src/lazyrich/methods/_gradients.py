@@ -1,6 +1,6 @@
 """−∂loss/∂W of one network and its loss, in JAX, as `descend`, `flow` and batches of networks follow it.
 
-Linear networks see the data through Σyx and Σxx alone (`_engines.linear_slopes`). Two piecewise linear layers with one
+Linear networks see the data by Σyx and Σxx alone (`_engines.linear_gradients`). Two piecewise linear layers with one
 output, f = aᵀσ(Wx) with σ(z) = max(z, γz), need two matrix products: with c = σ'(WXᵀ), E = (y − f)/n and
 
     ξ_k = Σ_i c_ki E_i x_i:      −∂loss/∂w_k = a_k ξ_k,     −∂loss/∂a_k = w_kᵀξ_k        (theory: section 8).
@@ -76,7 +76,7 @@ def loss(jax: ModuleType, activation: Activation) -> Callable[..., Tree]:
 
 def _linear(weights: Tree, data: Tree) -> Tree:
     sigma_yx, fit = data
-    slopes, E, W = _engines.linear_slopes(weights, sigma_yx, fit.sigma_xx)
+    slopes, E, W = _engines.linear_gradients(weights, sigma_yx, fit.sigma_xx)
     return slopes, (E * (fit.target - W)).sum() / 2
 
 
