@@ -106,9 +106,12 @@ class TestGradients:
         problem = lr.Problem(task(rng, sizes[0], sizes[-1], reduction=reduction), network(rng, activation, sizes))
         weights = list(problem.network.weights)
         with in_precision("float64"):
-            value, data = _gradients.slopes_and_loss(jax, activation, sizes), _gradients.data_of(problem)
+            value, data = (
+                _gradients.slopes_and_loss(jax, lr.Activation.of(activation), sizes),
+                _gradients.data_of(problem),
+            )
             slopes, now = value([jnp.asarray(W) for W in weights], jax.tree_util.tree_map(jnp.asarray, data))
-            whole = _gradients.loss(jax, activation)(weights, data)
+            whole = _gradients.loss(jax, lr.Activation.of(activation))(weights, data)
         assert worst([-np.asarray(S) for S in slopes], gradient(problem, weights)) < 1e-13
         floor = problem.task.loss_floor if activation == "linear" else 0.0
         assert float(now) + floor == pytest.approx(loss(problem, weights), rel=1e-13)

@@ -10,6 +10,8 @@ from oracles.starts_mp import to_float, zero_balanced_mp
 
 import lazyrich as lr
 from lazyrich.methods import deep_modes, modes, shallow
+from lazyrich.methods.riccati import evaluation as evaluate
+from lazyrich.methods.riccati import method as riccati
 
 from .families import FAMILIES, cases, target
 
@@ -178,8 +180,8 @@ def test_what_the_trajectory_gives_is_what_is_certified(name, sizes, rng, monkey
     network = lr.inits.zero_balanced(rng, sizes=sizes, scale=0.1)
     problem = lr.Problem(lr.Task.from_correlations(target(rng, sizes[2], sizes[0])), network)
     assert lr.solve(problem, TIMES).certificate().exact
-    right = getattr(riccati.Riccati, name)
-    monkeypatch.setattr(riccati.Riccati, name, lambda self, times: 1.01 * right(self, times))
+    right = getattr(riccati.RiccatiSolution, name)
+    monkeypatch.setattr(riccati.RiccatiSolution, name, lambda self, times: 1.01 * right(self, times))
     assert not lr.solve(problem, TIMES).certificate().exact
 
 
@@ -202,15 +204,15 @@ def test_wrong_deep_modes_are_not_certified(rng, monkeypatch):
 def test_wrong_shallow_networks_are_not_certified(rng, monkeypatch):
     task = lr.Task.from_data(rng.normal(size=(30, 4)), rng.normal(size=(30, 3)))
     problem = lr.Problem(task, lr.Network([rng.normal(size=(3, 4))]))
-    right = shallow.Shallow.function
-    monkeypatch.setattr(shallow.Shallow, "function", lambda self, times: right(self, 1.02 * times))
+    right = shallow.ShallowSolution.function
+    monkeypatch.setattr(shallow.ShallowSolution, "function", lambda self, times: right(self, 1.02 * times))
     certificate = lr.solve(problem, TIMES).certificate()
     assert certificate.residual > WRONG and not certificate.exact
 
 
 def test_a_solution_that_cannot_go_on_is_not_certified(rng, monkeypatch):
     """Restarted at the wrong time: the residual is clean, the semigroup is not."""
-    right = riccati.Riccati.restarted
-    monkeypatch.setattr(riccati.Riccati, "restarted", lambda self, time: right(self, 0.9 * time))
+    right = riccati.RiccatiSolution.restarted
+    monkeypatch.setattr(riccati.RiccatiSolution, "restarted", lambda self, time: right(self, 0.9 * time))
     certificate = lr.solve(general_problem(rng), TIMES[:4]).certificate()
     assert certificate.residual <= EXACT and certificate.semigroup > WRONG and not certificate.exact

@@ -237,7 +237,7 @@ MISTAKES = {
 class TestRefuses:
     @pytest.mark.parametrize("sentence", MISTAKES)
     def test_bad_arguments_before_anything_runs(self, rng, monkeypatch, sentence):
-        monkeypatch.setattr(importlib.import_module("lazyrich.descend"), "_run", None)
+        monkeypatch.setattr(importlib.import_module("lazyrich.methods.descend"), "_run", None)
         with pytest.raises(lr.InvalidInput, match=f"^{sentence}"):
             descend(make(rng, SIZES[2]), **{"rate": 0.1, "steps": 20, **MISTAKES[sentence]})
 
@@ -257,7 +257,9 @@ class TestRefuses:
     @pytest.mark.parametrize("activation", NONLINEAR)
     def test_nonlinear_networks_without_samples(self, activation):
         problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([np.eye(2)] * 2, activation))
-        sentence = rf"^descend needs the samples of the task where the network is .*{activation}, .*: Task.from_data\("
+        sentence = (
+            rf"^descend needs the samples of the task where the network is .*{activation}, .*: try Task.from_data\("
+        )
         with pytest.raises(lr.InvalidInput, match=sentence):
             descend(problem, 0.1, 20)
 

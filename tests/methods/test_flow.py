@@ -260,7 +260,7 @@ class TestLeavesJaxAlone:
 
     def test_importing_and_solving_load_no_engine(self):
         script = """
-import sys, lazyrich as lr, lazyrich.flow, lazyrich.descend
+import sys, lazyrich as lr, lazyrich.methods.flow, lazyrich.methods.descend
 lr.solve(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]])), [0.0, 1.0]).function
 print([name for name in ("jax", "diffrax", "equinox", "optax", "torch", "tqdm", "matplotlib") if name in sys.modules])
 """
@@ -332,7 +332,7 @@ class TestRefuses:
     @pytest.mark.parametrize("activation", ["relu", "tanh", 0.1])
     def test_nonlinear_networks_without_samples(self, activation):
         problem = lr.Problem(lr.Task.from_correlations(np.eye(2)), lr.Network([np.eye(2)] * 2, activation))
-        sentence = rf"^flow needs the samples of the task where the network is .*{activation}, .*: Task.from_data\("
+        sentence = rf"^flow needs the samples of the task where the network is .*{activation}, .*: try Task.from_data\("
         with pytest.raises(lr.InvalidInput, match=sentence):
             flow(problem, TIMES)
 

@@ -60,8 +60,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", experiments())
 def test_presets(name: str, size: str) -> None:
     experiment = preset(name, size)
-    assert experiment.experiment == name and experiment.about and experiment.block
-    assert len(experiment.axes["alpha"]) >= 2 and experiment.unit == kind(name).UNIT
+    assert name.endswith(f"/{experiment.experiment}") and experiment.about and experiment.block
+    assert len(experiment.axes["alpha"]) >= 2 and experiment.unit == kind(name).unit
     assert set(experiment.observables) == set(kind(name).variables(experiment.cell((0,) * len(experiment.axes))))
     if size == "laptop":
         assert len(experiment.axes["alpha"]) >= 3 and experiment.blocks >= 2  # both cores have something to do

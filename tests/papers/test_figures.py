@@ -55,7 +55,7 @@ def test_entry_says_what_it_is(name):
     assert known.title and len(known.title) < 90 and not known.title.endswith(".")
     assert 2 <= known.about.count(". ") + 1 <= 5
     assert known.checks and all(isinstance(check, Check) for check in known.checks.values())
-    assert set(known.module.QUICK) <= set(known.settings)
+    assert set(known.quick) <= set(known.settings)
     for call in known.calls:
         thing = lr
         for part in call.removeprefix("lr.").split("."):
@@ -118,7 +118,7 @@ class TestCommand:
         ],
     )
     def test_refuses_in_one_sentence_before_computing(self, arguments, sentence, capsys, monkeypatch):
-        monkeypatch.setattr("lazyrich.papers.base.figure.Entry.compute", None)
+        monkeypatch.setattr("lazyrich.papers.base.figure.Figure.compute", None)
         assert main(["figure", *arguments]) == 2
         said = capsys.readouterr().err
         assert sentence in said and said.count("\n") == 1
@@ -127,7 +127,7 @@ class TestCommand:
 def test_gallery_is_drawn_from_the_data_alone(tmp_path, monkeypatch, capsys):
     from lazyrich.papers import gallery
 
-    monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/3"])
+    monkeypatch.setattr(gallery, "figures", lambda: ["kunin2024/3"])
     with pytest.raises(lr.InvalidInput, match=r"kunin2024-3\.nc is missing: lazyrich figure kunin2024/3 --out"):
         gallery.write(tmp_path, tmp_path)
     assert main(["figure", "kunin2024/3", "--out", str(tmp_path)]) == 0

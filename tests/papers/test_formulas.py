@@ -14,6 +14,9 @@ from scipy.optimize import minimize_scalar
 
 import lazyrich as lr
 from lazyrich.methods.deep_modes import deep_mode_strength
+from lazyrich.papers.braun2022 import formulas as braun2022
+from lazyrich.papers.kunin2024 import formulas as kunin2024
+from lazyrich.papers.saxe2014 import formulas as saxe2014
 
 TIMES = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 300.0])
 

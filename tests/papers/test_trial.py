@@ -11,6 +11,7 @@ import pytest
 
 import lazyrich as lr
 from lazyrich.papers import Claim, Finding, Verdict
+from lazyrich.papers import try_claims as run
 from lazyrich.papers.base.claim import Amendment, Counterexample
 
 MODULE = sys.modules[Finding.__module__]  # whose name in the package is that of its function

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Stack(NamedTuple):
         return int(self.members.size)
 
 
-def stacks(problems: Sequence[Problem], dtype: np.dtype[np.floating], limit: int | None = None) -> Iterator[Stack]:
+def stacks(problems: Sequence[Problem], dtype: Any, limit: int | None = None) -> Iterator[Stack]:
     """All problems, in stacks of at most `limit` networks (by default what fits); each problem is in one of them."""
     alike: dict[tuple[object, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, problem in enumerate(problems):
@@ -61,7 +61,7 @@ def stacks(problems: Sequence[Problem], dtype: np.dtype[np.floating], limit: int
             yield from (stacked(problems, np.array(part), dtype) for part in parts)
 
 
-def stacked(problems: Sequence[Problem], members: Array, dtype: np.dtype[np.floating]) -> Stack:
+def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
     """One stack of the problems with these numbers, a row per data set."""
     import jax
 
@@ -120,7 +120,7 @@ def _shape(problem: Problem) -> tuple[object, ...]:
     return network.activation, network.sizes, len(task.inputs), task.reduction
 
 
-def _fits(problem: Problem, dtype: np.dtype[np.floating]) -> int:
+def _fits(problem: Problem, dtype: Any) -> int:
     """How many networks a stack holds."""
     sizes = problem.network.sizes
     carried = sum(sizes[1:]) * _columns(problem) + _numbers(sizes)

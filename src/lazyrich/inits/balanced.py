@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from lazyrich.networks import Network
 _BRAUN = 1.15  # factor on each layer in the published recipe
 
 
-def zero_balanced(rng: Rng, *, sizes: Sequence[int], scale: float) -> Network:
+def zero_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float) -> Network:
     """Neighbouring layers share their singular values and vectors (λ = 0), at any depth.
 
     Parameters
@@ -48,7 +49,7 @@ def zero_balanced(rng: Rng, *, sizes: Sequence[int], scale: float) -> Network:
     return Network([(new * c) @ old.T for old, new in itertools.pairwise(frames)])
 
 
-def lambda_balanced(rng: Rng, *, sizes: Sequence[int], lam: float, scale: float) -> Network:
+def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: float, scale: float) -> Network:
     """Two layers with W2ᵀW2 − W1W1ᵀ = λI. λ > 0 needs hidden ≤ outputs, λ < 0 needs hidden ≤ inputs.
 
     Parameters

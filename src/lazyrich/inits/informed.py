@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from lazyrich.tasks.task import as_task
 
 
 def aligned(
-    rng: Rng, task: Task, *, hidden: int | Sequence[int], strengths: ArrayLike, lam: ArrayLike = 0.0
+    rng: Rng, task: Task, *, hidden: SupportsIndex | Sequence[SupportsIndex], strengths: ArrayLike, lam: ArrayLike = 0.0
 ) -> Network:
     """Decoupled modes: the network has the task's singular vectors.
 
@@ -59,7 +60,7 @@ def aligned(
     return Network([(new * c_l) @ old.T for old, new, c_l in zip(frames, frames[1:], c, strict=False)])
 
 
-def prior_knowledge(rng: Rng, task: Task, *, hidden: int | Sequence[int]) -> Network:
+def prior_knowledge(rng: Rng, task: Task, *, hidden: SupportsIndex | Sequence[SupportsIndex]) -> Network:
     """The zero-balanced network that has learned a task, up to the rotation of its hidden units.
 
     For the end of one particular training run, take `trajectory.network(-1)`.

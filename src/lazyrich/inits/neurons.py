@@ -10,6 +10,7 @@ From unit neurons (‖w_k‖ = |a_k| = 1), w × τ/α and a × τα give every n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from lazyrich.tasks.teacher import unit_vectors
 
 
 def symmetrised(
-    rng: Rng, *, sizes: Sequence[int], tau: float = 1.0, delta: float = 0.0, activation: str | float = "relu"
+    rng: Rng, *, sizes: Sequence[SupportsIndex], tau: float = 1.0, delta: float = 0.0, activation: str | float = "relu"
 ) -> Network:
     """Neurons in pairs (w, a) and (w, −a), so that the network predicts 0; w on the sphere, a = ±1, then `rescaled`.
 

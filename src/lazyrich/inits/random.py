@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from lazyrich._typing import Array, Float, Rng
 from lazyrich.networks import Network
 
 
-def gaussian(rng: Rng, *, sizes: Sequence[int], scale: float, activation: str | float = "linear") -> Network:
+def gaussian(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float, activation: str | float = "linear") -> Network:
     """Independent Gaussian entries in every layer.
 
     Parameters
@@ -35,7 +36,9 @@ def gaussian(rng: Rng, *, sizes: Sequence[int], scale: float, activation: str | 
     return Network(layers, activation)
 
 
-def orthogonal(rng: Rng, *, sizes: Sequence[int], scale: float, activation: str | float = "linear") -> Network:
+def orthogonal(
+    rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float, activation: str | float = "linear"
+) -> Network:
     """Each layer a multiple of a random matrix with orthonormal rows or columns, whichever are fewer.
 
     Parameters

@@ -70,7 +70,7 @@ def deep_mode_strength(L: int, s: Real, a0: Real, times: Real) -> Array:
     return a
 
 
-def half_time(L: int, s: Array, a0: Array) -> Array:
+def half_time(L: int, s: Any, a0: Any) -> Any:
     """Time from a0 to s/2, for 0 < a0 < s/2 and L ≥ 3."""
     x0, x1 = (np.asarray(a0) / s) ** (1 / L), 0.5 ** (1 / L)
     rising = np.full(np.shape(x0), _RISING)
@@ -147,7 +147,7 @@ class DeepModesSolution(Solution):
         return later
 
 
-def _time(L: int, x: Array, course: Array) -> Array:
+def _time(L: int, x: Any, course: Any) -> Any:
     """The times of the header; rising: increasing in x, otherwise decreasing."""
     u = x**L
     rising, sign = course == _RISING, np.where(course == _FADING, -1.0, 1.0)
@@ -156,7 +156,7 @@ def _time(L: int, x: Array, course: Array) -> Array:
     return np.where(rising, up, down)
 
 
-def _two_f_one(b: float, z: Array) -> Array:
+def _two_f_one(b: float, z: Any) -> Any:
     """₂F₁(1, b; 1 + b; z) for z < 1. SciPy's real routine loses all digits near z = 1 (for b = 4/3, 1.8,
     …); its complex one does not."""
     from scipy.special import hyp2f1  # here, to keep `import lazyrich` quick
@@ -166,7 +166,7 @@ def _two_f_one(b: float, z: Array) -> Array:
     return np.where(z > 0, hyp2f1(1, b, 1 + b, np.maximum(z, 0.0) + 0j).real, hyp2f1(1, b, 1 + b, np.minimum(z, 0.0)))
 
 
-def _advance(L: int, x0: Array, course: Array, t: Array) -> Array:
+def _advance(L: int, x0: Any, course: Any, t: Any) -> Any:
     """x(t) from x0, by Newton's method in v = logit x^L (rising), −log(x^L − 1) (falling) or −log x (fading).
 
     In these, time and its slope are smooth and increasing over the whole course. Steps are bounded, so that
@@ -203,7 +203,7 @@ def _advance(L: int, x0: Array, course: Array, t: Array) -> Array:
     return _position(L, v, course)[0]
 
 
-def _position(L: int, v: Array, course: Array) -> tuple[Array, Array]:
+def _position(L: int, v: Any, course: Any) -> tuple[Any, Any]:
     """x and dt/dv at v."""
     rising = (1 / (1 + np.exp(-np.where(course == _RISING, v, 0.0)))) ** (1 / L)
     falling = (1 + np.exp(-np.where(course == _FALLING, v, 0.0))) ** (1 / L)

@@ -51,9 +51,9 @@ __all__ = [
 class ModeState(NamedTuple):
     """Strength a, and by which factor p + q and p − q have changed."""
 
-    a: Array
-    sum_factor: Array
-    difference_factor: Array
+    a: Any
+    sum_factor: Any
+    difference_factor: Any
 
 
 def mode_strength(s: Real, a0: Real, lam: Real, times: Real) -> Array:
@@ -170,7 +170,7 @@ class ModesSolution(Solution):
         return later
 
 
-def _evolve(s: Array, n: Array, n_other: Array, apart: Array, mirrored: Array, t: Array) -> ModeState:
+def _evolve(s: Any, n: Any, n_other: Any, apart: Any, mirrored: Any, t: Any) -> ModeState:
     """The stable form of the header: n is the larger of ‖p ± q‖ and n_other the smaller, `apart` their difference.
     Mirrored modes (a < 0) see −s."""
     l = n * n_other
@@ -179,10 +179,10 @@ def _evolve(s: Array, n: Array, n_other: Array, apart: Array, mirrored: Array, t
     faded = np.exp(-K * t)  # cosh and sinh below are divided by e^{Kt/2}
     sinh_over_K = np.where(K > 0, -np.expm1(-K * t) / (2 * safe_K), t / 2)
 
-    def rise(x: Array) -> Array:  # cosh + x/K sinh
+    def rise(x: Any) -> Any:  # cosh + x/K sinh
         return (1 + faded) / 2 + x * sinh_over_K
 
-    def fall(x: Array, rest: Array) -> Array:  # cosh − x/K sinh with K² = x² + rest², written without cancellation
+    def fall(x: Any, rest: Any) -> Any:  # cosh − x/K sinh with K² = x² + rest², written without cancellation
         return np.where(K > 0, (rest**2 / np.where(K > 0, K + x, 1.0) + (K + x) * faded) / (2 * safe_K), 1.0)
 
     present = n > 0
@@ -212,7 +212,7 @@ def _evolve(s: Array, n: Array, n_other: Array, apart: Array, mirrored: Array, t
     )
 
 
-def _evolve_decaying(s: Array, a0: Array, d: Array, gamma: float, t: Array) -> ModeState:
+def _evolve_decaying(s: Any, a0: Any, d: Any, gamma: float, t: Any) -> ModeState:
     """l = 0 with weight decay: |a| follows a logistic curve of rate ±s − γ, written with falling
     exponentials only."""
     size, mirrored = np.abs(a0), a0 < 0

@@ -501,7 +501,7 @@ def test_gallery_shows_the_pictures_of_what_was_trained_and_not_kept(rng, tmp_pa
     """Beside them stand the numbers of a laptop, called that; nothing of it is drawn."""
     from lazyrich.papers import gallery
 
-    monkeypatch.setattr(gallery, "names", lambda: ["kunin2024/5a"])
+    monkeypatch.setattr(gallery, "figures", lambda: ["kunin2024/5a"])
     experiment = experiment_of("lenet")
     data = computed("lenet", keep(tmp_path / "s", experiment, drawn(rng, experiment))).assign_attrs(seconds=2.0)
     data.to_netcdf(tmp_path / "kunin2024-5a.nc", engine="scipy")
