@@ -106,12 +106,10 @@ class TestGradients:
         problem = lr.Problem(task(rng, sizes[0], sizes[-1], reduction=reduction), network(rng, activation, sizes))
         weights = list(problem.network.weights)
         with in_precision("float64"):
-            value, data = (
-                _gradients.slopes_and_loss(jax, lr.Activation.of(activation), sizes),
-                _gradients.data_of(problem),
-            )
+            sigma, data = problem.network.activation, _gradients.data_of(problem)
+            value = _gradients.slopes_and_loss(jax, sigma, sizes)
             slopes, now = value([jnp.asarray(W) for W in weights], jax.tree_util.tree_map(jnp.asarray, data))
-            whole = _gradients.loss(jax, lr.Activation.of(activation))(weights, data)
+            whole = _gradients.loss(jax, sigma)(weights, data)
         assert worst([-np.asarray(S) for S in slopes], gradient(problem, weights)) < 1e-13
         floor = problem.task.loss_floor if activation == "linear" else 0.0
         assert float(now) + floor == pytest.approx(loss(problem, weights), rel=1e-13)
@@ -128,7 +126,7 @@ class TestGradients:
         z = W @ given.inputs.T
         error = (given.targets.T - a @ np.where(z > 0, z, slope * z)) / len(given.inputs)
         with in_precision("float64"):
-            (first, _), _ = _gradients.slopes_and_loss(jax, activation, (3, 4, d_out))(
+            (first, _), _ = _gradients.slopes_and_loss(jax, lr.Activation.of(activation), (3, 4, d_out))(
                 [W, a], _gradients.data_of(problem)
             )
         np.testing.assert_allclose(first[1], slope * a[:, 1] @ error @ given.inputs, rtol=1e-13, atol=1e-15)

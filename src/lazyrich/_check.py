@@ -117,13 +117,10 @@ def as_array(name: str, value: Any, ndim: int | None = None, *, infinite: bool =
         raise InvalidInput(f"{name} must be {what}, and it has shape {array.shape}.")
     if array.size == 0:
         raise InvalidInput(f"{name} is empty (shape {array.shape}), and at least one entry is needed.")
-    fine = ~np.isnan(array) if infinite else np.isfinite(array)
+    fine = np.isfinite(array) | (infinite & (array == np.inf))
     bad = int(np.size(array) - np.count_nonzero(fine))
     if bad:
-        what = "NaN" if infinite else "NaN or infinite"
-        raise InvalidInput(
-            f"{name} must be {'numbers' if infinite else 'finite'}, and {bad} of its {array.size} entries are {what}."
-        )
+        raise InvalidInput(f"{name} must be finite, and {bad} of its {array.size} entries are NaN or infinite.")
     return array
 
 

@@ -23,6 +23,7 @@ from lazyrich.bias.function_space import (
     output_strength,
     wide_preconditioner,
 )
+from lazyrich.papers.kunin2024 import formulas as kunin2024
 
 TIMES = np.array([0.0, 0.3, 1.0, 2.0])
 

@@ -23,6 +23,7 @@ from lazyrich.bias.interpolation import (
     predicted_end,
     upstream_end,
 )
+from lazyrich.papers.kunin2024 import formulas as kunin2024
 
 from .test_function_space import deep_isotropic
 

@@ -307,4 +307,4 @@ def test_it_says_what_would_do(unchecked_shapes):
     says = sentence(lambda: plateau_times(lr.Problem(tilted, network)))
     assert "needs whitened inputs" in says and "observables.half_times" in says
     bare = lr.Trajectory(lr.Problem(task, network), np.zeros(1), "flow", {"loss": np.zeros(1)})
-    assert "needs the function of a trajectory: record='function'" in sentence(lambda: compare_plateaus(bare))
+    assert "needs the function of a trajectory: try record='function'" in sentence(lambda: compare_plateaus(bare))

@@ -143,7 +143,8 @@ class TestTimes:
         problem = correlated(rng, SIZES[2])
         times = [0.0, 0.0, *[1.0] * 100, 2.0, 2.0]
         W = flow(problem, times).weights[0]
-        assert (W[0] == W[1]).all() and (W[2] == W[101]).all() and (W[102] == W[103]).all()
+        assert (W[0] == W[1]).all() and (W[102] == W[103]).all()
+        assert np.abs(W[2] - W[101]).max() < 1e-15  # kept by two calls, each of which turns the modes back by itself
         assert np.abs(W[101] - flow(problem, 1.0).weights[0][0]).max() < 2e-8
         assert flow(problem, [0.0, 0.0]).times.tolist() == [0.0, 0.0]
 
@@ -197,7 +198,8 @@ class TestHowItEnds:
         assert traj.times.tolist() == [0.0, 1.0, 2.0]
         assert worst(traj.weights, whole.weights) < 2e-8
         assert (
-            traj.status.startswith("stopped at t = ") and "of 1e+09 after 500 steps: a larger max_steps" in traj.status
+            traj.status.startswith("stopped at t = ")
+            and "of 1e+09 after 500 steps: try a larger max_steps" in traj.status
         )
         with pytest.raises(RuntimeError, match=r"flow reached none of the times: stopped at t = .* after 500 steps"):
             flow(problem, [1e9], max_steps=500)

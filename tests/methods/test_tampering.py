@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from oracles import extended
 
 import lazyrich as lr
+from lazyrich.methods.riccati import method as riccati
 
 TIMES = np.array([0.0, 0.3, 1.0, 2.5, 8.0, 40.0])
 PARTS = ("function", "loss", "gram", "weights")

@@ -123,8 +123,11 @@ def test_what_is_not_checked_says_why():
     assert all(entry.statement.endswith(".") for entry in entries)
 
 
-def test_an_entry_is_made_once():
-    with pytest.raises(AssertionError, match="entered twice"):
-        claim("post/equation-9", place="", statement="", formula="", conditions="", tolerance=0.0)(lambda rng: 0.0)
-    with pytest.raises(AssertionError, match="somewhere/else"):
-        claim("somewhere/else", place="", statement="", formula="", conditions="", tolerance=0.0)(lambda rng: 0.0)
+def test_an_entry_is_made_once(monkeypatch):
+    words = dict.fromkeys(("place", "statement", "formula", "conditions"), "")
+    again = claim("post/equation-9", **words, tolerance=0.0)(lambda rng: 0.0)
+    monkeypatch.setattr("lazyrich.papers.post.claims.network.again", again, raising=False)
+    with pytest.raises(AssertionError, match="post/equation-9 entered twice"):
+        ledger("post")
+    with pytest.raises(AssertionError, match="Some Where"):
+        claim("Some Where", **words, tolerance=0.0)(lambda rng: 0.0)

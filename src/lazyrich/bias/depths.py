@@ -123,7 +123,7 @@ class Comparison:
 def compare_depths(
     measurements: Measurements,
     *,
-    depths: Sequence[int] = (1, 2, 3, 4),
+    depths: Sequence[int] | int = (1, 2, 3, 4),
     epsilons: Sequence[float] = (1e-2, 1e-4),
     rng: Rng | None = None,
     tolerance: float = 1e-8,

@@ -6,7 +6,7 @@ A name that only one paper has is enough without its key: "rhm".
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -69,7 +69,7 @@ def not_checked(source: str | None = None) -> list[NotChecked]:
     return [entry for paper in papers(source) for entry in paper.not_checked()]
 
 
-def chosen(names: Sequence[str] | None, source: str | None) -> list[Claim]:
+def chosen(names: object, source: str | None) -> list[Claim]:
     """The claims with these identifiers, or all of a source, or all."""
     entries = ledger(source)
     if names is None:

@@ -10,7 +10,7 @@ import multiprocessing
 import signal
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
@@ -98,7 +98,7 @@ class _Trial:
 
 
 def try_claims(
-    names: Sequence[str] | None = None, *, source: str | None = None, seeds: int | None = None, workers: int = 1
+    names: object = None, *, source: str | None = None, seeds: int | None = None, workers: int = 1
 ) -> list[Finding]:
     """Tries the named claims, or all of a source, or all, on `seeds` random problems each.
 

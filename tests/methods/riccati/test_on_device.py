@@ -12,6 +12,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import lazyrich as lr
+from lazyrich.methods.riccati import evaluation as evaluate
 
 from ..families import relative_errors, target
 

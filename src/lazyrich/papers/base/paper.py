@@ -56,7 +56,10 @@ class Paper:
     def claims(self) -> dict[str, Claim]:
         """Its claims by identifier, in its own order."""
         found = [entry for topic in self._topics() for entry in vars(topic).values() if isinstance(entry, Claim)]
-        return {claim.identifier: claim for claim in found if claim.source == self.key}
+        claims = {claim.identifier: claim for claim in found if claim.source == self.key}
+        twice = [claim.identifier for claim in found if claims.get(claim.identifier, claim) is not claim]
+        assert not twice, f"{', '.join(twice)} entered twice"
+        return claims
 
     def not_checked(self) -> list[NotChecked]:
         """What of it was judged not checkable, and why."""
