@@ -31,7 +31,7 @@ FLOORS = {
     "methods": ("methods: closed forms", "methods: solve, flow …"),
     "laziness": ("laziness: of a model", "laziness: of a run"),
 }
-INTERFACE = ("explorer", "cli")  # above the face: they call what a user calls
+INTERFACE = ("papers", "explorer", "cli")  # above the face: they call what a user calls
 
 Graph = Mapping[str, frozenset[str]]  # room → rooms that it imports
 

@@ -138,7 +138,7 @@ class Trajectory:
 
         >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
         >>> lr.Trajectory.from_weights(problem, [0.0, 1.0], [[[[0.1]], [[0.5]]], [[[0.1]], [[0.6]]]]).loss.round(4)
-        array([1.9801, 1.445 ])
+        array([1.98 , 1.445])
         """
         if not isinstance(weights, list | tuple):
             raise InvalidInput(f"weights must be a list of arrays, one per layer, and it is {_check.shown(weights)}.")

@@ -213,7 +213,7 @@ def test_a_gpu_is_asked_for_the_same_sums_every_time(before: str | None, monkeyp
     if before is not None:
         monkeypatch.setenv("XLA_FLAGS", before)
     for there in (False, True):
-        monkeypatch.setattr("lazyrich.papers.experiment.accelerated", lambda there=there: there)
+        monkeypatch.setattr(sys.modules["lazyrich.papers.experiment"], "accelerated", lambda there=there: there)
         with pytest.raises(ValueError, match="zip"):  # nothing was trained
             experiment.compute(experiment.block_at(0))
         assert os.environ.get("XLA_FLAGS") == before

@@ -124,7 +124,7 @@ def compare_depths(
     measurements: Measurements,
     *,
     depths: Sequence[int] | int = (1, 2, 3, 4),
-    epsilons: Sequence[float] = (1e-2, 1e-4),
+    epsilons: Sequence[float] | float = (1e-2, 1e-4),
     rng: Rng | None = None,
     tolerance: float = 1e-8,
     max_steps: int = 200_000,
@@ -142,14 +142,14 @@ def compare_depths(
     """
     as_measurements(measurements)
     depths = tuple(_check.count("depths", L) for L in np.atleast_1d(depths))
-    epsilons = np.atleast_1d(_check.as_array("epsilons", epsilons)).tolist()
+    scales = np.atleast_1d(_check.as_array("epsilons", epsilons)).tolist()
     least = least_nuclear_norm(measurements)
     ends = [(least.W, "least nuclear norm", least.status)]
     if measurements.truth is not None:
         ends.append((measurements.truth, "truth", "converged"))
     flows = []
     for L in depths:
-        for epsilon in epsilons:
+        for epsilon in scales:
             start = small_start(measurements.shape, depth=L, epsilon=epsilon, rng=rng)
             run = factorise(measurements, start, tolerance=tolerance, max_steps=max_steps)
             flows.append((run.W[-1], f"depth {L}, ε = {epsilon:g}", run.status))

@@ -45,7 +45,11 @@ def unbalanced_mode(facts: Facts) -> Refusal:
 
 
 class Method(ABC):
-    """A closed form: its name, its sources, its conditions."""
+    """A closed form: its name, its sources, its conditions.
+
+    >>> [method.name for method in lr.methods.EXACT]
+    ['shallow', 'modes', 'riccati', 'deep_modes']
+    """
 
     name: ClassVar[str]
     citations: ClassVar[tuple[str, ...]]  # keys of `citations.BIBTEX`
@@ -67,7 +71,12 @@ class Separatrix(NamedTuple):
 
 
 class Solution(ABC):
-    """One problem, solved; times and weights are those of the problem."""
+    """One problem, solved; times and weights are those of the problem.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+    >>> lr.solve(problem, [0.0]).solution.function(np.array([1.0])).ravel().round(6)
+    array([0.430588])
+    """
 
     gives_gram: ClassVar[bool] = False  # the Gram matrix is its state: weights take more work, and are not analytic
     problem: Problem

@@ -56,7 +56,12 @@ def _nothing_missing(settings: object) -> None:
 
 @dataclass(frozen=True)
 class Kind(Generic[S]):
-    """An experiment of a paper. A cell is one network: a value of the class `Settings`."""
+    """An experiment of a paper. A cell is one network: a value of the class `Settings`.
+
+    >>> kind = lr.papers.experiment("kunin2024/rhm", "quick").kind
+    >>> kind.unit, kind.Settings(seed=0).width
+    ('epoch', 64)
+    """
 
     about: str
     unit: str  # what the recorded steps count: "step" or "epoch"

@@ -87,7 +87,7 @@ class Paper:
     @property
     def sweeps(self) -> dict[str, Path]:
         """The files of its published sweeps, by name."""
-        return {path.stem: path for path in sorted(self.folder.glob("sweeps/*.toml"))}
+        return {path.stem: path for path in sorted(self.folder.glob("sweeps/*.toml"), key=lambda path: path.stem)}
 
     def _topics(self) -> list[ModuleType]:
         return [self._module(f"claims.{topic}") for topic in self.topics]
