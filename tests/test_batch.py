@@ -161,6 +161,7 @@ class TestDescend:
             np.testing.assert_allclose(traj.times, rate * np.array(AT), rtol=1e-15)
             assert worst(traj.weights, lr.descend(problem, rate, AT[-1], at=AT).weights) < 1e-12
 
+    @pytest.mark.compiles
     def test_single_precision(self, rng):
         """Of the engine, for sweeps: some 1e-7 a step, a hundred steps; and it was not float64 in disguise."""
         for stack in stacking.stacks(problems := many(rng), np.dtype(np.float32)):

@@ -285,6 +285,7 @@ class TestFlow:
     SIZES: ClassVar = {"d": 6, "h": 8, "n": 120, "tau": 0.3, "delta": 0.2}
     CORNERS: ClassVar = [(tau, delta) for tau in (0.1, 1.0, 2.0) for delta in (-1.0, 0.0, 1.0)]
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize(("slope", "rates"), [(0.0, None), (0.2, (0.5, 2.0))])
     def test_descent_comes_closer_in_proportion_to_its_rate(self, rng, slope, rates):
         """The median of seven problems, downstream, where w never vanishes: upstream it may pass close to 0, and small

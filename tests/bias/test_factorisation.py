@@ -305,6 +305,7 @@ def test_commuting_flow_is_a_diagonal_network():
         assert relative(np.diagonal(run.W[1:], axis1=1, axis2=2), np.array(steps)) < 1e-10
 
 
+@pytest.mark.compiles
 def test_commuting_flow_ends_in_the_least_nuclear_norm_at_every_depth():
     """Its distance from the ℓ1 minimiser falls like ε^{1/4} at depth 2 and like ε at depths 3 and 4."""
     programme = linprog(np.ones(3), A_eq=A_COMMUTING, b_eq=Y_COMMUTING, method="highs")

@@ -282,6 +282,7 @@ def test_predict_warns_when_the_horizon_is_too_near(capsys, folder):
     assert "still falling" not in answer(capsys, *arguments, "--weight-decay", "5")[1]  # the loss rises, and is flat
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(("horizon", "falls"), [(12.0, True), (300.0, False)])
 def test_an_integrated_curve_that_ends_early_is_told_of(capsys, folder, horizon, falls):
     """A strong mode makes up nearly all of the fall, and a weak one goes on after it."""

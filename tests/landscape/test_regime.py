@@ -255,6 +255,7 @@ class TestPredicted:
             assert close, case
         assert len(apart) <= 0.03 * total, apart
 
+    @pytest.mark.long
     @pytest.mark.parametrize("name", ["lazy", "delayed rich", "rich"])
     def test_unbalanced_starts_too(self, name):
         """Gaussian layers of unequal size: Δ is no multiple of the identity, and no closed form applies."""
