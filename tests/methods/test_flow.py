@@ -292,6 +292,8 @@ class TestProgress:
         assert not out and ("flow: " in err and "%|" in err) == shown and bool(err) == shown
 
     def test_no_bar_for_short_runs(self, rng, monkeypatch, capsys):
+        """Short beside the delay: a busy machine, or a GPU that compiles, takes more than two seconds."""
+        monkeypatch.setattr(importlib.import_module("lazyrich._progress"), "_DELAY", 60)
         monkeypatch.setenv("LAZYRICH_PROGRESS", "1")
         flow(correlated(rng, SIZES[2]), np.linspace(0, 20, 200))
         assert capsys.readouterr() == ("", "")
