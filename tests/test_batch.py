@@ -131,6 +131,7 @@ class TestGradients:
             )
         np.testing.assert_allclose(first[1], slope * a[:, 1] @ error @ given.inputs, rtol=1e-13, atol=1e-15)
 
+    @pytest.mark.compiles
     def test_one_step_of_descent_takes_rates_and_decay(self, rng):
         problems = many(rng, [*MIXED, ("linear", (3, 4, 2))])
         problems.append(lr.Problem(task(rng, 3, 2, white=True), network(rng, "linear", (3, 4, 2))))

@@ -301,6 +301,7 @@ class TestFlow:
             ratios.append(gaps[0] / gaps[1])
         assert 3 < np.median(ratios) < 5  # 4 is first order
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize(("tau", "delta"), CORNERS)
     def test_half_the_tolerance_changes_little(self, rng, tau, delta):
         problem = student_problem(rng, d=20, h=20, n=200, tau=tau, delta=delta)

@@ -109,6 +109,7 @@ def test_flow_follows_the_factor_equation():
     assert worst < 1e-10, worst
 
 
+@pytest.mark.compiles
 def test_balance_is_conserved_to_the_end():
     problem = random_completion(0, (3, 4), [2.0, 1.0], observed=9)
     for start in (small_start((3, 4), depth=3, epsilon=1e-2), lr.inits.gaussian(2, sizes=(4, 3, 3, 3), scale=0.4)):
@@ -179,6 +180,7 @@ def test_what_stops_a_flow_is_said():
     assert list(partial.times) == [0.0, 1.0] and partial.status.startswith("stopped")
 
 
+@pytest.mark.compiles
 def test_contradicting_measurements_end_at_the_least_loss():
     """⟨I, W⟩ = 1 and = 2: W = 0.75 I is best, with loss ¼; and with ±1 nothing is better than W = 0."""
     start = small_start((2, 2), depth=2, epsilon=1e-3)
@@ -264,6 +266,7 @@ def test_rank_growth_against_the_exact_times():
     assert errors[2] < errors[0] / 8  # second order would be 16
 
 
+@pytest.mark.compiles
 @pytest.mark.filterwarnings("error")
 def test_rank_growth_of_a_run_that_starts_at_its_end():
     problem = completion(np.diag([2.0, 1.0]))

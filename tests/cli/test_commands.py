@@ -221,6 +221,7 @@ def test_predict_with_rates_decay_and_a_horizon(capsys, folder):
     np.testing.assert_allclose(told["prediction"]["loss"], expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.compiles
 @pytest.mark.timeout(120)
 def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     arguments = ("predict", "--network", "gaussian.npz", "--data", "data.npz", "--rates", "1,2", "--times", "21")

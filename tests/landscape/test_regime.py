@@ -57,6 +57,7 @@ def kernels_in_full(weights, sigma_xx):
 
 
 class TestMeasured:
+    @pytest.mark.long
     @pytest.mark.parametrize("delta", [-6.0, 0.0, 6.0])
     @pytest.mark.parametrize("sizes", [(4, 2, 2), (2, 2, 4), (3, 3, 3)])
     def test_against_kernels_formed_in_full(self, sizes, delta):
@@ -105,6 +106,7 @@ class TestMeasured:
         problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([-1.0, 0.0], delta=0.0))
         assert regime(lr.flow(problem, np.linspace(0, 1000, 101))).name == "rich"
 
+    @pytest.mark.long
     def test_what_the_kernel_does_after_learning_does_not_count(self):
         """A slow tail of the inputs moves the kernel by a tenth when the loss has long since fallen."""
         rng = np.random.default_rng(5)

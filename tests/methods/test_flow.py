@@ -193,6 +193,7 @@ class TestWhatIsKept:
 
 
 class TestHowItEnds:
+    @pytest.mark.compiles
     def test_too_many_steps(self, rng):
         problem = correlated(rng, SIZES[2])
         whole = flow(problem, [0.0, 1.0, 2.0])

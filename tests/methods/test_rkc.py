@@ -223,6 +223,7 @@ class TestStiff:
         assert traj.status == "complete" and (np.diff(traj.loss) < 0).all()
         assert bound > 1e4 and gradients(traj) < bound / 5
 
+    @pytest.mark.compiles
     def test_and_end_where_an_implicit_method_ends(self, rng):
         problem, times = self.stiff(rng, 30.0), np.array([0.0, 1.0, 5.0, 20.0, 50.0])
         assert error(lr.flow(problem, times, rtol=1e-6), oracle(problem, times, "Radau")) < 1e-4
@@ -236,6 +237,7 @@ class TestManyAtOnce:
             lr.Problem(t, network(rng, activation, scale=scale)) for t, scale in zip(given, [0.1, 1] * 3, strict=True)
         ]
 
+    @pytest.mark.compiles
     def test_each_as_if_alone(self, rng):
         problems = self.problems(rng)
         for problem, traj in zip(problems, lr.batch.flow(problems, TIMES, rtol=1e-5), strict=True):
@@ -278,6 +280,7 @@ class TestManyAtOnce:
         ]
         assert 1e-8 < max(errors) < 1e-4
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("dtype, rtol", [(np.float32, 1e-5), (np.float64, 1e-13)])
     def test_a_tolerance_near_rounding_is_no_endless_run(self, rng, dtype, rtol):
         """Second order: some (1/rtol)^(1/3) steps, and not a million gradients on differences that are all rounding."""

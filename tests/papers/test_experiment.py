@@ -156,6 +156,7 @@ def test_a_store_holds_all_that_was_set_and_measured(undisturbed: Path) -> None:
     np.testing.assert_allclose(untouched[:, 0], untouched[:, 1], rtol=1e-5)
 
 
+@pytest.mark.compiles
 def test_another_experiment_in_the_same_folder_is_refused(undisturbed: Path) -> None:
     with pytest.raises(InvalidInput, match=r"holds another experiment.*\n  settings.width: 8 → 9"):
         run(Experiment.from_dict(TINY).changed(width=9), undisturbed)

@@ -205,6 +205,7 @@ class TestValues:
                 want = measure.measured(traj, name, cell.test)
                 np.testing.assert_allclose(result.values[name][place], want, rtol=1e-9, atol=1e-15)
 
+    @pytest.mark.compiles
     def test_blocks_make_the_whole(self):
         """Each its own region, and the same bytes when computed again."""
         few = {"axes": {"seed": [0, 1], "tau": [0.5, 1.0, 2.0]}, "observables": ["loss", "kernel_distance"]}
