@@ -131,6 +131,7 @@ def test_every_state_of_a_closed_form_has_captions(chosen: dict[str, Any]) -> No
     ],
     ids=str,
 )
+@pytest.mark.long
 def test_degenerate_states_have_captions(chosen: dict[str, Any]) -> None:
     state = State.from_dict(chosen)
     shown = view(state)
