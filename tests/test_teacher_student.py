@@ -310,6 +310,7 @@ class TestFlow:
         assert given.status == half.status == "complete"
         np.testing.assert_allclose(given.loss, half.loss, rtol=0, atol=1e-3 * given.loss[0])
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("tau", [1.0, 2.0])
     def test_weights_that_hardly_move_are_followed_too(self, rng, tau):
         """Where learning is lazy all that is learned is a small part of the weights, and the error must be less."""

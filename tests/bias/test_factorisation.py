@@ -329,6 +329,7 @@ def test_commuting_flow_ends_in_the_least_nuclear_norm_at_every_depth():
         assert far == pytest.approx(1, abs=2e-4)  # and with the factor that the docstring names
 
 
+@pytest.mark.compiles
 def test_commuting_flow_does_not_end_in_the_least_schatten_quasi_norm():
     problem = commuting_measurements()
     for L in (3, 4):
@@ -349,6 +350,7 @@ def test_commuting_flow_does_not_end_in_the_least_schatten_quasi_norm():
         assert run.effective_rank[-1] > 1.9
 
 
+@pytest.mark.compiles
 def test_off_the_diagonal_depth_three_prefers_rank_one():
     """The diagonal flow is unstable from depth 3 on; at depth 2 it is neutral, and the start decides."""
     for seed in range(3):
@@ -379,6 +381,7 @@ def test_li_luo_lyu_ends_in_the_least_rank_not_the_least_norm():
                 assert ends[1].nuclear_norm[-1] == pytest.approx(2 + 2 * R**2, rel=1e-2)
 
 
+@pytest.mark.compiles
 def test_razin_cohen_drives_every_norm_up_and_the_rank_down():
     for L in (2, 3):
         run = factorise(razin_cohen(), small_start((2, 2), depth=L, epsilon=1e-2), tolerance=2e-3)

@@ -240,6 +240,7 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     assert "<svg" in drawn and "gradient flow, integrated" in drawn and "exact" not in drawn
 
 
+@pytest.mark.compiles
 def test_whitening_is_advised_where_it_helps(capsys, folder):
     advice = "On whitened inputs (--whiten) the method riccati would apply."
     balanced, gaussian = (
@@ -304,6 +305,7 @@ def test_modes_of_fate_and_prediction_are_the_same(capsys, folder):
     np.testing.assert_allclose(first, [mode["start"] for mode in told["fate"]["modes"]], rtol=1e-9)
 
 
+@pytest.mark.compiles
 def test_deep_and_shallow_networks(capsys, folder):
     """One layer on correlated inputs; three aligned ones. The default horizon shows all of the fall."""
     np.savez("shallow.npz", W=np.zeros((3, 4)))
@@ -402,6 +404,7 @@ def test_demo_predicts_what_gradient_descent_does(computed):
     assert (np.abs(2 * finer_observed - observed - predicted) < lag * step).all()
 
 
+@pytest.mark.compiles
 @pytest.mark.timeout(180)
 def test_demo_ends_as_theory_says(computed):
     small, large, balanced = computed.runs

@@ -102,6 +102,7 @@ class TestMeasured:
         assert change[1:4] == pytest.approx([LAZY * size, change[4] / 2, 0.9 * change[4]], rel=1e-8)
         assert traj.loss[0] - traj.loss[4] == pytest.approx(0.99 * (traj.loss[0] - traj.loss[5]), rel=1e-10)
 
+    @pytest.mark.long
     def test_coarse_records_do_not_look_like_delay(self):
         problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([-1.0, 0.0], delta=0.0))
         assert regime(lr.flow(problem, np.linspace(0, 1000, 101))).name == "rich"

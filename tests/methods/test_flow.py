@@ -58,6 +58,7 @@ class TestFollowsTheFlow:
         problem = correlated(rng, SIZES[depth])
         assert worst(flow(problem, TIMES).weights, oracle(problem, TIMES)) < 2e-8
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("depth", SIZES)
     def test_with_layer_rates_and_weight_decay(self, rng, depth):
         rates = rng.uniform(0.3, 3, size=depth)
@@ -254,6 +255,7 @@ class TestLeavesJaxAlone:
         for problem, weights in zip(problems, together, strict=True):
             assert all((A == B).all() for A, B in zip(flow(problem, TIMES).weights, weights, strict=True))
 
+    @pytest.mark.compiles
     def test_compiles_once_for_all_problems_of_a_shape(self, rng, caplog):
         flow(correlated(rng, SIZES[2]), TIMES)
         with caplog.at_level(logging.WARNING), jax.log_compiles():

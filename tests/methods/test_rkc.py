@@ -128,6 +128,7 @@ class TestFollowsTheFlow:
             start, sigmas = problem.network.weights, (problem.task.sigma_yx, problem.task.sigma_xx)
             assert error(traj, flat(integrate.weights(start, *sigmas, TIMES, decay=0.01))) < 1e-5
 
+    @pytest.mark.compiles
     def test_second_order(self, rng):
         """Steps that end at each time to record, whatever their error: half as long, a quarter of the error."""
         problem = lr.Problem(task(rng), network(rng))
@@ -243,6 +244,7 @@ class TestManyAtOnce:
         for problem, traj in zip(problems, lr.batch.flow(problems, TIMES, rtol=1e-5), strict=True):
             assert error(traj, flat(lr.flow(problem, TIMES, rtol=1e-5).weights)) < 1e-9
 
+    @pytest.mark.compiles
     def test_in_any_order(self, rng):
         problems, order = self.problems(rng), rng.permutation(6)
         straight = lr.batch.flow(problems, TIMES, rtol=1e-5)
@@ -302,6 +304,7 @@ class TestTimes:
             assert traj.times.tolist() == [1.0]
             assert np.abs(flat(traj.weights)[0] - want[1]).max() < 1e-4 * np.linalg.norm(want[1] - want[0])
 
+    @pytest.mark.compiles
     def test_recording_more_often_costs_accuracy_nothing(self, rng):
         problem = lr.Problem(task(rng), network(rng))
         often, seldom = lr.flow(problem, np.linspace(0, 20, 401)), lr.flow(problem, np.linspace(0, 20, 5))

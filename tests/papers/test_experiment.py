@@ -236,6 +236,7 @@ def test_a_report_says_what_it_averages_and_when_training_has_not_ended(undistur
     assert sentence.endswith(" Means are over width too. The last record is at epoch 3, before training ends at 80.")
 
 
+@pytest.mark.compiles
 def test_the_experiment_of_a_store(undisturbed: Path, tmp_path: Path) -> None:
     assert stored(undisturbed) == Experiment.from_dict(TINY).in_blocks({"points": 1, "alpha": 2})
     sweep = lr.sweeps.Sweep("mine", "random_regression", axes={"seed": [0]}, at=[0, 2], method="solve")

@@ -127,6 +127,7 @@ class TestTraining:
         start, third, fourth, fifth = outcome.values["train_loss"]
         assert start > third > fourth == fifth
 
+    @pytest.mark.compiles
     def test_what_is_measured(self):
         (outcome,) = rhm.train([SMALL], (0, 5), lambda cells: None)
         member, start, end = trained(SMALL, 5)
