@@ -131,6 +131,7 @@ class TestGradients:
             )
         np.testing.assert_allclose(first[1], slope * a[:, 1] @ error @ given.inputs, rtol=1e-13, atol=1e-15)
 
+    @pytest.mark.compiles
     def test_one_step_of_descent_takes_rates_and_decay(self, rng):
         problems = many(rng, [*MIXED, ("linear", (3, 4, 2))])
         problems.append(lr.Problem(task(rng, 3, 2, white=True), network(rng, "linear", (3, 4, 2))))
@@ -161,6 +162,7 @@ class TestDescend:
             np.testing.assert_allclose(traj.times, rate * np.array(AT), rtol=1e-15)
             assert worst(traj.weights, lr.descend(problem, rate, AT[-1], at=AT).weights) < 1e-12
 
+    @pytest.mark.compiles
     def test_single_precision(self, rng):
         """Of the engine, for sweeps: some 1e-7 a step, a hundred steps; and it was not float64 in disguise."""
         for stack in stacking.stacks(problems := many(rng), np.dtype(np.float32)):

@@ -53,6 +53,7 @@ def brute_loss(task: lr.Task, weights, bend=lambda z: z) -> float:
 # --- the chain
 
 
+@pytest.mark.long
 def test_the_chain_agrees_with_an_integration_chained_stage_by_stage():
     worst = 0.0
     for seed in SEEDS:
@@ -80,6 +81,7 @@ def test_the_chain_agrees_with_an_integration_chained_stage_by_stage():
     assert worst < 1e-8
 
 
+@pytest.mark.long
 def test_the_same_task_twice_is_one_run():
     for seed in SEEDS:
         rng = np.random.default_rng((31, seed))
@@ -109,6 +111,7 @@ def test_inputs_that_are_not_white_are_integrated_and_the_next_task_is_exact_aga
     assert any(note.startswith("task 3: brought back to D = λI") for note in run.notes)
 
 
+@pytest.mark.compiles
 def test_an_unbalanced_network_is_integrated_and_never_rebalanced():
     rng = np.random.default_rng(33)
     tasks = [teacher(rng, 3, 4) for _ in range(2)]
@@ -120,6 +123,7 @@ def test_an_unbalanced_network_is_integrated_and_never_rebalanced():
     assert relative(run.network().function, states[1][-1] @ states[0][-1]) < 1e-8
 
 
+@pytest.mark.compiles
 def test_depth_three_and_one_layer():
     rng = np.random.default_rng(34)
     tasks = [teacher(rng, 3, 2), teacher(rng, 3, 2)]

@@ -44,6 +44,7 @@ def test_exact_where_a_theorem_applies():
     assert str(found).startswith("riccati (exact), loss ")
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("activation", ["linear", "tanh", "relu"])
 def test_integrated_elsewhere_and_the_error_holds(rng, activation):
     problem = on_samples(rng, activation)

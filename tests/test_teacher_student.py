@@ -285,6 +285,7 @@ class TestFlow:
     SIZES: ClassVar = {"d": 6, "h": 8, "n": 120, "tau": 0.3, "delta": 0.2}
     CORNERS: ClassVar = [(tau, delta) for tau in (0.1, 1.0, 2.0) for delta in (-1.0, 0.0, 1.0)]
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize(("slope", "rates"), [(0.0, None), (0.2, (0.5, 2.0))])
     def test_descent_comes_closer_in_proportion_to_its_rate(self, rng, slope, rates):
         """The median of seven problems, downstream, where w never vanishes: upstream it may pass close to 0, and small
@@ -300,6 +301,7 @@ class TestFlow:
             ratios.append(gaps[0] / gaps[1])
         assert 3 < np.median(ratios) < 5  # 4 is first order
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize(("tau", "delta"), CORNERS)
     def test_half_the_tolerance_changes_little(self, rng, tau, delta):
         problem = student_problem(rng, d=20, h=20, n=200, tau=tau, delta=delta)
@@ -308,6 +310,7 @@ class TestFlow:
         assert given.status == half.status == "complete"
         np.testing.assert_allclose(given.loss, half.loss, rtol=0, atol=1e-3 * given.loss[0])
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("tau", [1.0, 2.0])
     def test_weights_that_hardly_move_are_followed_too(self, rng, tau):
         """Where learning is lazy all that is learned is a small part of the weights, and the error must be less."""

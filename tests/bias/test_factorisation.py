@@ -109,6 +109,7 @@ def test_flow_follows_the_factor_equation():
     assert worst < 1e-10, worst
 
 
+@pytest.mark.compiles
 def test_balance_is_conserved_to_the_end():
     problem = random_completion(0, (3, 4), [2.0, 1.0], observed=9)
     for start in (small_start((3, 4), depth=3, epsilon=1e-2), lr.inits.gaussian(2, sizes=(4, 3, 3, 3), scale=0.4)):
@@ -179,6 +180,7 @@ def test_what_stops_a_flow_is_said():
     assert list(partial.times) == [0.0, 1.0] and partial.status.startswith("stopped")
 
 
+@pytest.mark.compiles
 def test_contradicting_measurements_end_at_the_least_loss():
     """⟨I, W⟩ = 1 and = 2: W = 0.75 I is best, with loss ¼; and with ±1 nothing is better than W = 0."""
     start = small_start((2, 2), depth=2, epsilon=1e-3)
@@ -264,6 +266,7 @@ def test_rank_growth_against_the_exact_times():
     assert errors[2] < errors[0] / 8  # second order would be 16
 
 
+@pytest.mark.compiles
 @pytest.mark.filterwarnings("error")
 def test_rank_growth_of_a_run_that_starts_at_its_end():
     problem = completion(np.diag([2.0, 1.0]))
@@ -305,6 +308,7 @@ def test_commuting_flow_is_a_diagonal_network():
         assert relative(np.diagonal(run.W[1:], axis1=1, axis2=2), np.array(steps)) < 1e-10
 
 
+@pytest.mark.compiles
 def test_commuting_flow_ends_in_the_least_nuclear_norm_at_every_depth():
     """Its distance from the ℓ1 minimiser falls like ε^{1/4} at depth 2 and like ε at depths 3 and 4."""
     programme = linprog(np.ones(3), A_eq=A_COMMUTING, b_eq=Y_COMMUTING, method="highs")
@@ -325,6 +329,7 @@ def test_commuting_flow_ends_in_the_least_nuclear_norm_at_every_depth():
         assert far == pytest.approx(1, abs=2e-4)  # and with the factor that the docstring names
 
 
+@pytest.mark.compiles
 def test_commuting_flow_does_not_end_in_the_least_schatten_quasi_norm():
     problem = commuting_measurements()
     for L in (3, 4):
@@ -345,6 +350,7 @@ def test_commuting_flow_does_not_end_in_the_least_schatten_quasi_norm():
         assert run.effective_rank[-1] > 1.9
 
 
+@pytest.mark.compiles
 def test_off_the_diagonal_depth_three_prefers_rank_one():
     """The diagonal flow is unstable from depth 3 on; at depth 2 it is neutral, and the start decides."""
     for seed in range(3):
@@ -375,6 +381,7 @@ def test_li_luo_lyu_ends_in_the_least_rank_not_the_least_norm():
                 assert ends[1].nuclear_norm[-1] == pytest.approx(2 + 2 * R**2, rel=1e-2)
 
 
+@pytest.mark.compiles
 def test_razin_cohen_drives_every_norm_up_and_the_rank_down():
     for L in (2, 3):
         run = factorise(razin_cohen(), small_start((2, 2), depth=L, epsilon=1e-2), tolerance=2e-3)

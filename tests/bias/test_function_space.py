@@ -212,6 +212,7 @@ def test_flow_of_an_isotropic_start(rng, delta):
         assert np.abs(ours - truth).max() <= 1e-10 * np.abs(truth).max()
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("hidden_layers", [1, 2, 3])
 @pytest.mark.parametrize("delta", [0.0, -0.8])
 def test_flow_of_a_deep_start(rng, hidden_layers, delta):

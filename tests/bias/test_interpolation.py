@@ -285,6 +285,7 @@ def test_the_separatrix_below_zero_is_too_close_to_tell():
         assert high - low < 1e-6
 
 
+@pytest.mark.long
 def test_saddles_of_balanced_starts_are_refused(rng):
     """δ = 0 and β0 opposite to β*: a = ‖w‖ fades, where it was said to interpolate."""
     white, line = lr.Task.from_data(np.sqrt(2) * np.eye(2), [[1.0], [0.0]]), FIGURE_4B

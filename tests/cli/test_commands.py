@@ -221,6 +221,7 @@ def test_predict_with_rates_decay_and_a_horizon(capsys, folder):
     np.testing.assert_allclose(told["prediction"]["loss"], expected, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.compiles
 @pytest.mark.timeout(120)
 def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     arguments = ("predict", "--network", "gaussian.npz", "--data", "data.npz", "--rates", "1,2", "--times", "21")
@@ -239,6 +240,7 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     assert "<svg" in drawn and "gradient flow, integrated" in drawn and "exact" not in drawn
 
 
+@pytest.mark.compiles
 def test_whitening_is_advised_where_it_helps(capsys, folder):
     advice = "On whitened inputs (--whiten) the method riccati would apply."
     balanced, gaussian = (
@@ -282,6 +284,7 @@ def test_predict_warns_when_the_horizon_is_too_near(capsys, folder):
     assert "still falling" not in answer(capsys, *arguments, "--weight-decay", "5")[1]  # the loss rises, and is flat
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(("horizon", "falls"), [(12.0, True), (300.0, False)])
 def test_an_integrated_curve_that_ends_early_is_told_of(capsys, folder, horizon, falls):
     """A strong mode makes up nearly all of the fall, and a weak one goes on after it."""
@@ -302,6 +305,7 @@ def test_modes_of_fate_and_prediction_are_the_same(capsys, folder):
     np.testing.assert_allclose(first, [mode["start"] for mode in told["fate"]["modes"]], rtol=1e-9)
 
 
+@pytest.mark.compiles
 def test_deep_and_shallow_networks(capsys, folder):
     """One layer on correlated inputs; three aligned ones. The default horizon shows all of the fall."""
     np.savez("shallow.npz", W=np.zeros((3, 4)))
@@ -400,6 +404,7 @@ def test_demo_predicts_what_gradient_descent_does(computed):
     assert (np.abs(2 * finer_observed - observed - predicted) < lag * step).all()
 
 
+@pytest.mark.compiles
 @pytest.mark.timeout(180)
 def test_demo_ends_as_theory_says(computed):
     small, large, balanced = computed.runs

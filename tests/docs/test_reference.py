@@ -42,7 +42,17 @@ def examples(module) -> list[doctest.DocTest]:
     return [test for test in tests if test.examples]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
+_COMPILE = ("predict", "bias.depths", "bias.factorisation", "bias.interpolation", "batch.api", "laziness.measuring")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.compiles] * (name.removeprefix("lazyrich.") in _COMPILE))
+        for name in MODULES
+        if not name.endswith("__main__")
+    ],
+)
 def test_examples_run(name):
     module = importlib.import_module(name)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)

@@ -131,6 +131,7 @@ def test_every_state_of_a_closed_form_has_captions(chosen: dict[str, Any]) -> No
     ],
     ids=str,
 )
+@pytest.mark.long
 def test_degenerate_states_have_captions(chosen: dict[str, Any]) -> None:
     state = State.from_dict(chosen)
     shown = view(state)
@@ -296,6 +297,7 @@ def test_what_is_kept_is_judged_by_what_the_task_has_to_give() -> None:
     assert "the loss of task 2 has risen by 0.099: it is forgotten" in captions(state, shown)["sentence"]
 
 
+@pytest.mark.compiles
 def test_a_task_that_is_not_learned_by_its_end_is_told() -> None:
     found = told(seed=32, scale=0.35, then=["reversal"], horizon=20.0)["sentence"]
     assert re.search(r"^task 1 is rich \(the kernel moves by \d+ %\); task 2 is rich \([^)]*\), not learned", found)
@@ -341,6 +343,7 @@ def test_an_integrated_curve_says_why_and_how_far() -> None:
     assert [entry["name"] for entry in found["refused"]] == ["modes", "riccati", "shallow", "deep_modes"]
 
 
+@pytest.mark.compiles
 def test_an_integration_that_stops_early_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "MOST_STEPS", 40)
     found = told(**INTEGRATED)

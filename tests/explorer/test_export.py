@@ -93,6 +93,7 @@ def run(monkeypatch):
 # code -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_the_code_gives_the_numbers_of_the_view(state, run):
     text, shown = code(state), view(state).arrays

@@ -44,6 +44,7 @@ class Gate:
 # live -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiles
 def test_stages_come_in_order(running):
     with running.live() as link:
         send(link, 7, phase=True, descent=True, scale=0.1)

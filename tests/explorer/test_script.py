@@ -125,6 +125,7 @@ def test_exact_where_a_theorem_applies(state, method):
     assert script["traj"].method == method and script.lines[-1] == "traj = lr.solve(problem, times)"
 
 
+@pytest.mark.compiles
 @pytest.mark.timeout(120)
 def test_integrated_where_none_does():
     script = solved(State(task="own", matrix="2 0; 0 1", width=3, start="gaussian", scale=0.3))

@@ -170,6 +170,7 @@ def test_a_sequence_that_is_integrated():
     assert not shown.header["exact"] and shown.header["methods"] == ["flow", "flow"]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("then", [(), ("reversal",)])
 def test_a_run_that_stops_early_says_so_and_gives_no_advice_for_code(monkeypatch, then):
     monkeypatch.setattr(script, "MOST_STEPS", 60)

@@ -176,6 +176,7 @@ def test_equal_modes_make_one_family(rng, hidden):
         assert point.dimension == np.linalg.matrix_rank(turns) == taken * (3 - taken)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hidden", [2, (3, 2)])
 def test_there_are_no_others(hidden):
     """Wherever root finding ends, the loss is one of those listed."""
@@ -289,6 +290,7 @@ def test_the_hidden_basis_is_random_and_the_fastest_can_be_asked_for():
     np.testing.assert_allclose(W2.T @ W2, W1 @ W1.T, atol=1e-14)
 
 
+@pytest.mark.long
 def test_many_modes():
     """All of 16 at once; of more, those of one rank, or those of the strongest."""
     s = np.linspace(2, 1, 40)

@@ -219,6 +219,7 @@ def test_sharpness_of_recorded_weights():
             assert abs(got[i] - w[-1]) <= 1e-12 * np.abs(w).max()
 
 
+@pytest.mark.long
 def test_sharpness_of_exact_solutions():
     """From the Gram matrix, without the weights; the oracle takes the weights."""
     for seed in SEEDS:

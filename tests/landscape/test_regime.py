@@ -57,6 +57,7 @@ def kernels_in_full(weights, sigma_xx):
 
 
 class TestMeasured:
+    @pytest.mark.long
     @pytest.mark.parametrize("delta", [-6.0, 0.0, 6.0])
     @pytest.mark.parametrize("sizes", [(4, 2, 2), (2, 2, 4), (3, 3, 3)])
     def test_against_kernels_formed_in_full(self, sizes, delta):
@@ -101,10 +102,12 @@ class TestMeasured:
         assert change[1:4] == pytest.approx([LAZY * size, change[4] / 2, 0.9 * change[4]], rel=1e-8)
         assert traj.loss[0] - traj.loss[4] == pytest.approx(0.99 * (traj.loss[0] - traj.loss[5]), rel=1e-10)
 
+    @pytest.mark.long
     def test_coarse_records_do_not_look_like_delay(self):
         problem = lr.Problem(lr.Task.from_correlations([[0.0, 1.0]]), lr.inits.single_neuron([-1.0, 0.0], delta=0.0))
         assert regime(lr.flow(problem, np.linspace(0, 1000, 101))).name == "rich"
 
+    @pytest.mark.long
     def test_what_the_kernel_does_after_learning_does_not_count(self):
         """A slow tail of the inputs moves the kernel by a tenth when the loss has long since fallen."""
         rng = np.random.default_rng(5)
@@ -255,6 +258,7 @@ class TestPredicted:
             assert close, case
         assert len(apart) <= 0.03 * total, apart
 
+    @pytest.mark.long
     @pytest.mark.parametrize("name", ["lazy", "delayed rich", "rich"])
     def test_unbalanced_starts_too(self, name):
         """Gaussian layers of unequal size: Δ is no multiple of the identity, and no closed form applies."""

@@ -256,6 +256,7 @@ def test_a_saddle_left_and_met_again_is_one_visit(rng):
     assert (visit.modes, visit.arrival, visit.departure) == ((0,), 0.0, np.inf)
 
 
+@pytest.mark.long
 def test_the_determinant_keeps_a_mode_out():
     """Square, zero-balanced, signs of det differ: the last stop is the saddle without the weakest mode."""
     problems = [staircase(seed=seed, sizes=(3, 3, 3)) for seed in range(6)]

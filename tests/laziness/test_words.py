@@ -48,6 +48,7 @@ def test_a_large_start_is_lazy_and_a_small_one_rich():
     assert lazy.hamming_distance[-1] < rich.hamming_distance[-1]
 
 
+@pytest.mark.compiles
 def test_following_the_suggestion_has_the_effect_it_names():
     """Upstream the kernel turns more than downstream, from starts that are the same function."""
     start = laziness(*trained(1.0))

@@ -126,6 +126,7 @@ class TestAnyTolerance:
         if traj.status == "complete":
             assert off(traj, truth(p)) < ENOUGH * rtol
 
+    @pytest.mark.compiles
     @given(st.integers(0, 10**6), st.floats(-7, -2))
     @settings(max_examples=25)
     def test_of_others(self, seed, digits):

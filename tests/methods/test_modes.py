@@ -78,6 +78,7 @@ modes = st.tuples(
 )
 
 
+@pytest.mark.long
 @given(modes, st.floats(0, 3), st.floats(0, 3))
 def test_one_mode_is_a_semigroup_and_knows_no_sign_of_lambda(mode, t1, t2):
     s, sign, size, lam = mode

@@ -128,6 +128,7 @@ class TestFollowsTheFlow:
             start, sigmas = problem.network.weights, (problem.task.sigma_yx, problem.task.sigma_xx)
             assert error(traj, flat(integrate.weights(start, *sigmas, TIMES, decay=0.01))) < 1e-5
 
+    @pytest.mark.compiles
     def test_second_order(self, rng):
         """Steps that end at each time to record, whatever their error: half as long, a quarter of the error."""
         problem = lr.Problem(task(rng), network(rng))
@@ -223,6 +224,7 @@ class TestStiff:
         assert traj.status == "complete" and (np.diff(traj.loss) < 0).all()
         assert bound > 1e4 and gradients(traj) < bound / 5
 
+    @pytest.mark.compiles
     def test_and_end_where_an_implicit_method_ends(self, rng):
         problem, times = self.stiff(rng, 30.0), np.array([0.0, 1.0, 5.0, 20.0, 50.0])
         assert error(lr.flow(problem, times, rtol=1e-6), oracle(problem, times, "Radau")) < 1e-4
@@ -236,11 +238,13 @@ class TestManyAtOnce:
             lr.Problem(t, network(rng, activation, scale=scale)) for t, scale in zip(given, [0.1, 1] * 3, strict=True)
         ]
 
+    @pytest.mark.compiles
     def test_each_as_if_alone(self, rng):
         problems = self.problems(rng)
         for problem, traj in zip(problems, lr.batch.flow(problems, TIMES, rtol=1e-5), strict=True):
             assert error(traj, flat(lr.flow(problem, TIMES, rtol=1e-5).weights)) < 1e-9
 
+    @pytest.mark.compiles
     def test_in_any_order(self, rng):
         problems, order = self.problems(rng), rng.permutation(6)
         straight = lr.batch.flow(problems, TIMES, rtol=1e-5)
@@ -278,6 +282,7 @@ class TestManyAtOnce:
         ]
         assert 1e-8 < max(errors) < 1e-4
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("dtype, rtol", [(np.float32, 1e-5), (np.float64, 1e-13)])
     def test_a_tolerance_near_rounding_is_no_endless_run(self, rng, dtype, rtol):
         """Second order: some (1/rtol)^(1/3) steps, and not a million gradients on differences that are all rounding."""
@@ -299,6 +304,7 @@ class TestTimes:
             assert traj.times.tolist() == [1.0]
             assert np.abs(flat(traj.weights)[0] - want[1]).max() < 1e-4 * np.linalg.norm(want[1] - want[0])
 
+    @pytest.mark.compiles
     def test_recording_more_often_costs_accuracy_nothing(self, rng):
         problem = lr.Problem(task(rng), network(rng))
         often, seldom = lr.flow(problem, np.linspace(0, 20, 401)), lr.flow(problem, np.linspace(0, 20, 5))

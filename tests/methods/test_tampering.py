@@ -185,6 +185,7 @@ def test_tiny_weights_that_no_rounding_made_grow(method, size):
     assert traj.certificate().exact, str(traj.certificate())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("W1, W2, s, end", [(0.8, 2e-7, 1.0, 10.0), (0.8, 0.5, 0.0, 100.0), (1e-9, 3.0, 0.5, 30.0)])
 @pytest.mark.parametrize("method", ["modes", "riccati"])
 def test_unequal_and_fading_layers_are_exact(W1, W2, s, end, method):

@@ -47,6 +47,7 @@ def test_similarities_of_inputs_and_of_outputs_fit_into_one_dataset():
     assert data.rsm_in.dims == ("time", "input", "input_") and data.rsm_out.dims == ("time", "output", "output_")
 
 
+@pytest.mark.compiles
 def test_a_recorded_gram_matrix_holds_function_and_loss():
     problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.1))
     run, whole = lr.flow(problem, [0.0, 5.0], record="gram"), lr.solve(problem, [0.0, 5.0])

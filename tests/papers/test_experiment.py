@@ -156,6 +156,7 @@ def test_a_store_holds_all_that_was_set_and_measured(undisturbed: Path) -> None:
     np.testing.assert_allclose(untouched[:, 0], untouched[:, 1], rtol=1e-5)
 
 
+@pytest.mark.compiles
 def test_another_experiment_in_the_same_folder_is_refused(undisturbed: Path) -> None:
     with pytest.raises(InvalidInput, match=r"holds another experiment.*\n  settings.width: 8 → 9"):
         run(Experiment.from_dict(TINY).changed(width=9), undisturbed)
@@ -235,6 +236,7 @@ def test_a_report_says_what_it_averages_and_when_training_has_not_ended(undistur
     assert sentence.endswith(" Means are over width too. The last record is at epoch 3, before training ends at 80.")
 
 
+@pytest.mark.compiles
 def test_the_experiment_of_a_store(undisturbed: Path, tmp_path: Path) -> None:
     assert stored(undisturbed) == Experiment.from_dict(TINY).in_blocks({"points": 1, "alpha": 2})
     sweep = lr.sweeps.Sweep("mine", "random_regression", axes={"seed": [0]}, at=[0, 2], method="solve")

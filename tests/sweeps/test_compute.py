@@ -205,6 +205,7 @@ class TestValues:
                 want = measure.measured(traj, name, cell.test)
                 np.testing.assert_allclose(result.values[name][place], want, rtol=1e-9, atol=1e-15)
 
+    @pytest.mark.compiles
     def test_blocks_make_the_whole(self):
         """Each its own region, and the same bytes when computed again."""
         few = {"axes": {"seed": [0, 1], "tau": [0.5, 1.0, 2.0]}, "observables": ["loss", "kernel_distance"]}
@@ -216,6 +217,7 @@ class TestValues:
                 assert value.tobytes() == again.values[name].tobytes() and value.shape == (1, 1, 3)
                 np.testing.assert_allclose(value, full.values[name][block.region], rtol=1e-12, atol=1e-15)
 
+    @pytest.mark.compiles
     def test_single_precision(self):
         few = ["test_loss", "kernel_distance"]
         fine, coarse = (whole(build(precision=word, observables=few)) for word in ("float64", "float32"))
@@ -240,6 +242,7 @@ class TestValues:
                     result.values[name][seed], getattr(lr.observables, name)(traj), rtol=1e-11, atol=1e-15
                 )
 
+    @pytest.mark.compiles
     def test_cells_of_unequal_shape(self):
         """Widths, depths and kinds side by side in one block."""
 
@@ -355,6 +358,7 @@ class TestBadCells:
         assert result.status.tolist() == [STOPPED]
         assert np.isfinite(result.values["loss"][0, :2]).all() and np.isnan(result.values["loss"][0, 2])
 
+    @pytest.mark.compiles
     def test_a_flow_that_stalls(self):
         """The weights overflow single precision before the first step."""
 

@@ -383,6 +383,7 @@ def test_a_block_that_no_process_survives_is_reported_and_the_others_go_on(tmp_p
     assert told(summary.failed_blocks) == {2: "its worker process was ended by SIGKILL (was memory short?)"}
 
 
+@pytest.mark.processes
 def test_what_a_factory_prints_does_not_disturb(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(small(talkative), tmp_path / "out", workers=2).complete == _SEEDS
     printed = capfd.readouterr()

@@ -499,6 +499,7 @@ for turn in range(20):
 """
 
 
+@pytest.mark.processes
 @pytest.mark.timeout(120)
 def test_reading_while_another_process_writes(tmp_path):
     Store.open_or_create(tmp_path / "out", SWEEP)

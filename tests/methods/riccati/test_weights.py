@@ -73,6 +73,7 @@ def test_weights_follow_the_taylor_series(sizes, lam, t, rng):
         np.testing.assert_allclose(W[0], to_float(series), atol=1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes, lam", [((4, 6, 4), 0.0), ((4, 2, 5), 0.0), ((4, 3, 5), 1.0), ((4, 3, 4), -30.0)])
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0])
 @pytest.mark.timeout(120)  # steps of fixed length would take years

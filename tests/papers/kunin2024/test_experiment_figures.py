@@ -23,7 +23,7 @@ from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.grid import STATUS, Result
 from lazyrich.sweeps.store import Store
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.figures, pytest.mark.timeout(120)]
 
 PENDING, COMPLETE, STOPPED, _ = range(len(STATUS))
 FIGURES = {"lenet": "kunin2024/5a", "filters": "kunin2024/5b", "rhm": "kunin2024/5c", "grokking": "kunin2024/5d"}

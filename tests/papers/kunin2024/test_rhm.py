@@ -121,11 +121,13 @@ class TestTraining:
         for W, theirs in zip(end, weights, strict=True):
             np.testing.assert_allclose(W, theirs.detach(), rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.compiles
     def test_nothing_changes_after_four_fifths_of_the_epochs(self):
         (outcome,) = rhm.train([SMALL], (0, 3, 4, 5), lambda cells: None)
         start, third, fourth, fifth = outcome.values["train_loss"]
         assert start > third > fourth == fifth
 
+    @pytest.mark.compiles
     def test_what_is_measured(self):
         (outcome,) = rhm.train([SMALL], (0, 5), lambda cells: None)
         member, start, end = trained(SMALL, 5)

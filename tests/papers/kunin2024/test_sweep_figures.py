@@ -88,6 +88,7 @@ class TestReading:
                     assert float(got[i, j, k - 1]) == pytest.approx(mean, rel=1e-13, nan_ok=True)
                     assert float(error[i, j, k - 1]) == pytest.approx(spread, rel=1e-12, nan_ok=True)
 
+    @pytest.mark.figures
     def test_an_unfinished_sweep_says_how_much_is_there_and_is_drawn(self, name, rng, tmp_path):
         sweep = sweep_of()
         status = np.full(sweep.shape, COMPLETE)
