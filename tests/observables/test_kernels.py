@@ -12,8 +12,8 @@ from oracles.samples import kind_of
 from problems import SEEDS, piecewise_linear, sampled, solved
 
 import lazyrich as lr
+from lazyrich.observables.kernels import algebra as tangent_kernel
 from lazyrich.observables.kernels import along as ntk
-from lazyrich.observables.kernels import tangent_kernel
 from lazyrich.observables.kernels.along import (
     kernel_alignment,
     kernel_distance,
