@@ -38,7 +38,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX="$(CURDIR)/$(VENV)/byteco
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo explore test test-rest test-all test-slow lint claims docs wheel gallery browser clean
+.PHONY: help demo explore test test-rest test-all test-slow bench lint claims docs wheel gallery browser clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r target text; do \
@@ -60,6 +60,9 @@ test-all: test test-rest ## both: all tests but the slow ones
 
 test-slow: $(VENV)/.test ## the slow tests: published sizes, a thousand problems, every mutation; about an hour
 	@$(PYTEST) -m slow
+
+bench: $(VENV)/.test ## what we promise about speed beside what is measured here, as ratios; five minutes
+	@$(BIN)/python benchmarks/promises.py
 
 lint: $(VENV)/.test ## style, types and layers alone
 	@$(BIN)/ruff check --quiet .

@@ -351,7 +351,10 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
         return math.nan
     if not movement.any():
         return None
-    unpack = lambda y: [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]  # noqa: E731
+
+    def unpack(y: Array) -> list[Array]:
+        return [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]
+
     kinks = problem.network.activation.kinked
     rtol, left = (1e-6, _KINKED_GRADIENTS) if kinks else (1e-11, math.inf)
     worst = 0.0

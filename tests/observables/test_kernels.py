@@ -356,7 +356,7 @@ def refusals(rng) -> dict:
         "other inputs": (lambda: K.distance(other_inputs), "other must be a KroneckerKernel on the same inputs"),
         "samples and none": (lambda: K.distance(bare), "other must be a KroneckerKernel on the same inputs"),
         "another depth": (lambda: K.change(deeper), "other must have 2 layers too, and it has 3."),
-        "nothing recorded": (lambda: kernel_norm(only_loss), "weights was not recorded"),
+        "nothing recorded": (lambda: kernel_norm(only_loss), "traj must hold the weights, and they were not recorded"),
     }  # fmt: skip
 
 

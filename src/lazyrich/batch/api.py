@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 
 import numpy as np
 
@@ -51,8 +52,7 @@ def descend(
     with in_precision("float64", "descend"), np.errstate(all="ignore"), progress(len(checked), "descend") as move_on:
         for stack in stacks(checked, np.dtype(np.float64)):
             own = rates[stack.members]
-            tick = lambda part, cells=stack.cells: move_on(part * cells)  # noqa: E731
-            run = descend_stack(stack, own, stops.tolist(), tick)
+            run = descend_stack(stack, own, stops.tolist(), partial(_of_all, move_on, stack.cells))
             for number, place in enumerate(np.ndindex(stack.members.shape)):
                 n, member = int(run.reached[place]), int(stack.members[place])
                 weights = [W[(slice(n), *place)] for W in run.weights]
@@ -144,9 +144,10 @@ def _nonlinear(
     apart = np.concatenate([[True], np.any(np.diff(times) > 0, axis=0)])  # not the time before once more, in all rows
     back, found = np.cumsum(apart) - 1, {}
     for stack in stacks(problems, np.dtype(np.float64)):
-        tick = lambda part, cells=stack.cells: move_on(part * cells)  # noqa: E731
         stops = times[stack.members][..., apart]
-        run = flow_stack(stack, stops, rtol, tick, atol=atol or 0.0, most_gradients=max_steps)
+        run = flow_stack(
+            stack, stops, rtol, partial(_of_all, move_on, stack.cells), atol=atol or 0.0, most_gradients=max_steps
+        )
         for number, place in enumerate(np.ndindex(stack.members.shape)):
             member, at = int(stack.members[place]), back[back < run.reached[place]]
             problem, own, status = problems[member], times[member, : len(at)], run.status[number]
@@ -159,6 +160,11 @@ def _nonlinear(
                 traj = Trajectory(problem, own[:n], "flow", {"weights": weights}, status=status, notes=notes)
             found[member] = _only(traj, names)
     return found
+
+
+def _of_all(move_on: Callable[[float], object], cells: int, part: float) -> None:
+    """A part of a stack is that part of each of its networks."""
+    move_on(part * cells)
 
 
 def _only(traj: Trajectory, names: Sequence[str]) -> Trajectory:

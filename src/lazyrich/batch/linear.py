@@ -125,8 +125,8 @@ def _integrate(
         seen = _observed(np, start, names, equation)
     finite = all(np.isfinite(part).all() for name in names for part in seen[name])
     zeros = int(np.count_nonzero(times == 0)) if finite else 0
-    repeat = lambda part: np.broadcast_to(part, (zeros, *np.shape(part)))  # noqa: E731
-    recording.add({name: [repeat(part) for part in parts] for name, parts in seen.items()}, zeros)
+    first = {name: [np.broadcast_to(part, (zeros, *np.shape(part))) for part in parts] for name, parts in seen.items()}
+    recording.add(first, zeros)
     if not finite:
         return _stalled(now, end, taken)
     narrow = min(problem.task.sigma_yx.shape)

@@ -176,7 +176,9 @@ def _flow(activation: Activation, sizes: tuple[int, ...]) -> tuple[JaxArray, Jax
     def go_on(
         state: Tree, records: Tree, stops: JaxArray, rtol: JaxArray, atol: JaxArray, passes: JaxArray, *fixed: Tree
     ) -> Tree:
-        go = lambda y: velocity(y, *fixed)  # noqa: E731
+        def go(y: Tree) -> Tree:
+            return velocity(y, *fixed)
+
         return _rkc.advance(jax, go, state, records, stops, rtol, atol, passes, kinks)
 
     return jax.jit(begin), jax.jit(go_on)

@@ -67,7 +67,10 @@ def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
 
     chosen = [[problems[i] for i in row] for row in members]
     first = chosen[0][0]
-    cast = lambda parts: np.stack(parts).astype(dtype)  # noqa: E731
+
+    def cast(parts: Sequence[Any]) -> Array:
+        return np.stack(parts).astype(dtype)
+
     layers = range(first.network.depth)
     weights = [cast([cast([p.network.weights[layer] for p in row]) for row in chosen]) for layer in layers]
     data = jax.tree_util.tree_map(lambda *parts: cast(parts), *(_gradients.data_of(row[0]) for row in chosen))

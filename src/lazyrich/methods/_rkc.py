@@ -118,13 +118,16 @@ def advance(
     def one_pass(carry: JaxArray) -> Tree:
         before, records, count = carry
         after, arrived = _pass(xp, before, velocity(before.point), stops, rtol, atol, kinks)
-        write = lambda kept: [  # noqa: E731
-            xp.where(_wide(arrived & (_column(xp.arange(K), arrived.ndim) == before.due)), W, old)
-            for W, old in zip(after.y, kept, strict=True)
-        ]
+
+        def write(kept: Tree) -> Tree:
+            here = _wide(arrived & (_column(xp.arange(K), arrived.ndim) == before.due))
+            return [xp.where(here, W, old) for W, old in zip(after.y, kept, strict=True)]
+
         return after, jax.lax.cond(arrived.any(), write, lambda kept: kept, records), count + 1
 
-    goes_on = lambda carry: ((carry[0].due < K) & ~carry[0].stuck).any() & (carry[2] < passes)  # noqa: E731
+    def goes_on(carry: Tree) -> JaxArray:
+        return ((carry[0].due < K) & ~carry[0].stuck).any() & (carry[2] < passes)
+
     state, records, _ = jax.lax.while_loop(goes_on, one_pass, (state, records, 0 * passes))
     return state, records
 
@@ -138,7 +141,9 @@ def _pass(
     runs = (state.due < K) & ~state.stuck
     power, end = runs & (state.stage == 0), runs & (state.stage == state.stages + 1)
     inside = runs & ~power & ~end
-    pick = lambda where, new, old: [xp.where(_wide(where), a, b) for a, b in zip(new, old, strict=True)]  # noqa: E731
+
+    def pick(where: JaxArray, new: Tree, old: Tree) -> Tree:
+        return [xp.where(_wide(where), a, b) for a, b in zip(new, old, strict=True)]
 
     difference = [a - b for a, b in zip(g, state.f, strict=True)]
     seen = _length(difference)

@@ -106,7 +106,10 @@ def _compiled(activation: Activation, sizes: tuple[int, ...], names: tuple[str, 
 
         def stretch(state: Tree, gap: JaxArray) -> Tree:
             weights, taken, finite = state
-            goes_on = lambda state: (state[0] < gap) & state[2]  # noqa: E731
+
+            def goes_on(state: Tree) -> JaxArray:
+                return (state[0] < gap) & state[2]
+
             done, weights, finite = jax.lax.while_loop(goes_on, step, (0 * gap, weights, finite))
             return (weights, taken + done, finite), seen(weights, data)
 

@@ -65,14 +65,13 @@ class BalanceDistribution:
     tolerance: float
 
     def __str__(self) -> str:
-        row = lambda values: "  ".join(f"{value:10.4g}" for value in values)  # noqa: E731
         kinds = f"{self.upstream:.1%} upstream, {self.balanced:.1%} balanced, {self.downstream:.1%} downstream"
         return "\n".join(
             [
                 f"{self.neurons} neurons: {kinds} (balanced: within {self.tolerance:g} of their size)",
                 f"{'':<14}{'least':>10}  {'quarter':>10}  {'half':>10}  {'quarter':>10}  {'largest':>10}",
-                f"{'δ':<14}{row(self.quantiles)}",
-                f"{'δ / size':<14}{row(self.relative_quantiles)}",
+                f"{'δ':<14}{_row(self.quantiles)}",
+                f"{'δ / size':<14}{_row(self.relative_quantiles)}",
             ]
         )
 
@@ -189,6 +188,10 @@ def neuron_coordinates(traj: Trajectory) -> NeuronCoordinates:
     W, a = (np.asarray(layer) for layer in traj.weights)
     length = np.linalg.norm(W, axis=2)
     return NeuronCoordinates(a[:, 0] * length, W / np.where(length > 0, length, 1.0)[:, :, None])
+
+
+def _row(values: Sequence[float] | Array) -> str:
+    return "  ".join(f"{value:10.4g}" for value in values)
 
 
 def _conserving(problem: Problem, wanted_by: str) -> Problem:

@@ -42,7 +42,10 @@ class Evaluation:
         arrays."""
         F, piv = graded.spectrum, graded.pivots
         w, w_plus = F.w, np.maximum(F.w, 0.0)
-        make = lambda array: xp.asarray(np.ascontiguousarray(array), **creation)  # noqa: E731
+
+        def make(array: Array) -> Any:
+            return xp.asarray(np.ascontiguousarray(array), **creation)
+
         self.xp, self.d_in, self.size = xp, len(F.V), graded.L.size
         self.O = make(scale[:, None] * F.to_coordinates(np.eye(len(w))))
         self.ratio = make(graded.L / graded.pivot_lengths)

@@ -9,6 +9,7 @@ the computation (`_release_times`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,8 +143,8 @@ class BlasEvaluation:
         R, failed = dpotrf(A, lower=1, overwrite_a=1)
         if failed:
             raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
-        solve = lambda part: dtrsm(1.0, R, part, side=1, lower=1, trans_a=1, overwrite_b=1)  # noqa: E731
-        return solve(Y_grow), solve(Y_rest)
+        solve = partial(dtrsm, 1.0, R, side=1, lower=1, trans_a=1, overwrite_b=1)
+        return solve(b=Y_grow), solve(b=Y_rest)
 
 
 def _matrices(work: Float[Array, " space"], columns: int, *rows: int) -> list[Float[Array, "r k"]]:

@@ -198,7 +198,10 @@ class Kernel(ABC):
         """By Lanczos iteration, to rounding. In the basis E, which leaves out eigenvalues zero only."""
         shape = (-1, self.d_out, len(self.inputs.Y))
         size = shape[1] * shape[2]
-        apply = lambda v: self._apply(v.reshape(shape)).reshape(v.shape)  # noqa: E731
+
+        def apply(v: Array) -> Array:
+            return self._apply(v.reshape(shape)).reshape(v.shape)
+
         if self.trace == 0:
             return 0.0
         if size <= _DENSE:
