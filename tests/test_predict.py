@@ -70,3 +70,14 @@ def test_modes_of_a_nonlinear_network_are_those_of_the_nearest_linear_map(rng):
 def test_times_are_checked():
     with pytest.raises(lr.InvalidInput, match="times must be sorted"):
         lr.predict(lr.Problem(TASK, lr.inits.gaussian(0, sizes=(2, 3, 2), scale=0.1)), [1.0, 0.5])
+
+
+@pytest.mark.parametrize("init", [lr.inits.gaussian, lr.inits.zero_balanced])
+def test_what_happens_does_not_depend_on_the_times_asked_for(init):
+    problem = lr.Problem(TASK, init(3, sizes=(2, 3, 2), scale=0.1))
+    whole, early = lr.predict(problem), lr.predict(problem, [0.0, 0.1, 0.2])
+    np.testing.assert_allclose(early.half_times, whole.half_times, rtol=1e-6)
+    np.testing.assert_allclose(early.limit, whole.limit, rtol=1e-6)
+    assert early.trajectory.times.tolist() == [0.0, 0.1, 0.2] and early.strengths.shape == (3, 2)
+    assert early.regime.name == whole.regime.name and repr(early).startswith("<Prediction: ")
+    assert "still falling" not in str(whole)

@@ -48,6 +48,7 @@ class Prediction:
     fate: Fate | None  # where a theorem gives one
     error: float  # of the loss, relative to its largest value: the most to expect
     refusals: dict[str, tuple[Refusal, ...]]  # why no theorem applies, method by method; empty: one does
+    course: Trajectory  # from 0 until all that happens can be seen: what half times and regime are read from
 
     @property
     def exact(self) -> bool:
@@ -60,31 +61,26 @@ class Prediction:
     @cached_property
     def strengths(self) -> Float[Array, "T m"]:
         """uᵀW(t)v of each mode of the best linear map; of a nonlinear network, W(t) is the linear map nearest to it."""
-        task = self.trajectory.problem.task
-        end = self._functions[-1] if self.fate is None else self.fate.function_limit
-        fit = align(task.target, task.sigma_xx, [end])
-        m = len(fit.s)
-        return np.sum(fit.U[:, :m] * (self._functions @ fit.V[:, :m]), axis=1)
+        return self._strengths(self.trajectory)
 
-    @property
+    @cached_property
     def limit(self) -> Float[Array, " m"]:
-        """Where each mode ends: in the limit of the theorem, or at the last time."""
-        return self.strengths[-1] if self.fate is None else self.fate.limit
+        """Where each mode ends: in the limit of the theorem, or at the end of the course."""
+        return self._strengths(self.course)[-1] if self.fate is None else self.fate.limit
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
-        """When each mode is half way from its initialisation to its limit; nan: never, or after the last time."""
-        traj = self.trajectory
+        """When each mode is half way from its initialisation to its limit; nan: never."""
         if self.fate is None:
-            return half_times(traj.times, self.strengths, self.limit)
-        return np.where(self.fate.half_times <= traj.times[-1], self.fate.half_times, np.nan)
+            return half_times(self.course.times, self._strengths(self.course), self.limit)
+        return self.fate.half_times
 
     @cached_property
     def regime(self) -> Regime | None:
         """Lazy, rich, or both in turn; None where the tangent kernel has no formula (tanh, deep ReLU)."""
         if self.fate is not None:
             return self.fate.regime
-        return regime(self.trajectory) if has_kernel(self.trajectory.problem.network) else None
+        return regime(self.course) if has_kernel(self.course.problem.network) else None
 
     @property
     def still_falling(self) -> bool:
@@ -93,27 +89,39 @@ class Prediction:
         Or, where no fate tells the limit, by a hundredth of what is left to the least loss of any linear map.
         """
         loss = self.trajectory.loss
-        fall, change = loss[-1 - max(len(loss) // 10, 1)] - loss[-1], np.ptp(loss)
+        fall, change = loss[-min(1 + max(len(loss) // 10, 1), len(loss))] - loss[-1], np.ptp(loss)
         left = 0.0 if self.exact else loss[-1] - self.trajectory.problem.task.loss_floor
         return bool(fall > 0.01 * change or (left > 1e-6 * change and fall > 0.01 * left))
 
-    @cached_property
-    def _functions(self) -> Float[Array, "T out in"]:
-        traj = self.trajectory
-        task, network = traj.problem.task, traj.problem.network
-        if network.activation.linear:
-            return np.asarray(traj.function)
-        X = task.inputs
-        assert X is not None  # the flow has asked for samples
-        outputs = np.array([traj.network(i)(X) for i in range(len(traj.times))])
-        return np.swapaxes(outputs, 1, 2) @ np.linalg.pinv(X).T
+    def _strengths(self, traj: Trajectory) -> Float[Array, "T m"]:
+        task = traj.problem.task
+        end = _functions(self.course.at(self.course.times[-1:]))[0] if self.fate is None else self.fate.function_limit
+        fit = align(task.target, task.sigma_xx, [end])
+        m = len(fit.s)
+        return np.sum(fit.U[:, :m] * (_functions(traj) @ fit.V[:, :m]), axis=1)
 
     def __str__(self) -> str:
         traj, how = self.trajectory, "exact" if self.exact else f"integrated, loss to {self.error:.1g} of its largest"
         lines = [f"{self.method} ({how}), loss {traj.loss[0]:.6g} → {traj.loss[-1]:.6g} at t = {traj.times[-1]:g}"]
         known = np.flatnonzero(np.isfinite(self.half_times))
         lines += [f"mode {i + 1} is half learned at t = {self.half_times[i]:.4g}" for i in known]
-        return "\n".join(lines + ([str(self.regime)] if self.regime else []))
+        lines += [str(self.regime)] if self.regime else []
+        last = self.trajectory.times[-1]
+        return "\n".join(lines + [f"note: the loss is still falling at t = {last:g}"] * self.still_falling)
+
+    def __repr__(self) -> str:
+        return f"<Prediction: {'exact' if self.exact else 'integrated'}, {self.trajectory!r}>"
+
+
+def _functions(traj: Trajectory) -> Float[Array, "T out in"]:
+    """W at each time, or the linear map nearest to a nonlinear network on the samples."""
+    task, network = traj.problem.task, traj.problem.network
+    if network.activation.linear:
+        return np.asarray(traj.function)
+    X = task.inputs
+    assert X is not None  # the flow has asked for samples
+    outputs = np.array([traj.network(i)(X) for i in range(len(traj.times))])
+    return np.swapaxes(outputs, 1, 2) @ np.linalg.pinv(X).T
 
 
 def predict(problem: Problem, times: object = None) -> Prediction:
@@ -122,7 +130,8 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     Parameters
     ----------
     problem : a task and any network
-    times : when to look; without them 201 times from 0 until all that happens can be seen
+    times : when to look; without them 201 times from 0 until all that happens can be seen. Half times and regime do
+        not depend on it. np.inf may be one of them where a theorem applies
 
     Returns
     -------
@@ -138,14 +147,19 @@ def predict(problem: Problem, times: object = None) -> Prediction:
         known = fate(problem)
         traj = solve(problem, span(problem) if times is None else times)
         assert traj.solution is not None
-        prediction = Prediction(traj, known, max(_ROUNDING, traj.solution.doubt_until(float(traj.clock[-1]))), {})
+        error = max(_ROUNDING, traj.solution.doubt_until(float(traj.clock[-1])))
+        prediction = Prediction(traj, known, error, {}, traj if times is None else traj.at(span(problem)))
     else:
-        checked = span(problem) if times is None else _check.as_times(times)
+        # what happens is read from times of our own, whatever the times that are asked for
+        own = span(problem)
+        asked = own if times is None else _check.as_times(times)
+        grid = np.union1d(own, asked)
         coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
-        draft, traj = flow(problem, checked, record="loss", rtol=coarse), flow(problem, checked, rtol=fine)
-        both = min(len(draft.times), len(traj.times))
-        apart = np.abs(draft.loss[:both] - traj.loss[:both]).max() / traj.loss.max() if traj.loss.max() else 0.0
-        prediction = Prediction(traj, None, float(max(apart, _ROUNDING)), dict(problem.facts.methods))
+        draft, course = flow(problem, grid, record="loss", rtol=coarse), flow(problem, grid, rtol=fine)
+        both = min(len(draft.times), len(course.times))
+        apart = np.abs(draft.loss[:both] - course.loss[:both]).max() / course.loss.max() if course.loss.max() else 0.0
+        traj = course.at(asked[asked <= course.times[-1]])
+        prediction = Prediction(traj, None, float(max(apart, _ROUNDING)), dict(problem.facts.methods), course)
     if not np.isfinite(prediction.trajectory.loss).all():
         raise InvalidInput("the numbers are too large or too small for this: the predicted loss is not finite.")
     return prediction

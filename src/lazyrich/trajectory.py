@@ -156,12 +156,13 @@ class Trajectory:
             about: dict[str, Any] = {"citations": self._sources, "pushed": self.pushed}
             return Trajectory.exact(times, self.method, self.solution, **about)
         wanted, known = _check.as_times(times), np.asarray(self.times)
-        place = np.searchsorted(known, wanted)
-        there = (place < len(known)) & (known[np.minimum(place, len(known) - 1)] == wanted) if len(known) else place < 0
+        nearest = np.abs(known[None] - wanted[:, None]) if len(known) else np.full((len(wanted), 1), np.inf)
+        place = np.argmin(nearest, axis=1)
+        there = nearest.min(axis=1) <= 4 * np.finfo(np.float64).eps * wanted  # printed and read, a time may be rounded
         if not np.all(there):
             raise InvalidInput(
                 f"times must be among those that were recorded, and {wanted[~there][0]:g} is not: a run by "
-                f"{self.method} is known at its records alone; try the same call again with these times."
+                f"{self.method} is known at its records alone; try lr.flow(problem, times) with this one among them."
             )
         parts = {
             name: [np.asarray(W)[place] for W in part] if name == "weights" else np.asarray(part)[place]

@@ -48,7 +48,8 @@ def _draw_modes(axes: Axes, prediction: Prediction) -> None:
         axes.plot(times, strengths[:, i], color=colour, label=f"mode {i + 1}" if i in named else None)
     way = np.abs(limit - strengths[0])
     seen = way > 0.02 * way.max()  # a mode that hardly moves has no half way to look at
-    axes.plot(prediction.half_times[:count][seen], (strengths[0] + limit)[seen] / 2, **style.MARK, label="half way")
+    half_way = np.where(prediction.half_times <= times[-1], prediction.half_times, np.nan)  # what is to be seen
+    axes.plot(half_way[:count][seen], (strengths[0] + limit)[seen] / 2, **style.MARK, label="half way")
     axes.legend(loc="upper right", handlelength=1.2)
     shown = "Modes" if count == prediction.strengths.shape[1] else f"The {count} strongest modes"
     axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title=shown)
