@@ -2,7 +2,7 @@
 
 A state (`state`: all that a user can choose) becomes a script (`script`: calls of the public API, run and kept), the
 script a view, captions and a phase picture (`view`, `captions`, `phase`). These become messages (`wire`) when there is
-time for them (`scheduling`), and `server` sends them to the page (`page/`), which draws. `export` is what one takes away: the script,
-its data, a picture. `uploads` reads files, `presets` and `theorems` hold what the page offers and says. Nothing is kept
-between two requests.
+time for them (`scheduling`), and `server` sends them to the page (`page/`), which draws. `export` is what one takes
+away: the script, its data, a picture. `uploads` reads files; `presets` and `theorems` hold what the page offers and
+says. Nothing is kept between two requests.
 """
