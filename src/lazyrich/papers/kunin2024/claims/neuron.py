@@ -191,7 +191,7 @@ def hyperboloid(k: int, n: int) -> list[float]:
     seeds=19,
 )
 def hyperboloid_sheets(rng: Rng) -> float:
-    return _miscounted(rng, rng.choice([0.0, rng.uniform(0.5, 2.0)]))
+    return _miscounted(rng, float(rng.choice([0.0, rng.uniform(0.5, 2.0)])))
 
 
 @hyperboloid_sheets.stronger(

@@ -293,7 +293,7 @@ def moments_of_delta(beta_a: float, beta_w: float, d: int) -> tuple[float, float
     weights = weights / weights.sum()
     squares = [(weights @ (b * nodes) ** 2, weights @ (b * nodes) ** 4) for b in (beta_a, beta_w)]
     (mean_a, fourth_a), (mean_w, fourth_w) = squares
-    return mean_a - d * mean_w, float(np.sqrt(fourth_a - mean_a**2 + d * (fourth_w - mean_w**2)))
+    return float(mean_a - d * mean_w), float(np.sqrt(fourth_a - mean_a**2 + d * (fourth_w - mean_w**2)))
 
 
 @claim(
