@@ -319,6 +319,7 @@ class TestFlow:
         given, fine = lr.flow(problem, times), lr.flow(problem, times, rtol=1e-5)
         np.testing.assert_allclose(given.loss, fine.loss, rtol=0, atol=1e-3 * given.loss[0])
 
+    @pytest.mark.compiles
     @pytest.mark.parametrize("slope", SLOPES)
     @pytest.mark.parametrize("rates", RATES)
     def test_balance_is_conserved_within_the_tolerance(self, rng, slope, rates):

@@ -162,6 +162,7 @@ def test_kernel_of_any_function_by_finite_differences(rng):
     assert "δ is left out" in str(found) and "not known here" in found.suggestion
 
 
+@pytest.mark.compiles
 def test_blocks_give_the_same_kernel_distance(rng, monkeypatch):
     X, start = rng.normal(size=(11, 4)), drawn(rng, 4, 5, 5, 2)
     models = [mlp(start), mlp(moved(rng, start))]
@@ -176,6 +177,7 @@ def test_blocks_give_the_same_kernel_distance(rng, monkeypatch):
     assert 3 in asked
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "activation, sizes",
     [
@@ -216,6 +218,7 @@ def test_a_mean_that_units_share_does_not_hide_what_moves(rng):
     assert found.representation_distance[1, 0] == pytest.approx(turned(before, now, True), rel=1e-8)
 
 
+@pytest.mark.compiles
 def test_a_layer_that_is_the_same_for_all_samples_has_no_distance(rng):
     """Also in single precision, where the mean leaves rounding."""
     keys = jax.random.split(jax.random.key(0))

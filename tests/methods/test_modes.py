@@ -91,6 +91,7 @@ def test_one_mode_is_a_semigroup_and_knows_no_sign_of_lambda(mode, t1, t2):
     assert mode_strength(s, sign * size, -lam, t1 + t2) == through
 
 
+@pytest.mark.long
 @given(modes, st.floats(0, 10), st.floats(1e-3, 1e3))
 def test_one_mode_in_other_units(mode, t, unit):
     s, sign, size, lam = mode

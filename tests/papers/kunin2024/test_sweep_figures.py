@@ -18,7 +18,7 @@ from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.grid import STATUS, Result
 from lazyrich.sweeps.store import Store
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.figures, pytest.mark.timeout(120)]
 
 NAMES = ["kunin2024/1b", "kunin2024/1b_supporting"]
 OBSERVABLES = published("kunin2024/1b").observables
