@@ -21,6 +21,7 @@ from scipy.integrate import solve_ivp
 import lazyrich as lr
 from lazyrich import _engines
 from lazyrich.batch import alarm, linear, run
+from lazyrich.batch import api as many
 from lazyrich.methods import _gradients
 
 pytestmark = pytest.mark.timeout(300)  # JAX may deadlock, and must not take the suite with it

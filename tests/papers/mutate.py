@@ -131,15 +131,19 @@ def replaced(check: Callable, function: Callable, by: Callable) -> Iterator[Call
         yield by
         return
     holders = [module for name, module in sys.modules.items() if name.startswith("lazyrich.")]
-    known = [(module, vars(module).get(function.__name__)) for module in holders]
-    known = [(module, kept) for module, kept in known if inspect.unwrap(kept) is function]
+    known = [  # also under another name: a paper's letter for a function of the library
+        (module, name, kept)
+        for module in holders
+        for name, kept in list(vars(module).items())
+        if inspect.isfunction(kept) and inspect.unwrap(kept) is function
+    ]
     try:
-        for module, _ in known:
-            setattr(module, function.__name__, by)
+        for module, name, _ in known:
+            setattr(module, name, by)
         yield check
     finally:
-        for module, kept in known:
-            setattr(module, function.__name__, kept)
+        for module, name, kept in known:
+            setattr(module, name, kept)
 
 
 def _compiled(tree: ast.Module, function: Callable) -> Callable:
