@@ -81,3 +81,9 @@ def test_what_happens_does_not_depend_on_the_times_asked_for(init):
     assert early.trajectory.times.tolist() == [0.0, 0.1, 0.2] and early.strengths.shape == (3, 2)
     assert early.regime.name == whole.regime.name and repr(early).startswith("<Prediction: ")
     assert "still falling" not in str(whole)
+
+
+def test_forever_needs_a_theorem():
+    problem = lr.Problem(TASK, lr.inits.gaussian(0, sizes=(2, 3, 2), scale=0.1))
+    with pytest.raises(lr.InvalidInput, match=r"times must be finite where no exact .* the last is inf: try predict"):
+        lr.predict(problem, [0.0, np.inf])

@@ -152,7 +152,12 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     else:
         # what happens is read from times of our own, whatever the times that are asked for
         own = span(problem)
-        asked = own if times is None else _check.as_times(times)
+        asked = own if times is None else _check.as_times(times, forever=True)
+        if np.isinf(asked[-1]):
+            raise InvalidInput(
+                "times must be finite where no exact solution applies, and the last is inf: try predict(problem), "
+                "which looks until all has happened."
+            )
         grid = np.union1d(own, asked)
         coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
         draft, course = flow(problem, grid, record="loss", rtol=coarse), flow(problem, grid, rtol=fine)
