@@ -37,9 +37,10 @@ if not any("device" in word for word in sys.argv[1:]):  # one core: libraries co
 
 import numpy as np
 
+from lazyrich._engines import device_kind
 from lazyrich.batch.api import in_precision
 from lazyrich.batch.run import descend_stack, flow_stack
-from lazyrich.batch.stack import Stack, device_kind, stacks
+from lazyrich.batch.stack import Stack, stacks
 from lazyrich.papers import sweep as published
 from lazyrich.sweeps.measure import measured_together
 from lazyrich.sweeps.problems import Cell

@@ -32,8 +32,9 @@ XArray = Any  # of NumPy or JAX
 LAPACK_LOCK = threading.Lock()
 
 _RECORDS = ("weights", "function", "gram", "loss")
-_CALL_COST = 1e9  # floating-point operations in one call of a compiled loop: some tenths of a second
-_GRADIENT_COST = 1e4  # what a gradient costs besides its arithmetic, in the same unit
+# on CPU and GPU, in floating-point operations:
+_CALL_COST = (1e9, 2e13)  # one call of a compiled loop, some tenths of a second
+_GRADIENT_COST = (1e4, 1e9)  # what a gradient costs besides its arithmetic
 _CALL_RECORDS = 64  # records in one call, fewer where they are large:
 _CALL_MEMORY = 2**24  # numbers
 
@@ -49,6 +50,16 @@ def load(name: str, wanted_by: str, extra: str = "engines") -> ModuleType:
 def double_precision(wanted_by: str) -> AbstractContextManager[object]:
     """float64 in JAX inside a `with` block, for this thread alone."""
     return load("jax", wanted_by).enable_x64(True)
+
+
+def device_kind() -> str:
+    """Where JAX computes: "cpu", "gpu", …"""
+    return str(load("jax", "an engine").default_backend())
+
+
+def by_device(cpu: float, gpu: float) -> float:
+    """The one or the other number."""
+    return cpu if device_kind() == "cpu" else gpu
 
 
 def as_record(record: object, depth: int, linear: bool, kind: str) -> tuple[str, ...]:
@@ -123,16 +134,18 @@ def observe(xp: ModuleType, weights: Sequence[XArray], names: Sequence[str], fit
     return seen
 
 
-def per_call(sizes: tuple[int, ...], columns: int, gradients: int, names: Sequence[str]) -> tuple[int, int]:
+def per_call(
+    sizes: tuple[int, ...], columns: int, gradients: int, names: Sequence[str], networks: int = 1
+) -> tuple[int, int]:
     """Steps and records of one call of a compiled loop: many enough to be fast, few enough to show progress and to fit.
 
-    A step takes so many gradients, and a gradient carries so many columns through the layers.
+    A step takes so many gradients of each network, and a gradient carries so many columns through the layers.
     """
-    operations = 6 * columns * int(np.dot(sizes[1:], sizes[:-1]))
-    steps = int(np.clip(_CALL_COST / gradients / (operations + _GRADIENT_COST), 32, 100_000))
     weights, ends = int(np.dot(sizes[1:], sizes[:-1])), (sizes[0], sizes[-1])
+    operations = networks * 6 * columns * weights + by_device(*_GRADIENT_COST)
+    steps = int(np.clip(by_device(*_CALL_COST) / gradients / operations, 32, 100_000))
     numbers = {"weights": weights, "function": ends[0] * ends[1], "gram": sum(ends) ** 2, "loss": 1}
-    record = sum(numbers[name] for name in names)
+    record = networks * sum(numbers[name] for name in names)
     return steps, int(np.clip(_CALL_MEMORY // record, 1, min(_CALL_RECORDS, steps // 8)))
 
 
@@ -148,7 +161,7 @@ class Recording:
         """Appends the first `count` entries of each array."""
         for name, parts in seen.items():
             if name not in self._buffers:
-                self._buffers[name] = [np.empty((self._length, *part.shape[1:])) for part in parts]
+                self._buffers[name] = [np.full((self._length, *part.shape[1:]), np.nan, part.dtype) for part in parts]
             for buffer, part in zip(self._buffers[name], parts, strict=True):
                 buffer[self.count : self.count + count] = np.asarray(part)[:count]
         self.count += count

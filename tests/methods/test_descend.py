@@ -127,7 +127,7 @@ class TestWhatIsKept:
         """However the steps are cut into calls of the compiled loop, they are the same."""
         problem, at = make(rng, SIZES[2]), [0, 1, 5, 100, 101, 900]
         whole = descend(problem, 0.01, 900, at=at)
-        monkeypatch.setattr(importlib.import_module("lazyrich._engines"), "_CALL_COST", 1.0)  # 32 steps a call
+        monkeypatch.setattr(importlib.import_module("lazyrich._engines"), "_CALL_COST", (1.0, 1.0))  # 32 steps a call
         cut = descend(problem, 0.01, 900, at=at)
         assert all((A == B).all() for A, B in zip(whole.weights, cut.weights, strict=True))
         assert (whole.loss == cut.loss).all() and (whole.times == cut.times).all()
@@ -237,7 +237,7 @@ MISTAKES = {
 class TestRefuses:
     @pytest.mark.parametrize("sentence", MISTAKES)
     def test_bad_arguments_before_anything_runs(self, rng, monkeypatch, sentence):
-        monkeypatch.setattr(importlib.import_module("lazyrich.methods.descend"), "_run", None)
+        monkeypatch.setattr(importlib.import_module("lazyrich.batch.api"), "descend_stack", None)
         with pytest.raises(lr.InvalidInput, match=f"^{sentence}"):
             descend(make(rng, SIZES[2]), **{"rate": 0.1, "steps": 20, **MISTAKES[sentence]})
 

@@ -167,7 +167,7 @@ class TestAlarm:
     @pytest.fixture
     def uphill(self, monkeypatch):
         """Every gradient turned round, in both engines, which then keep nothing compiled."""
-        of_linear, of_others = _engines.linear_gradients, _gradients.slopes_and_loss
+        of_linear, of_others = _engines.linear_gradients, _gradients.gradients_and_loss
 
         def wrong_linear(*state):
             slopes, *rest = of_linear(*state)
@@ -178,7 +178,7 @@ class TestAlarm:
             return lambda *state: ([-S for S in right(*state)[0]], right(*state)[1])
 
         monkeypatch.setattr(_engines, "linear_gradients", wrong_linear)
-        monkeypatch.setattr(_gradients, "slopes_and_loss", wrong_others)
+        monkeypatch.setattr(_gradients, "gradients_and_loss", wrong_others)
         monkeypatch.setattr(linear, "_compiled", linear._compiled.__wrapped__)
         monkeypatch.setattr(run, "_flow", run._flow.__wrapped__)
 

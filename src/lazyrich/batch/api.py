@@ -1,7 +1,7 @@
 """`batch.descend` and `batch.flow`: what `lr.descend` and `lr.flow` do, for a list of problems at once.
 
-The flow of one network is a batch of one (`integrated`): linear networks by Tsit5 (`linear`), others by the stabilised
-method (`run`). Both have to pass the same alarm.
+Those of one network are a batch of one (`stepped`, `integrated`). Linear networks flow by Tsit5 (`linear`), others by
+the stabilised method (`run`), and both have to pass the same alarm.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from lazyrich._typing import Array
 from lazyrich.batch import alarm
 from lazyrich.batch.linear import flow_linear
 from lazyrich.batch.run import descend_stack, flow_stack
-from lazyrich.batch.stack import stacks
+from lazyrich.batch.stack import alone, stacks
 from lazyrich.methods import _gradients
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
-
-__all__ = ["PRECISIONS", "as_rtol", "as_steps", "as_stops", "descend", "flow", "in_precision", "integrated"]
 
 PRECISIONS = ("float64", "float32")
 _RTOL, _RTOL_NONLINEAR = 1e-9, 1e-3  # unless told otherwise
@@ -46,20 +44,27 @@ def descend(
     [[0.01, 2.0], [0.04, 2.0]]
     """
     checked = _problems(problems)
-    rates, stops = _per_problem("rate", rate, len(checked)), as_stops(at, _check.count("steps", steps))
-    names = _names(checked, record, "descend")
-    found: dict[int, Trajectory] = {}
-    with in_precision("float64", "descend"), np.errstate(all="ignore"), progress(len(checked), "descend") as move_on:
-        for stack in stacks(checked, np.dtype(np.float64)):
-            own = rates[stack.members]
-            run = descend_stack(stack, own, stops.tolist(), partial(_of_all, move_on, stack.cells))
+    rates = _per_problem("rate", rate, len(checked))
+    return stepped(checked, rates, as_stops(at, _check.count("steps", steps)), record)
+
+
+def stepped(problems: Sequence[Problem], rates: Array, stops: Array, record: object) -> list[Trajectory]:
+    """Gradient descent of each problem with its rate, kept at the steps `stops`; `record` has not been checked."""
+    names, found = _names(problems, record, "descend"), {}
+    with in_precision("float64", "descend"), np.errstate(all="ignore"), progress(len(problems), "descend") as move_on:
+        together = [alone(problems[0])] if len(problems) == 1 else stacks(problems, np.dtype(np.float64))
+        for stack in together:
+            own = np.asarray(rates[stack.members])
+            run = descend_stack(stack, own, stops, partial(_of_all, move_on, stack.cells), names=names)
             for number, place in enumerate(np.ndindex(stack.members.shape)):
-                n, member = int(run.reached[place]), int(stack.members[place])
-                weights = [W[(slice(n), *place)] for W in run.weights]
-                times, status = own[place] * stops[:n], run.status[number]
-                traj = Trajectory(checked[member], times, "descend", {"weights": weights}, status=status)
-                found[member] = _only(traj, (*names, "loss"))
-    return [found[i] for i in range(len(checked))]
+                member, some = int(stack.members[place]), (slice(int(run.reached[place])), *place)
+                parts = {
+                    name: [W[some] for W in part] if name == "weights" else part[some]
+                    for name, part in run.parts.items()
+                }
+                times, status = own[place] * stops[some[0]], run.status[number]
+                found[member] = Trajectory(problems[member], times, "descend", parts, status=status)
+    return [found[i] for i in range(len(problems))]
 
 
 def flow(

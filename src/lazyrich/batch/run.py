@@ -1,7 +1,7 @@
 """Many networks advance in one compiled program: gradient descent step by step, or gradient flow.
 
-The loop stays on the device and the weights are kept at checkpoints only. A network that diverges or sticks takes
-nothing from the others: its record ends where it did, and its status says so.
+The loop stays on the device, and what was asked for is kept at checkpoints only. A network that diverges or sticks
+takes nothing from the others: its record ends where it did, and its status says so.
 """
 
 from __future__ import annotations
@@ -15,56 +15,70 @@ import numpy as np
 
 from lazyrich import _engines
 from lazyrich._typing import Array, JaxArray, Tree
-from lazyrich.batch.stack import Stack, by_device
+from lazyrich.batch.stack import Stack
 from lazyrich.methods import _gradients, _rkc
 from lazyrich.networks import Activation
 
-__all__ = ["MOST_GRADIENTS", "Record", "descend_stack", "flow_stack"]
-
 MOST_GRADIENTS = 1_000_000  # of one network, before a flow is given up
-_CALL_OPERATIONS = (1e10, 2e13)  # of one call, on CPU and GPU: about a second, so that progress shows
-_UNROLLED = 50  # steps between two looks at the loop's end, which a GPU would have to wait for
-_OVERHEAD = (1e5, 2e3)  # what a step costs besides its arithmetic, in operations: once, and per network
+_UNROLLED = (1, 50)  # steps between two looks at the loop's end, which a GPU would have to wait for
 
 
 class Record(NamedTuple):
-    """The weights of a stack at its checkpoints, and how far each network came."""
+    """What was kept of a stack at its checkpoints, and how far each network came."""
 
-    weights: list[Array]  # per layer (K, sets, each, out, in); what was not reached is nan
-    reached: Array  # (sets, each): number of checkpoints
+    parts: dict[str, Tree]  # a list over layers for the weights, an array for all else: (K, *members, …)
+    reached: Array  # (*members): number of checkpoints; what comes after them has no meaning
     status: list[str]  # of each network, in the order of the stack
-    gradients: Array  # (sets, each)
+    gradients: Array  # (*members)
+
+    @property
+    def weights(self) -> list[Array]:
+        return list(self.parts["weights"])
 
 
 def descend_stack(
-    stack: Stack, rates: Array, at: Sequence[int], tick: Callable[[float], JaxArray] = lambda part: None
+    stack: Stack,
+    rates: Array,
+    at: Sequence[int] | Array,
+    tick: Callable[[float], object] = lambda part: None,
+    *,
+    names: tuple[str, ...] = ("weights",),
 ) -> Record:
-    """Gradient descent with one rate per network, kept at the steps `at`; `tick` is told what part has been done."""
-    jax = _engines.load("jax", "a batch of networks")
-    run, per_call = _descent(stack.activation, stack.sizes), _steps_per_call(stack)
+    """Gradient descent with one rate per network; `tick` is told what part has been done.
+
+    What is named, and the loss, is kept at the steps `at`. A network has diverged at the first step whose loss is not
+    finite, and the loop ends where all have.
+    """
+    jax = _engines.load("jax", "descend")
+    stops, names = np.asarray(at), tuple(dict.fromkeys((*names, "loss")))
+    run = _descent(stack.activation, stack.sizes, names, stack.members.ndim)
+    steps_per_call, records_per_call = _engines.per_call(stack.sizes, stack.columns, 1, names, stack.cells)
+    if stack.cells > 1:  # records of many networks take time even where none is due; of one, compiling again takes more
+        records_per_call = min(records_per_call, 1 << (len(stops) - 1).bit_length())
     paces = [rates[..., None, None].astype(eta.dtype) * eta for eta in stack.rates]
     weights, *fixed = jax.device_put((stack.weights, paces, stack.decay, stack.data))
-    now, kept = 0, []
-    for stop in at:
-        while now < stop:
-            count = min(stop - now, per_call)
-            weights = run(weights, np.int32(count // _UNROLLED), np.int32(count % _UNROLLED), *fixed)
-            jax.block_until_ready(weights)
-            now += count
-            tick(count / at[-1])
-        kept.append([np.asarray(W) for W in weights])
-    if at[-1] == 0:
-        tick(1.0)
-    records = [np.stack(layer) for layer in zip(*kept, strict=True)]
-    losses = np.stack([np.asarray(_losses(stack.activation)(kept_now, stack.data)) for kept_now in kept])
-    reached = np.minimum(_finite(records), np.logical_and.accumulate(np.isfinite(losses), axis=0).sum(axis=0))
-
-    def status(n: int) -> str:
-        if n == len(at):
-            return "complete"
-        return f"diverged between steps {at[n - 1] if n else 0} and {at[n]}: try a smaller rate"
-
-    return Record(records, reached, [status(int(n)) for n in reached.ravel()], np.full(reached.shape, at[-1]))
+    finite, taken = np.ones(stack.members.shape, bool), np.zeros(stack.members.shape, np.int64)
+    now, last = 0, int(stops[-1])
+    recording = _engines.Recording(len(stops))
+    while recording.count < len(stops) and finite.any():
+        due = stops[recording.count : recording.count + records_per_call]
+        due = due[due <= now + steps_per_call]
+        ends = due if len(due) else np.array([now + steps_per_call])
+        gaps = np.pad(np.diff(ends, prepend=now), (0, records_per_call - len(ends)))
+        (weights, done, still), seen = run(weights, finite, gaps, *fixed)
+        taken, finite, before, now = taken + np.asarray(done), np.asarray(still), now, int(ends[-1])
+        recording.add(seen, len(due))
+        tick((now - before) / last if last else 1.0)
+    if now < last:
+        tick(1 - now / last)
+    recording.count = len(stops)
+    parts = recording.parts()
+    ended = np.where(finite, np.where(np.isfinite(parts["loss"][-1]), last + 1, last), taken)
+    reached, status = np.searchsorted(stops, ended), []
+    for step, rate in zip(ended.ravel(), rates.ravel(), strict=True):
+        why = f"the loss is not finite at step {step} (t = {rate * step:.6g}) with rate = {rate:g}"
+        status.append("complete" if step > last else f"diverged: {why}, so try a smaller rate")
+    return Record(parts, reached, status, np.full(reached.shape, last))
 
 
 def flow_stack(
@@ -87,7 +101,8 @@ def flow_stack(
     stuck, due, gradients = np.zeros(batch, bool), np.zeros(batch, int), np.ones(batch, int)
     weights, *fixed = jax.device_put((stack.weights, stack.rates, stack.decay, stack.data))
     state, floors = begin(weights, *fixed), [np.full(batch, atol, dtype) for _ in stack.weights]
-    passes = min(_steps_per_call(stack), most_gradients - 1)  # the start took one
+    per_call, _ = _engines.per_call(stack.sizes, stack.columns, 1, ("weights",), stack.cells)
+    passes = min(per_call, most_gradients - 1)  # the initialisation took one
     while not np.all(stuck | (due == K)) and passes > 0:
         state, records = go_on(state, records, stops, dtype.type(rtol), floors, np.int32(passes), *fixed)
         stuck, due, gradients = (np.asarray(part) for part in (state.stuck, state.due, state.gradients))
@@ -110,7 +125,7 @@ def flow_stack(
         goal = times[place][reached[place]]
         return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: try {way_out}"
 
-    return Record(kept, reached, [status(place) for place in np.ndindex(batch)], gradients)
+    return Record({"weights": kept}, reached, [status(place) for place in np.ndindex(batch)], gradients)
 
 
 def _finite(records: list[Array]) -> Array:
@@ -119,49 +134,63 @@ def _finite(records: list[Array]) -> Array:
     return np.logical_and.accumulate(fine, axis=0).sum(axis=0)
 
 
-def _steps_per_call(stack: Stack) -> int:
-    steps = by_device(*_CALL_OPERATIONS) / (stack.operations + _OVERHEAD[0] + _OVERHEAD[1] * stack.cells)
-    return int(np.clip(steps // _UNROLLED * _UNROLLED, _UNROLLED, 1_000_000))
+def _each(jax: ModuleType, axes: int, one: Callable[..., Tree]) -> Callable[..., Tree]:
+    """From a function of (weights, data) of one network to that of a stack: (sets, each) have the data of their set."""
+    for axis in range(axes):
+        one = jax.vmap(one, in_axes=(0, 0 if axis else None))
+    return one
+
+
+@cache
+def _descent(activation: Activation, sizes: tuple[int, ...], names: tuple[str, ...], axes: int) -> Tree:
+    """One call: stretches of steps, with a record after each."""
+    jax, unrolled = _engines.load("jax", "descend"), int(_engines.by_device(*_UNROLLED))
+    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes))
+    observe = _each(jax, axes, _gradients.observe(jax, activation, names))
+
+    def run(weights: Tree, finite: JaxArray, gaps: JaxArray, paces: Tree, decay: JaxArray, data: Tree) -> Tree:
+        def step(_: object, state: Tree) -> Tree:
+            weights, taken, finite = state
+            gradients, loss = gradients_and_loss(weights, data)
+            finite = finite & jax.numpy.isfinite(loss)
+            layers = zip(weights, paces, gradients, strict=True)
+            return [W + pace * (G - decay * W) for W, pace, G in layers], taken + finite, finite
+
+        def forward(so_far: Tree, gap: JaxArray, together: int) -> Tree:
+            """Up to the gap, so many steps at a time, or until all have diverged."""
+
+            def goes_on(so_far: Tree) -> JaxArray:
+                count, (_, _, finite) = so_far
+                return (count + together <= gap) & finite.any()
+
+            def go(so_far: Tree) -> Tree:
+                count, state = so_far
+                many = step(0, state) if together == 1 else jax.lax.fori_loop(0, together, step, state)
+                return count + together, many
+
+            return jax.lax.while_loop(goes_on, go, so_far)
+
+        def stretch(state: Tree, gap: JaxArray) -> Tree:
+            so_far = (0 * gap, state)
+            for together in dict.fromkeys((unrolled, 1)):
+                so_far = forward(so_far, gap, together)
+            return so_far[1], observe(so_far[1][0], data)
+
+        return jax.lax.scan(stretch, (weights, 0 * jax.numpy.asarray(finite, gaps.dtype), finite), gaps)
+
+    return jax.jit(run)
 
 
 def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Tree]:
     """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
-    one = _gradients.slopes_and_loss(jax, activation, sizes)
-    all_slopes = jax.vmap(jax.vmap(lambda weights, data: one(weights, data)[0], in_axes=(0, None)))
+    one = _gradients.gradients_and_loss(jax, activation, sizes)
+    of_all = _each(jax, 2, lambda weights, data: one(weights, data)[0])
 
     def velocity(weights: Tree, rates: JaxArray, decay: JaxArray, data: Tree) -> Tree:
-        slopes = all_slopes(weights, data)
-        return [eta * (slope - decay * W) for eta, slope, W in zip(rates, slopes, weights, strict=True)]
+        layers = zip(rates, of_all(weights, data), weights, strict=True)
+        return [eta * (G - decay * W) for eta, G, W in layers]
 
     return velocity
-
-
-@cache
-def _losses(activation: Activation) -> Tree:
-    """(weights, data) of a stack → the loss of each network."""
-    jax = _engines.load("jax", "a batch of networks")
-    return jax.jit(jax.vmap(jax.vmap(_gradients.loss(jax, activation), in_axes=(0, None))))
-
-
-@cache
-def _descent(activation: Activation, sizes: tuple[int, ...]) -> Tree:
-    """One call: so many stretches of steps, and so many single ones."""
-    jax = _engines.load("jax", "a batch of networks")
-    velocity = _velocity(jax, activation, sizes)
-
-    def run(
-        weights: Tree, stretches: JaxArray, singles: JaxArray, paces: JaxArray, decay: JaxArray, data: Tree
-    ) -> Tree:
-        def step(_: JaxArray, weights: Tree) -> Tree:
-            return [W + V for W, V in zip(weights, velocity(weights, paces, decay, data), strict=True)]
-
-        def stretch(_: JaxArray, weights: Tree) -> Tree:
-            return jax.lax.fori_loop(0, _UNROLLED, step, weights)
-
-        weights = jax.lax.fori_loop(0, stretches, stretch, weights)
-        return jax.lax.fori_loop(0, singles, step, weights)
-
-    return jax.jit(run, donate_argnums=0)
 
 
 @cache

@@ -18,24 +18,22 @@ from lazyrich.methods import _gradients
 from lazyrich.networks import Activation
 from lazyrich.problem import Problem
 
-__all__ = ["Stack", "by_device", "device_kind", "operations_of", "stacked", "stacks"]
-
 _NEAR_CACHE = 2**17  # numbers that the networks of a stack carry through their layers at once, on the CPU
 _MOST = 2**14  # networks of a stack
 _COPIES = 6  # of those numbers, in the memory of a GPU
 
 
 class Stack(NamedTuple):
-    """Arrays in front of whose own axes stand (set, network of that set)."""
+    """Arrays in front of whose own axes stand (set, network of that set), or nothing where one network is `alone`."""
 
     activation: Activation
     sizes: tuple[int, ...]
-    members: Array  # (sets, each): which of the problems
+    members: Array  # (sets, each), or (): which of the problems
     weights: list[Array]  # per layer
     data: Tree  # per set, as `_gradients.data_of` gives it
     rates: list[Array]  # per layer, (sets, each, 1, 1)
     decay: Array  # (sets, each, 1, 1)
-    operations: float  # of one gradient of all networks, about
+    columns: int  # what the layers carry at once
 
     @property
     def cells(self) -> int:
@@ -84,18 +82,16 @@ def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
         data,
         [rates[..., layer, None, None] for layer in layers],
         decay[..., None, None],
-        members.size * operations_of(first),
+        _columns(first),
     )
 
 
-def device_kind() -> str:
-    """Where JAX computes: "cpu", "gpu", …"""
-    return str(_engines.load("jax", "a batch of networks").default_backend())
-
-
-def by_device(cpu: float, gpu: float) -> float:
-    """The one or the other number."""
-    return cpu if device_kind() == "cpu" else gpu
+def alone(problem: Problem) -> Stack:
+    """A stack of one network that has no axes in front: its numbers do not depend on any neighbours."""
+    network, rates = problem.network, [np.array([[eta]]) for eta in problem.rates]
+    data, decay = _gradients.data_of(problem), np.array([[problem.weight_decay]])
+    members, weights = np.array(0), list(network.weights)
+    return Stack(network.activation, network.sizes, members, weights, data, rates, decay, _columns(problem))
 
 
 def operations_of(problem: Problem) -> float:
@@ -127,7 +123,7 @@ def _fits(problem: Problem, dtype: Any) -> int:
     """How many networks a stack holds."""
     sizes = problem.network.sizes
     carried = sum(sizes[1:]) * _columns(problem) + _numbers(sizes)
-    if device_kind() == "cpu":
+    if _engines.device_kind() == "cpu":
         return int(np.clip(_NEAR_CACHE // carried, 1, _MOST))
     import jax
 

@@ -24,8 +24,6 @@ from lazyrich.networks import Activation
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
 
-__all__ = ["data_of", "loss", "needs_samples", "slopes_and_loss"]
-
 
 def needs_samples(problem: Problem, wanted_by: str) -> None:
     """A sentence where a network is not linear and its task holds correlations only."""
@@ -45,7 +43,7 @@ def data_of(problem: Problem) -> tuple[JaxArray, ...]:
     return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
 
 
-def slopes_and_loss(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Tree]:
+def gradients_and_loss(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Tree]:
     """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: above its floor)."""
     if activation.linear:
         return _linear
@@ -74,21 +72,34 @@ def loss(jax: ModuleType, activation: Activation) -> Callable[..., Tree]:
     return value
 
 
+def observe(jax: ModuleType, activation: Activation, names: tuple[str, ...]) -> Callable[..., Tree]:
+    """(weights, data) → what is to be kept of them, each a list of arrays."""
+    if activation.linear:
+        return lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
+    value = loss(jax, activation)
+
+    def seen(weights: Tree, data: Tree) -> Tree:
+        kept = {"weights": list(weights)} if "weights" in names else {}
+        return kept | {"loss": [value(weights, data)]}
+
+    return seen
+
+
 def _linear(weights: Tree, data: Tree) -> Tree:
     sigma_yx, fit = data
-    slopes, E, W = _engines.linear_gradients(weights, sigma_yx, fit.sigma_xx)
-    return slopes, (E * (fit.target - W)).sum() / 2
+    gradients, E, W = _engines.linear_gradients(weights, sigma_yx, fit.sigma_xx)
+    return gradients, (E * (fit.target - W)).sum() / 2
 
 
-def _one_output(jax: ModuleType, slope: JaxArray) -> Callable[..., Tree]:
+def _one_output(jax: ModuleType, gamma: JaxArray) -> Callable[..., Tree]:
     xp = jax.numpy
 
-    def slopes(weights: Tree, data: Tree) -> Tree:
+    def gradients(weights: Tree, data: Tree) -> Tree:
         (W, a), (X, y, weight) = weights, data
         z = W @ X
-        error = y[0] - (a @ (xp.maximum(z, slope * z) if slope else xp.maximum(z, 0.0)))[0]
+        error = y[0] - (a @ (xp.maximum(z, gamma * z) if gamma else xp.maximum(z, 0.0)))[0]
         E = weight * error
-        xi = xp.where(z > 0, E, slope * E) @ X.T
+        xi = xp.where(z > 0, E, gamma * E) @ X.T
         return [a.T * xi, (W * xi).sum(1)[None]], (E * error).sum() / 2
 
-    return slopes
+    return gradients

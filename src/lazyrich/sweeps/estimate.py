@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lazyrich.batch.stack import by_device, device_kind, operations_of
+from lazyrich._engines import by_device, device_kind
+from lazyrich.batch.stack import operations_of
 from lazyrich.sweeps.compute import compute, first_cell, made
 from lazyrich.sweeps.grid import Cause
 from lazyrich.sweeps.problems import Cell

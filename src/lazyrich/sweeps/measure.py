@@ -20,9 +20,10 @@ import numpy as np
 import lazyrich.observables  # noqa: F401  (its files enter themselves in OBSERVABLES)
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
+from lazyrich._engines import by_device
 from lazyrich._typing import Array, JaxArray
 from lazyrich.batch.run import Record
-from lazyrich.batch.stack import Stack, by_device
+from lazyrich.batch.stack import Stack
 from lazyrich.methods import _gradients
 from lazyrich.networks import Activation
 from lazyrich.problem import Problem, loss_of
