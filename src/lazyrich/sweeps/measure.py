@@ -26,6 +26,7 @@ from lazyrich.batch.run import Record
 from lazyrich.batch.stack import Stack
 from lazyrich.methods import _gradients
 from lazyrich.networks import Activation
+from lazyrich.observables.kernels.algebra import Comparison, block_products
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
@@ -153,10 +154,7 @@ def _distance(start: Layers, now: Layers) -> JaxArray:
 def _kernel_distance(
     jax: ModuleType, start: Layers, kept: Layers, rates: JaxArray, X: JaxArray, activation: Activation
 ) -> JaxArray:
-    """1 − cos(K_0, K) at each checkpoint of one network; X has a sample per column.
-
-    Small distances keep their digits: with d = ‖K_0 − K‖, 1 − cos = (d² − (‖K_0‖ − ‖K‖)²)/(2‖K_0‖‖K‖).
-    """
+    """1 − cos(K_0, K) at each checkpoint of one network; X has a sample per column."""
     xp = jax.numpy
     n, K = X.shape[1], kept[0].shape[0]
     W, a = (xp.concatenate([first[None], later]) for first, later in zip(start, kept, strict=True))
@@ -172,15 +170,8 @@ def _kernel_distance(
     def block(index: JaxArray, sums: list[JaxArray]) -> list[JaxArray]:
         X_r, c_r, phi_r = (jax.lax.dynamic_slice_in_dim(A, index * rows, rows, A.ndim - 1) for A in all_rows)
         kernel = (X_r.T @ X) * (xp.swapaxes(c_r, 1, 2) @ c) + rates[1] * (xp.swapaxes(phi_r, 1, 2) @ phi)
-        first, now = kernel[0], kernel[1:]
-        apart = first - now
-        parts = (first * first, now * now, first * now, apart * apart, apart * first)
-        return [total + part.sum((-2, -1)) for total, part in zip(sums, parts, strict=True)]
+        parts = block_products(kernel[0], kernel[1:], lambda A, B: (A * B).sum((-2, -1)))
+        return [total + part for total, part in zip(sums, parts, strict=True)]
 
-    zero = xp.zeros(K, X.dtype)
-    first, now, inner, change, along = jax.lax.fori_loop(0, blocks, block, [zero] * 5)
-    size = (first * now) ** 0.5
-    gap = (2 * along - change) / (first**0.5 + now**0.5)  # ‖K_0‖ − ‖K‖, without cancellation
-    near = (change**0.5 - gap) * (change**0.5 + gap) / (2 * size)
-    distance = xp.maximum(xp.where(change >= size, 1 - inner / size, near), 0.0)
-    return xp.where(size > 0, distance, xp.where(first == now, 0.0, xp.nan))
+    sums = jax.lax.fori_loop(0, blocks, block, [xp.zeros(K, X.dtype)] * 5)
+    return Comparison.of_blocks(sums).distance

@@ -23,19 +23,18 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.tasks import Task
-
-__all__ = ["Comparison", "Inputs", "Kernel", "KroneckerKernel", "PiecewiseKernel"]
 
 _MATRIX = 2**31  # bytes above which no matrix is formed
 _KEPT = 2**26  # entries up to which what many blocks or kernels need is kept
@@ -93,7 +92,7 @@ def _samples(task: Task) -> Float[Array, "n in"]:
 
 
 class Comparison(NamedTuple):
-    """Two kernels side by side: numbers, or arrays of them where one is a stack."""
+    """Two kernels side by side: numbers, or arrays of them where one is a stack, of NumPy or JAX."""
 
     norm: Any
     other_norm: Any
@@ -101,21 +100,33 @@ class Comparison(NamedTuple):
     change: Any  # ‖K − K'‖
     along: Any  # ⟨K − K', K⟩
 
+    @classmethod
+    def of_blocks(cls, sums: Iterable[Any]) -> Comparison:
+        """From the sums of `block_products` over all blocks of two kernels."""
+        norm, other_norm, inner, change, along = sums
+        return cls(norm**0.5, other_norm**0.5, inner, change**0.5, along)
+
     @property
     def distance(self) -> Any:
         """1 − cos of the angle; 0 between kernels that are both zero, nan where one is."""
-        size = self.norm * self.other_norm
+        xp, size = array_namespace(self.norm, self.other_norm), self.norm * self.other_norm
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = (2 * self.along - self.change**2) / (self.norm + self.other_norm)  # ‖K‖ − ‖K'‖, without cancellation
             near, far = (self.change - gap) * (self.change + gap) / (2 * size), 1 - self.inner / size
-        apart = np.maximum(np.where(self.change**2 >= size, far, near), 0.0)
-        return np.where(size > 0, apart, np.where(self.norm == self.other_norm, 0.0, np.nan))[()]
+        apart = xp.maximum(xp.where(self.change**2 >= size, far, near), 0.0)
+        return xp.where(size > 0, apart, xp.where(self.norm == self.other_norm, 0.0, np.nan))[()]
 
     @property
     def movement(self) -> Any:
         """‖K − K'‖ / max(‖K‖, ‖K'‖), from 0 to √2; 0 between kernels that are both zero."""
         largest = np.maximum(self.norm, self.other_norm)
         return self.change / np.where(largest > 0, largest, 1.0)
+
+
+def block_products(K: Any, other: Any, dot: Callable[[Any, Any], Any]) -> list[Any]:
+    """What a block of two kernels adds to the sums that compare them; `dot` is ⟨A, B⟩ in their array library."""
+    apart = K - other
+    return [dot(A, B) for A, B in ((K, K), (other, other), (K, other), (apart, apart), (apart, K))]
 
 
 def _dot(A: Float[Array, "... n m"], B: Float[Array, "... n m"]) -> Any:
@@ -323,12 +334,10 @@ class PiecewiseKernel(Kernel):
         return float(sum(np.vdot(K, K2) for K, K2 in zip(self._pieces(), its, strict=True)))
 
     def compare(self, other: Any) -> Comparison:
-        squares = np.zeros(5)
+        sums = np.zeros(5)
         for K, K2 in zip(self._as_reference(), self._match(other)._pieces(), strict=True):
-            apart = K - K2
-            squares += [np.vdot(a, b) for a, b in ((K, K), (K2, K2), (K, K2), (apart, apart), (apart, K))]
-        norm, other_norm, inner, change, along = squares
-        return Comparison(norm**0.5, other_norm**0.5, inner, change**0.5, along)
+            sums += block_products(K, K2, np.vdot)
+        return Comparison.of_blocks(sums)
 
     def _apply(self, V: Float[Array, "k out r"]) -> Float[Array, "k out r"]:
         result = np.empty_like(V)
