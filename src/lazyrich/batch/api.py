@@ -15,7 +15,7 @@ import numpy as np
 from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
-from lazyrich._typing import Array
+from lazyrich._typing import Array, Tree
 from lazyrich.batch import alarm
 from lazyrich.batch.linear import flow_linear
 from lazyrich.batch.run import descend_stack, flow_stack
@@ -58,10 +58,7 @@ def stepped(problems: Sequence[Problem], rates: Array, stops: Array, record: obj
             run = descend_stack(stack, own, stops, partial(_of_all, move_on, stack.cells), names=names)
             for number, place in enumerate(np.ndindex(stack.members.shape)):
                 member, some = int(stack.members[place]), (slice(int(run.reached[place])), *place)
-                parts = {
-                    name: [W[some] for W in part] if name == "weights" else part[some]
-                    for name, part in run.parts.items()
-                }
+                parts = _some(run.parts, some)
                 times, status = own[place] * stops[some[0]], run.status[number]
                 found[member] = Trajectory(problems[member], times, "descend", parts, status=status)
     return [found[i] for i in range(len(problems))]
@@ -120,9 +117,11 @@ def _linear(
 ) -> dict[int, Trajectory]:
     rtol, found = _RTOL if rtol is None else rtol, {}
     for i, problem in enumerate(problems):
-        run = flow_linear(problem, times[i], names, rtol, atol, max_steps, move_on)
-        own, notes = times[i, : run.reached], _notes(problem, run.status)
-        found[i] = Trajectory(problem, own, "flow", run.parts, status=run.status, notes=notes)
+        apart, back = _apart(times[i : i + 1])
+        run = flow_linear(problem, times[i, apart], names, rtol, atol, max_steps, move_on)
+        own = times[i, back < run.reached]
+        parts = run.parts if apart.all() else _some(run.parts, back[: len(own)])
+        found[i] = Trajectory(problem, own, "flow", parts, status=run.status, notes=_notes(problem, run.status))
     return found
 
 
@@ -146,8 +145,7 @@ def _nonlinear(
     move_on: Callable[[float], object],
 ) -> dict[int, Trajectory]:
     rtol = _RTOL_NONLINEAR if rtol is None else rtol
-    apart = np.concatenate([[True], np.any(np.diff(times) > 0, axis=0)])  # not the time before once more, in all rows
-    back, found = np.cumsum(apart) - 1, {}
+    (apart, back), found = _apart(times), {}
     for stack in stacks(problems, np.dtype(np.float64)):
         stops = times[stack.members][..., apart]
         run = flow_stack(
@@ -165,6 +163,17 @@ def _nonlinear(
                 traj = Trajectory(problem, own[:n], "flow", {"weights": weights}, status=status, notes=notes)
             found[member] = _only(traj, names)
     return found
+
+
+def _apart(times: Array) -> tuple[Array, Array]:
+    """Which times are not the one before once more, in all rows; and where each stands among those."""
+    apart = np.concatenate([[True], np.any(np.diff(times) > 0, axis=0)])
+    return apart, np.cumsum(apart) - 1
+
+
+def _some(parts: dict[str, Tree], index: Array | tuple[object, ...]) -> dict[str, Tree]:
+    """The parts of a trajectory at some of its times."""
+    return {name: [W[index] for W in part] if name == "weights" else part[index] for name, part in parts.items()}
 
 
 def _of_all(move_on: Callable[[float], object], cells: int, part: float) -> None:

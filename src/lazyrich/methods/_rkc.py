@@ -7,6 +7,9 @@ plain explicit methods take (Sommeijer, Shampine and Verwer 1998; the coefficien
     Y_j = (1 − μ_j − ν_j) Y_0 + μ_j Y_{j−1} + ν_j Y_{j−2} + h (μ̃_j F_{j−1} + γ̃_j F_0),
     y_next = Y_s,     error ≈ ⅘ (y − y_next) + ⅖ h (F(y) + F(y_next)).
 
+The first three terms are taken as Y_0 + μ_j (Y_{j−1} − Y_0) + ν_j (Y_{j−2} − Y_0): a network at rest then stays there
+to the last bit, also where multiplications and additions are fused.
+
 s follows from h and from the spectral radius of ∂F/∂y, which a power iteration finds by differences of F. The kinks of
 a ReLU make F jump by one sample's share: there the error falls in proportion to h only, and the tolerance decides how
 finely they are resolved.
@@ -181,7 +184,7 @@ def _pass(
     mu, nu, mu_f, gamma_f = (_wide(c[..., i]) for i in range(4))
     hh = _wide(step)
     inner = [
-        (1 - mu - nu) * a + mu * b + nu * old + hh * (mu_f * F + gamma_f * F0)
+        a + mu * (b - a) + nu * (old - a) + hh * (mu_f * F + gamma_f * F0)
         for a, b, old, F, F0 in zip(y, state.point, state.before, g, f, strict=True)
     ]
     opening = [a + _wide(first) * F0 for a, F0 in zip(y, f, strict=True)]

@@ -31,6 +31,9 @@ def flow(
     basis of the task's modes, of others (rtol 1e-3) layer by layer. The loss is then within 10 rtol of the largest
     loss, or of others, by a method of second order, within 10 rtol^⅔, unless the start is next to a saddle.
 
+    A time that is given twice has the same bits twice. Other times beside it may change what comes out within the
+    tolerance: the steps end at the last one.
+
     A run that cannot go on, or not within `max_steps` (for nonlinear networks: gradients), give or take an eighth,
     keeps the times it reached, and `traj.status` says what stopped it. So does one whose loss rises, which no gradient
     flow's does (with weight decay: loss and decay term), by more than the tolerance explains.
