@@ -398,6 +398,26 @@ def test_no_exact_solution_names_the_condition_the_amount_and_the_way_out(case):
     assert "\n" not in message and re.search(r"[^.]\.$", message), message
 
 
+@pytest.mark.parametrize("ask", [lr.fate, lambda problem: lr.solve(problem, [0.0, np.inf])])
+def test_where_no_theorem_applies_the_call_for_any_network_is_named_first(ask):
+    with pytest.raises(lr.NoExactSolution) as raised:
+        ask(problem(start=start("gaussian")))
+    way_out = str(raised.value).rpartition(": try ")[2]
+    assert re.match(r"lr\.predict\(problem\), which integrates .*lr\.flow\(problem, times\).*lr\.descend", way_out), (
+        way_out
+    )
+
+
+@pytest.mark.parametrize("flow", [lr.flow, lambda problem, times: lr.batch.flow([problem], times)])
+def test_a_flow_cannot_be_integrated_for_ever(flow):
+    sentence = (
+        r"^times must be finite, since flow integrates and would never arrive, and the last is inf: try "
+        r"lr\.solve\(problem, times\) or lr\.fate\(problem\), which know the end .* or lr\.predict\(problem\)"
+    )
+    with pytest.raises(lr.InvalidInput, match=sentence):
+        flow(PROBLEM, [0.0, 1.0, np.inf])
+
+
 def test_the_methods_for_this_depth_come_first():
     with pytest.raises(lr.NoExactSolution) as raised:
         lr.solve(problem(start=start("gaussian")), [1.0])

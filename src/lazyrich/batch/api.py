@@ -274,7 +274,19 @@ def _per_problem(name: str, value: object, count: int) -> Array:
 
 
 def _times(times: object, count: int) -> Array:
-    rows = _check.as_array("times", times)
+    rows = _check.as_array("times", times, infinite=True)
     if rows.ndim == 2 and len(rows) == count:
-        return np.stack([_check.as_times(row) for row in rows])
-    return np.broadcast_to(row := _check.as_times(times), (count, len(row)))
+        return np.stack([finite_times(row) for row in rows])
+    return np.broadcast_to(row := finite_times(times), (count, len(row)))
+
+
+def finite_times(times: object) -> Array:
+    """Times that an integration can reach."""
+    checked = _check.as_times(times, forever=True)
+    if np.isinf(checked[-1]):
+        raise InvalidInput(
+            "times must be finite, since flow integrates and would never arrive, and the last is inf: try "
+            "lr.solve(problem, times) or lr.fate(problem), which know the end where a theorem applies, or "
+            "lr.predict(problem), which looks until all has happened."
+        )
+    return checked

@@ -7,8 +7,7 @@ What comes out has to descend (`batch.alarm`).
 
 from __future__ import annotations
 
-from lazyrich import _check
-from lazyrich.batch.api import integrated
+from lazyrich.batch.api import finite_times, integrated
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -44,7 +43,7 @@ def flow(
     array([0.01    , 0.430588, 2.      ])
     """
     as_problem(problem)
-    (traj,) = integrated([problem], _check.as_times(times)[None], record, rtol, atol, max_steps)
+    (traj,) = integrated([problem], finite_times(times)[None], record, rtol, atol, max_steps)
     if not len(traj.times):
         raise RuntimeError(f"flow reached none of the times: {traj.status}.")
     return traj

@@ -16,15 +16,14 @@ __all__ = ["NoExactSolution", "solve"]
 
 
 class NoExactSolution(ValueError):
-    """No closed form applies; the message names the conditions that fail, by how much, and the call that
-    would work.
+    """No closed form applies; the message names the conditions that fail, by how much, and what to try instead.
 
     >>> task, network = lr.Task.from_correlations([[1.0]]), lr.Network([[[1.0]], [[0.5]]], "tanh")
     >>> lr.solve(lr.Problem(task, network), [1.0])
     Traceback (most recent call last):
         ...
-    lazyrich.methods.solve.NoExactSolution: no exact solution applies, ...: try lr.flow(problem, times), which
-    integrates this problem, or lr.descend(problem, rate=…, steps=…), which trains it step by step.
+    lazyrich.methods.solve.NoExactSolution: no exact solution applies, ...: try lr.predict(problem), which integrates
+    and tells its error, lr.flow(problem, times), or lr.descend(problem, rate=…, steps=…), which trains step by step.
     """
 
 
@@ -83,8 +82,8 @@ def _choose(problem: Problem, method: str | None) -> Method:
     if method is not None and (other := problem.facts.method):
         raise NoExactSolution(f"the method asked for does not apply, {listed}: try {other}.")
     raise NoExactSolution(
-        f"no exact solution applies, {listed}: try lr.flow(problem, times), which integrates this problem, or "
-        f"lr.descend(problem, rate=…, steps=…), which trains it step by step."
+        f"no exact solution applies, {listed}: try lr.predict(problem), which integrates and tells its error, "
+        "lr.flow(problem, times), or lr.descend(problem, rate=…, steps=…), which trains step by step."
     )
 
 
