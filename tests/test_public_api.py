@@ -95,3 +95,8 @@ class TestImport:
         pytest.importorskip("jax")
         code = f"import jax, lazyrich as lr\n{SOLVE}\nprint(jax.config.jax_enable_x64, jax.numpy.ones(1).dtype)"
         assert run(code).strip() == "False float32"
+
+    def test_observables_are_known_when_they_are_asked_for(self):
+        """Their rooms are loaded then, whatever else was."""
+        code = f"import lazyrich as lr\n{SOLVE}\nprint(*traj.to_xarray('mode_strengths', 'sharpness').data_vars)"
+        assert {"mode_strengths", "sharpness"} <= set(run(code).split())

@@ -19,28 +19,6 @@ import numpy as np
 
 from lazyrich._typing import Array, Rng
 
-__all__ = [
-    "InvalidInput",
-    "as_array",
-    "as_matrix",
-    "as_path",
-    "as_rates",
-    "as_rng",
-    "as_times",
-    "choice",
-    "count",
-    "eps_of",
-    "flag",
-    "from_any_library",
-    "index",
-    "memory",
-    "number",
-    "positive",
-    "read_only",
-    "shown",
-    "sizes",
-]
-
 _SHOWN = 200  # letters of what came
 _LITTLE = 2**28  # bytes that any machine has
 

@@ -18,8 +18,6 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
 
-__all__ = ["Alignment", "Followed", "align", "equal_groups", "follow", "lengths"]
-
 _EPS = float(np.finfo(np.float64).eps)
 _MIXTURES = ((1.0, 0.618, 0.382, 0.27), (0.27, 1.0, -0.618, 0.382), (-0.618, 0.382, 1.0, 0.27))
 

@@ -36,8 +36,6 @@ from lazyrich.problem import Problem, loss_of
 if TYPE_CHECKING:
     from lazyrich.trajectory import Trajectory
 
-__all__ = ["Certificate", "certify", "velocity"]
-
 _EXACT = 1e-11
 _EPS = float(np.finfo(np.float64).eps)
 _SAMPLES = 12

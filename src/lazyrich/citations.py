@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BIBTEX"]
-
 BIBTEX: dict[str, str] = {
     "fukumizu1998": """@inproceedings{fukumizu1998,
   author    = {Kenji Fukumizu},

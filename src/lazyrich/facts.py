@@ -14,8 +14,6 @@ import numpy as np
 
 from lazyrich.networks import Activation
 
-__all__ = ["Condition", "Facts", "Refusal"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

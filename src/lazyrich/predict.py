@@ -27,8 +27,6 @@ from lazyrich.observables.modes import half_times
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["Prediction", "predict", "span"]
-
 _COUNT = 201  # times, where none are given
 _ROUNDING = 1e-12  # of a closed form
 _LINEAR, _NONLINEAR = (1e-8, 1e-9), (1e-3, 1e-4)  # tolerances of the two integrations

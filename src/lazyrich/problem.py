@@ -21,8 +21,6 @@ from lazyrich.networks.network import forward, product
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["Canonical", "Problem", "as_problem", "loss_of"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import InitVar, dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,8 +28,6 @@ from lazyrich.problem import Problem, as_problem, loss_of
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["OBSERVABLES", "Observable", "State", "Trajectory", "as_trajectory", "observable"]
-
 
 @dataclass(frozen=True)
 class Observable:
@@ -41,8 +40,9 @@ class Observable:
     items: tuple[str, ...]  # the same where the task holds no samples
 
 
-#: Name → observable; the files of `observables/` enter themselves here.
-OBSERVABLES: dict[str, Observable] = {}
+# Filled by `observable`, not a table written out here: observables stand above trajectories, which may not name them.
+_OBSERVABLES: dict[str, Observable] = {}
+_ROOMS = ("lazyrich.observables", "lazyrich.landscape")  # where they are
 
 _SMALL = 256  # inputs and outputs
 
@@ -59,10 +59,17 @@ def observable(
     """
 
     def enter(measure: _Measure) -> _Measure:
-        OBSERVABLES[measure.__name__] = Observable(measure, dims, long_name, units, dims if items is None else items)
+        _OBSERVABLES[measure.__name__] = Observable(measure, dims, long_name, units, dims if items is None else items)
         return measure
 
     return enter
+
+
+def all_observables() -> Mapping[str, Observable]:
+    """Name → observable, once the rooms that hold them are loaded."""
+    for room in _ROOMS:
+        import_module(room)
+    return dict(sorted(_OBSERVABLES.items()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -251,13 +258,14 @@ class Trajectory:
             raise ImportError("to_xarray needs xarray: pip install 'lazyrich[sweeps]'.") from None
         if len(observables) == 1 and isinstance(observables[0], list | tuple):
             observables = tuple(observables[0])
-        wanted = [_check.choice("observables", name, tuple(OBSERVABLES)) for name in observables]
+        known = all_observables() if observables else {}
+        wanted = [_check.choice("observables", name, tuple(known)) for name in observables]
         data: dict[str, Any] = {}
         for name, (dims, long_name, _) in _PARTS.items():
             if self.knows(name):
                 data[name] = (("time", *dims), np.asarray(getattr(self, name)), {"long_name": long_name, "units": "1"})
         for name in wanted:
-            entry = OBSERVABLES[name]
+            entry = known[name]
             about = {"long_name": entry.long_name, "units": entry.units}
             dims = entry.dims if self.problem.task.inputs is not None else entry.items
             data[name] = (("time", *dims), np.asarray(entry.measure(self)), about)

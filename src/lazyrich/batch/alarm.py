@@ -16,8 +16,6 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.problem import Problem, loss_of
 
-__all__ = ["falling", "objective", "rising"]
-
 _ROUNDING = 1e-12
 
 

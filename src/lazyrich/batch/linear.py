@@ -31,8 +31,6 @@ from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch import alarm
 from lazyrich.problem import Problem
 
-__all__ = ["Run", "flow_linear"]
-
 _GRADIENTS = 6  # in one step of Tsit5
 _OBJECTIVE = "objective"  # recorded beside what is asked for: what the flow descends
 

@@ -29,8 +29,6 @@ import numpy as np
 
 from lazyrich._typing import Array, JaxArray, Tree
 
-__all__ = ["State", "advance", "start"]
-
 _MOST_STAGES = 250
 _POWER_START = 20  # power iterations before the first step
 _POWER_EVERY = 10  # steps after which one more follows

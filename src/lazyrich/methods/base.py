@@ -16,8 +16,6 @@ from lazyrich.facts import Condition, Facts, Refusal
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
 
-__all__ = ["FOREVER", "Method", "Separatrix", "Solution", "equal_rates_with_decay", "linear_layers", "unbalanced_mode"]
-
 FOREVER = 1e200  # what np.inf stands for among the times of a closed form: every exponential has ended, none overflows
 
 

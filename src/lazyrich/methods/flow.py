@@ -11,8 +11,6 @@ from lazyrich.batch.api import finite_times, integrated
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["flow"]
-
 
 def flow(
     problem: Problem,

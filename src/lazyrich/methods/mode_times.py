@@ -13,16 +13,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Real
 
-__all__ = [
-    "Phi",
-    "half_time",
-    "half_time_small_start",
-    "logistic",
-    "time_infinite_depth",
-    "time_to_learn",
-    "width",
-]
-
 
 def Phi(u: object, s: object, L: int) -> Real:
     """Φ(u) = u^{2/L−1}/(s(2/L − 1)) · ₂F₁(1, 2/L − 1; 2/L; u/s), for L ≠ 2.

@@ -42,11 +42,6 @@ from lazyrich.methods.riccati.grading import rounding, spectrum
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
 
-__all__ = [
-    "ModesSolution",
-    "mode_strength",
-]
-
 
 class ModeState(NamedTuple):
     """Strength a, and by which factor p + q and p − q have changed."""

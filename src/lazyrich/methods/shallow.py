@@ -25,10 +25,6 @@ from lazyrich.methods.base import Method, Solution, linear_layers
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
 
-__all__ = [
-    "ShallowSolution",
-]
-
 
 class Shallow(Method):
     """One linear layer."""

@@ -12,8 +12,6 @@ from lazyrich.methods.riccati import Riccati
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["NoExactSolution", "solve"]
-
 
 class NoExactSolution(ValueError):
     """No closed form applies; the message names the conditions that fail, by how much, and what to try instead.

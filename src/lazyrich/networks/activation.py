@@ -11,8 +11,6 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 
-__all__ = ["Activation"]
-
 
 @dataclass(frozen=True)
 class Activation:

@@ -13,8 +13,6 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks.activation import Activation
 
-__all__ = ["Network", "forward", "layers_of_gram", "product"]
-
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Network:

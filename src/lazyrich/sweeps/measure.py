@@ -17,7 +17,6 @@ from types import ModuleType
 
 import numpy as np
 
-import lazyrich.observables  # noqa: F401  (its files enter themselves in OBSERVABLES)
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
 from lazyrich._engines import by_device
@@ -30,10 +29,12 @@ from lazyrich.observables.kernels.algebra import Comparison, block_products
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
-from lazyrich.trajectory import OBSERVABLES, Trajectory
+from lazyrich.trajectory import Trajectory, all_observables
 
 Layers = list[JaxArray]
 Data = tuple[JaxArray, ...]
+
+OBSERVABLES = all_observables()
 
 #: Everything that a sweep can record.
 NAMES = ("loss", "test_loss", *OBSERVABLES)

@@ -20,8 +20,6 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 
-__all__ = ["rebalanced"]
-
 _STEPS = 8  # quadratic convergence: two are the rule
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -26,8 +26,6 @@ from lazyrich._engines import LAPACK_LOCK
 from lazyrich._typing import Array
 from lazyrich.methods.riccati.grading import Graded
 
-__all__ = ["Evaluation", "blocks"]
-
 FLOOR = -92.0
 CEILING = 690.0  # e^690 ≈ 1e300: what has grown to less than 1e-150 has no square
 TINY = float(np.exp(FLOOR))

@@ -22,8 +22,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.methods.riccati.evaluation import CEILING, FLOOR, TINY
 from lazyrich.methods.riccati.grading import Graded
 
-__all__ = ["BlasEvaluation"]
-
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
 
 

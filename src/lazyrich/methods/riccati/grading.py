@@ -26,8 +26,6 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups, lengths
 
-__all__ = ["Graded", "Spectrum", "grade", "resume", "rounding", "spectrum"]
-
 _EPS = float(np.finfo(np.float64).eps)
 _SAFETY = 16  # rounding errors are bounded to first order, and bounds are taken this much wider
 

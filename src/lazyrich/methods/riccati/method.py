@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from lazyrich.methods.riccati.evaluation_blas import BlasEvaluation
     from lazyrich.problem import Problem
 
-__all__ = [
-    "RiccatiSolution",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 _AT_ONCE = 2**20  # numbers
 _STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another

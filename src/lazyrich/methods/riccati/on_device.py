@@ -17,8 +17,6 @@ from lazyrich.methods.riccati.evaluation import Evaluation
 from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["solve_on_device"]
-
 
 def solve_on_device(solution: RiccatiSolution, times: Any, push: float) -> Trajectory:
     """A trajectory whose function, Gram matrix and loss are arrays of the library of `times`."""

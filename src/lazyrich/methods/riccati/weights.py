@@ -19,8 +19,6 @@ from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.methods.riccati.grading import Graded
 
-__all__ = ["follow"]
-
 _HALVINGS = 3
 _TOLERANCE = 1e-12  # on Ω, per step
 _REACH = 100.0  # largest w⁺·H: nothing overflows

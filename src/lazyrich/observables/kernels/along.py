@@ -19,17 +19,6 @@ from lazyrich.networks import Network
 from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
 from lazyrich.trajectory import State, Trajectory, as_trajectory, observable
 
-__all__ = [
-    "Kernels",
-    "kernel_alignment",
-    "kernel_distance",
-    "kernel_distances",
-    "kernel_movement",
-    "kernel_norm",
-    "kernels",
-]
-
-
 _SMALL = 256  # inputs and outputs
 _STACK = 2**17  # entries of each factor in a stack of kernels: they stay in the cache
 
