@@ -371,7 +371,10 @@ NO_EXACT_SOLUTION = {
     "deep": (
         lambda: problem(start=start("zero_balanced", sizes=(8, 9, 9, 8))),
         None,
-        [r"deep_modes: it needs a start aligned with the task, .* coupled by 0\.\d+", r"lr\.flow\(problem, times\)"],
+        [
+            r"deep_modes: it needs an initialisation aligned with the task, .* coupled by 0\.\d+",
+            r"lr\.flow\(problem, times\)",
+        ],
     ),
     "correlated inputs": (
         lambda: problem(

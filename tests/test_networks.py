@@ -142,7 +142,7 @@ def test_an_activation_knows_its_function_and_slope(rng, kind):
     sigma = lr.Activation.of(kind)
     np.testing.assert_allclose(sigma(z), truth[kind], rtol=1e-14)
     step = 1e-6
-    np.testing.assert_allclose(sigma.slope(z), (sigma(z + step) - sigma(z - step)) / (2 * step), atol=1e-8)
+    np.testing.assert_allclose(sigma.derivative(z), (sigma(z + step) - sigma(z - step)) / (2 * step), atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["linear", "relu", "tanh", 0.3])

@@ -64,7 +64,7 @@ class TestBalance:
         c1, c2 = (c, np.sqrt(c**2 + lam)) if lam >= 0 else (np.sqrt(c**2 - lam), c)
         facts = facts_of(white_task(rng), balanced_start(rng, c1, c2, d_in=5, h=3, d_out=4))
         assert facts.balanced and facts.balance_error < 1e-14
-        assert facts.balance == (pytest.approx(lam, rel=1e-13),)
+        assert facts.lam == (pytest.approx(lam, rel=1e-13),)
         assert facts.zero_balanced == (lam == 0)
 
     @pytest.mark.parametrize("sizes", [(5, 9, 4), (5, 12, 4), (5, 4096, 4)])
@@ -79,7 +79,7 @@ class TestBalance:
         # λ is what D has on the directions that no weight uses, where those exist: 0
         expected = np.linalg.norm(D) / (np.sum(W1**2) + 1.21 * np.sum(W2**2))
         if sizes[1] > 9:
-            assert facts.balance == (0.0,) and facts.balance_error == pytest.approx(expected, rel=1e-6)
+            assert facts.lam == (0.0,) and facts.balance_error == pytest.approx(expected, rel=1e-6)
 
     @pytest.mark.parametrize("rates", [(2.0, 0.3), (1.0, 5.0), (0.25, 0.25)])
     @pytest.mark.parametrize("lam", [0.0, 1.5, -0.7])
@@ -90,7 +90,7 @@ class TestBalance:
         W1, W2 = balanced_start(rng, c1 / np.sqrt(rates[1]), c2 / np.sqrt(rates[0]), d_in=5, h=3, d_out=4)
         facts = facts_of(white_task(rng), [W1, W2], rates=rates)
         assert facts.balanced and facts.rates == rates
-        assert facts.balance == (pytest.approx(lam, rel=1e-13),)
+        assert facts.lam == (pytest.approx(lam, rel=1e-13),)
         if rates[0] != rates[1]:
             assert not facts_of(white_task(rng), [W1, W2]).zero_balanced
 
@@ -98,7 +98,7 @@ class TestBalance:
         start = lr.inits.lambda_balanced(rng, sizes=(5, 3, 4), lam=2.0, scale=0.5)
         facts = facts_of(white_task(rng), start, rates=0.25)
         assert facts.rates == (0.25, 0.25) and facts.balanced
-        assert facts.balance[0] == pytest.approx(0.25 * 2.0, rel=1e-13)
+        assert facts.lam[0] == pytest.approx(0.25 * 2.0, rel=1e-13)
 
     def test_almost_is_not_balanced(self, rng):
         W1, W2 = lr.inits.zero_balanced(rng, sizes=(5, 3, 4), scale=0.5).weights
@@ -112,18 +112,18 @@ class TestBalance:
 
     def test_every_pair_of_deep_layers_is_judged(self, rng):
         W1, W2, W3 = lr.inits.zero_balanced(rng, sizes=(5, 6, 7, 4), scale=0.5).weights
-        assert facts_of(white_task(rng), [W1, W2, W3]).balance == (0.0, 0.0)
+        assert facts_of(white_task(rng), [W1, W2, W3]).lam == (0.0, 0.0)
         assert facts_of(white_task(rng), [W1, W2, W3]).zero_balanced
         assert not facts_of(white_task(rng), [W1, W2, 2 * W3]).balanced
 
     def test_one_hidden_unit_is_always_balanced(self, rng):
         w, a = rng.normal(size=(1, 5)), rng.normal(size=(1, 1))
         facts = facts_of(white_task(rng, d_out=1), [w, a])
-        assert facts.balanced and facts.balance[0] == pytest.approx(a[0, 0] ** 2 - np.sum(w**2), rel=1e-14)
+        assert facts.balanced and facts.lam[0] == pytest.approx(a[0, 0] ** 2 - np.sum(w**2), rel=1e-14)
 
     def test_zero_weights_are_balanced(self, rng):
         facts = facts_of(white_task(rng), [np.zeros((3, 5)), np.zeros((4, 3))])
-        assert facts.zero_balanced and facts.rank_start == 0
+        assert facts.zero_balanced and facts.rank_initial == 0
 
 
 class TestAligned:
@@ -181,12 +181,12 @@ class TestAligned:
 
 
 class TestRanks:
-    @pytest.mark.parametrize("rank_target, rank_start", [(1, 3), (3, 1), (2, 2), (4, 4)])
-    def test_are_counted(self, rng, rank_target, rank_start):
+    @pytest.mark.parametrize("rank_target, rank_initial", [(1, 3), (3, 1), (2, 2), (4, 4)])
+    def test_are_counted(self, rng, rank_target, rank_initial):
         target = rng.normal(size=(4, rank_target)) @ rng.normal(size=(rank_target, 5))
-        c = rng.uniform(0.5, 1.5, size=rank_start)
+        c = rng.uniform(0.5, 1.5, size=rank_initial)
         facts = facts_of(lr.Task.from_correlations(target), balanced_start(rng, c, c, d_in=5, h=6, d_out=4))
-        assert (facts.rank_target, facts.rank_start) == (rank_target, rank_start)
+        assert (facts.rank_target, facts.rank_initial) == (rank_target, rank_initial)
 
     @pytest.mark.parametrize("h, bottleneck", [(1, True), (2, True), (3, False), (9, False)])
     def test_a_hidden_layer_narrower_than_the_target_is_a_bottleneck(self, rng, h, bottleneck):
@@ -289,7 +289,7 @@ class TestPrecision:
     def test_float32_lambda_is_found(self, rng):
         start = lr.inits.lambda_balanced(rng, sizes=(5, 3, 4), lam=2.0, scale=0.1)
         facts = facts_of(white_task(rng), [W.astype(np.float32) for W in start.weights])
-        assert facts.balanced and facts.balance[0] == pytest.approx(2.0, rel=1e-6)
+        assert facts.balanced and facts.lam[0] == pytest.approx(2.0, rel=1e-6)
 
 
 REFUSALS = {
@@ -374,7 +374,7 @@ class TestText:
         for line in (
             r"network                 8-3-8, linear",
             r"inputs whitened         yes (Σxx = 0.125·I within 0.0e+00)",
-            r"ranks                   target 8, start 3, bottleneck 3",
+            r"ranks                   target 8, initialisation 3, bottleneck 3",
             r"determinant obstruction no",
             r"precision               float64 (judged to 1e-14)",
             r"layer rates             2, 2",

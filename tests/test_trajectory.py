@@ -181,7 +181,7 @@ class TestNetwork:
         assert np.linalg.norm(D) <= 1e-12 * (np.sum(W1**2) + np.sum(W2**2))
         problem = lr.Problem(second, network)
         assert problem.facts.method == "riccati"
-        assert problem.facts.balance == (pytest.approx(lam, rel=1e-11),)
+        assert problem.facts.lam == (pytest.approx(lam, rel=1e-11),)
         want = integrate.function(network.weights, second.sigma_yx, None, TIMES)
         np.testing.assert_allclose(lr.solve(problem, TIMES).function, want, rtol=0, atol=1e-9)
 

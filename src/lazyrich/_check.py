@@ -19,7 +19,7 @@ import numpy as np
 
 from lazyrich._typing import Array, Rng
 
-_SHOWN = 200  # letters of what came
+_SHOWN = 200  # characters of what came
 _LITTLE = 2**28  # bytes that any machine has
 
 

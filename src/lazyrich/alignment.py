@@ -1,9 +1,9 @@
-"""Do start and task share their singular vectors? Then the modes evolve alone.
+"""Do initialisation and task share their singular vectors? Then the modes evolve alone.
 
 Two layers, in the basis Σyx = U diag(s) Vᵀ, with p_α = W1 v_α and q_α = W2ᵀ u_α: if all p are orthogonal,
 all q are orthogonal, and q_α ⟂ p_β for α ≠ β, then this stays so, and each a_α = q_α·p_α follows an
 equation of its own. Inputs may be correlated as long as Σxx has the same v_α. Where singular values
-coincide, U and V are free up to a rotation, and the one that fits the start is chosen.
+coincide, U and V are free up to a rotation, and the one that fits the initialisation is chosen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MIXTURES = ((1.0, 0.618, 0.382, 0.27), (0.27, 1.0, -0.618, 0.382), (-0.618, 0.3
 
 @dataclass(frozen=True)
 class Alignment:
-    """Full orthogonal U and V, and per mode: singular value s, start a, input variance d, ‖p‖², ‖q‖²."""
+    """Full orthogonal U and V, and per mode: singular value s, initial a, input variance d, ‖p‖², ‖q‖²."""
 
     U: Float[Array, "out out"]
     V: Float[Array, "in in"]

@@ -16,7 +16,7 @@ rotation of the hidden units, sampled runs) is integrated over short intervals b
 trajectory holds is compared with what was so tested, at all its times, and the arrays with each other.
 
 Errors are relative to the state they are errors of: ‖weights‖ for weights, and in the flow equation ‖Σyx‖ + ‖Σxx‖·
-‖weights‖² + γ times that. A state that has faded below 1e-25 of its start counts as zero.
+‖weights‖² + γ times that. A state that has faded below 1e-25 of its initialisation counts as zero.
 """
 
 from __future__ import annotations
@@ -56,37 +56,37 @@ class Certificate:
 
     precision: str  # the one the problem came in
     method: str
-    closed_form: bool  # of the start as given: neither sampled nor moved off the separatrix on request
+    closed_form: bool  # of the network as given: neither sampled nor moved off the separatrix on request
     residual: float | None  # of the flow equation, relative to the size of its terms
     drift: float | None  # of the conserved quantity, relative to the weights
-    start_error: float | None  # at t = 0
+    initial_error: float | None  # at t = 0
     semigroup: float | None  # stopping half way and going on, against going through
     agreement: float | None  # of all arrays handed out with what the other figures were measured on, and each other
-    doubt: float | None = None  # close to the separatrix: how far rounding of the start itself may move the function
+    doubt: float | None = None  # close to the separatrix: how far rounding of the initialisation may move the function
 
     @property
     def worst(self) -> float:
         """The largest of the figures."""
-        figures = (self.residual, self.drift, self.start_error, self.semigroup, self.agreement, self.doubt)
+        figures = (self.residual, self.drift, self.initial_error, self.semigroup, self.agreement, self.doubt)
         return float(np.max([x for x in figures if x is not None] or [np.nan]))  # of NumPy: NaN is the worst of all
 
     @property
     def exact(self) -> bool:
-        """A closed form of this very start, the flow equation among what was checked, and all at rounding level."""
+        """A closed form of this initialisation, the flow equation among what was checked, and all at rounding level."""
         return self.closed_form and self.residual is not None and self.worst <= _EXACT
 
     def __str__(self) -> str:
         rows = {
             "residual of the flow": self.residual,
             "conserved quantity": self.drift,
-            "error at the start": self.start_error,
+            "error at the start": self.initial_error,
             "semigroup": self.semigroup,
             "agreement of arrays": self.agreement,
-            "rounding of the start": self.doubt,
+            "rounding of the initialisation": self.doubt,
         }
         verdict = "exact" if self.exact else "not exact to rounding"
         if self.precision != "float64":
-            verdict += f", for a start given in {self.precision}"
+            verdict += f", for an initialisation given in {self.precision}"
         lines = [f"certificate of {self.method}: {verdict}"]
         lines += [f"  {name:<22}{'not available' if value is None else f'{value:.1e}'}" for name, value in rows.items()]
         return "\n".join(lines)
@@ -129,18 +129,18 @@ def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
     """Backpropagation, written out."""
     task, activation = problem.task, problem.network.activation
     assert task.inputs is not None and task.targets is not None
-    signals, slopes = [task.inputs.T], []
+    signals, derivatives = [task.inputs.T], []
     for W in weights[:-1]:
         z = W @ signals[-1]
         signals.append(activation(z))
-        slopes.append(activation.slope(z))
+        derivatives.append(activation.derivative(z))
     signals.append(weights[-1] @ signals[-1])
     error = (task.targets.T - signals[-1]) / (task.inputs.shape[0] if task.reduction == "mean" else 1)
     flow: list[Any] = []
     for i in range(len(weights) - 1, -1, -1):
         flow.insert(0, error @ signals[i].T)
         if i:
-            error = (weights[i].T @ error) * slopes[i - 1]
+            error = (weights[i].T @ error) * derivatives[i - 1]
     return flow
 
 
@@ -165,29 +165,29 @@ def _of_solution(trajectory: Trajectory) -> dict[str, float | None]:
     assert solution is not None
     times = np.asarray(trajectory.clock, dtype=float)
     chosen = times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))]
-    start = sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights)
-    h = 1e-30 / (max(problem.rates) * _size_of_terms(problem, start) or 1.0)  # where all is zero, any step will do
+    initial = sum(float(np.linalg.norm(W)) ** 2 for W in problem.network.weights)
+    h = 1e-30 / (max(problem.rates) * _size_of_terms(problem, initial) or 1.0)  # where all is zero, any step will do
     state = solution.analytic(chosen + 1j * h)
     drift: float | None
-    start_error: float | None
+    initial_error: float | None
     if "gram" in state:
         residual, drift = _gram_evidence(problem, state["gram"], h)
         given = np.concatenate([problem.network.weights[0].T, problem.network.weights[1]])
         first = solution.analytic(np.zeros(1))["gram"][0].real
-        start_error = _ratio(np.linalg.norm(first - given @ given.T), start)
+        initial_error = _ratio(np.linalg.norm(first - given @ given.T), initial)
         if trajectory.computed("weights"):
             residual = max(residual, _rotation_error(problem, solution, chosen))
     else:
         residual, drift = _weight_evidence(problem, state["weights"], h)
         first = [W[0].real for W in solution.analytic(np.zeros(1))["weights"]]
         errors = [np.linalg.norm(a - b) for a, b in zip(first, problem.network.weights, strict=True)]
-        start_error = _ratio(np.linalg.norm(errors), np.sqrt(start))
+        initial_error = _ratio(np.linalg.norm(errors), np.sqrt(initial))
     if trajectory.pushed:
-        drift = start_error = None  # the start was moved off the separatrix, on request
+        drift = initial_error = None  # the initialisation was moved off the separatrix, on request
     return {
         "residual": residual,
         "drift": drift,
-        "start_error": start_error,
+        "initial_error": initial_error,
         "semigroup": _semigroup(problem, solution, times),
         "agreement": _worst(_evaluations_agree(problem, solution, chosen), *_arrays_agree(trajectory)),
         "doubt": None if trajectory.pushed else _doubt(problem, solution, float(times[-1])),
@@ -196,16 +196,16 @@ def _of_solution(trajectory: Trajectory) -> dict[str, float | None]:
 
 def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float]:
     d_in, (eta1, eta2) = problem.task.d_in, problem.rates
-    lam = problem.facts.balance[0]
+    lam = problem.facts.lam[0]
     k = np.repeat(problem.canonical.k, [d_in, problem.task.d_out])
     J = np.repeat([-1.0, 1.0], [d_in, problem.task.d_out])
     faded = _FADED * sum(float(np.sum(W**2)) for W in problem.network.weights)
     residual = drift = 0.0
     for G in grams:
-        value, slope = G.real, G.imag / h
+        value, change = G.real, G.imag / h
         norm = max(float(np.linalg.norm(value)), faded)
         size = max(eta1, eta2) * _size_of_terms(problem, norm) * norm
-        residual = _worst(residual, _ratio(np.linalg.norm(slope - _gram_velocity(problem, value)), size))
+        residual = _worst(residual, _ratio(np.linalg.norm(change - _gram_velocity(problem, value)), size))
         V = k[:, None] * value * k  # Vᵀ J V = λV is the conserved D = λI, seen from outside the hidden layer
         size = max(float(np.linalg.norm(V)), faded * max(k) ** 2)
         drift = _worst(drift, _ratio(np.linalg.norm(V @ (J[:, None] * V) - lam * V), size**2))
@@ -218,10 +218,10 @@ def _weight_evidence(problem: Problem, layers: list[Any], h: float) -> tuple[flo
     faded = np.sqrt(_FADED) * max(float(np.linalg.norm(W)) for W in problem.network.weights)
     residual = 0.0
     for i in range(len(layers[0])):
-        value, slope = [W[i].real for W in layers], [W[i].imag / h for W in layers]
+        value, change = [W[i].real for W in layers], [W[i].imag / h for W in layers]
         norm = max(faded, *(float(np.linalg.norm(W)) for W in value))
         size = drive * norm ** (L - 1) + curb * norm ** (2 * L - 1) + problem.weight_decay * norm
-        errors = [np.linalg.norm(want - got) for want, got in zip(velocity(problem, value), slope, strict=True)]
+        errors = [np.linalg.norm(want - got) for want, got in zip(velocity(problem, value), change, strict=True)]
         residual = _worst(residual, _ratio(np.linalg.norm(errors), max(problem.rates) * size))
     return residual, _drift(problem, [W.real for W in layers])
 
@@ -262,7 +262,7 @@ def _rotation_error(problem: Problem, solution: Any, times: Float[Array, " T"]) 
 
 def _of_samples(trajectory: Trajectory) -> dict[str, float | None]:
     problem = trajectory.problem
-    figures: dict[str, float | None] = dict.fromkeys(("residual", "drift", "start_error", "semigroup"))
+    figures: dict[str, float | None] = dict.fromkeys(("residual", "drift", "initial_error", "semigroup"))
     figures["agreement"] = _worst(*_arrays_agree(trajectory)) if len(list(_arrays_agree(trajectory))) else None
     if not trajectory.knows("weights"):
         return figures
@@ -270,7 +270,7 @@ def _of_samples(trajectory: Trajectory) -> dict[str, float | None]:
     times = np.asarray(trajectory.clock, dtype=float)
     if times[0] == 0:
         pairs = zip(layers, problem.network.weights, strict=True)
-        figures["start_error"] = _worst(*(_relative(W[0] - W0, W0) for W, W0 in pairs))
+        figures["initial_error"] = _worst(*(_relative(W[0] - W0, W0) for W, W0 in pairs))
     return figures | {"residual": _defect(problem, layers, times), "drift": _drift(problem, layers)}
 
 
@@ -312,7 +312,7 @@ def _arrays_agree(trajectory: Trajectory) -> Iterator[float]:
 
 
 def _scale(problem: Problem, name: str, value: Array) -> Array:
-    """What errors of a part are relative to, at each time: its own size there, and that of start and target."""
+    """What errors of a part are relative to, at each time: its own size, and those of initialisation and target."""
     task = problem.task
     if name == "loss":
         own = np.abs(value)

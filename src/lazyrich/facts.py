@@ -1,7 +1,7 @@
 """What is true of a problem, as numbers with the tolerance they are judged by; and refusals as data.
 
-How far the inputs are from white, how far the layers are from balanced, whether the start shares the task's modes,
-which ranks and signs stand in the way. The exact methods read nothing else when they accept or refuse.
+How far the inputs are from white, how far the layers are from balanced, whether the initialisation shares the task's
+modes, which ranks and signs stand in the way. The exact methods read nothing else when they accept or refuse.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Condition(Enum):
     LINEAR = "linear network"
     WHITE = "white inputs"
     BALANCED = "balanced layers"
-    ALIGNED = "aligned start"
+    ALIGNED = "aligned initialisation"
     DECAY = "weight decay"
 
 
@@ -67,12 +67,12 @@ class Facts:
     tolerance: float  # what counts as zero, relative
     whitening_error: float  # ‖Σxx − c·I‖ / c
     input_scale: float  # c
-    balance: tuple[float, ...]  # λ of each neighbouring pair of layers
+    lam: tuple[float, ...]  # λ of each neighbouring pair of layers
     balance_error: float  # largest ‖D − λI‖ / (‖W_ℓ‖² + ‖W_ℓ₊₁‖²), Frobenius
     alignment_error: float  # largest coupling between different modes, relative
     mode_imbalance: float  # largest difference between the layers of one mode, relative; 0 where they are not aligned
     rank_target: int
-    rank_start: int
+    rank_initial: int
     determinant_obstruction: bool
     methods: Mapping[str, tuple[Refusal, ...]]  # exact ones, with all conditions of each that fail (none: it applies)
 
@@ -97,11 +97,11 @@ class Facts:
 
     @property
     def zero_balanced(self) -> bool:
-        return self.balanced and not any(self.balance)
+        return self.balanced and not any(self.lam)
 
     @property
     def aligned(self) -> bool:
-        """Start, layers and inputs share the task's singular vectors: the modes do not interact."""
+        """Initialisation, layers and inputs share the task's singular vectors: the modes do not interact."""
         return self.alignment_error <= self.tolerance
 
     @property
@@ -120,20 +120,20 @@ class Facts:
 
     def __str__(self) -> str:
         yes = {True: "yes", False: "no"}
-        lam = ", ".join(f"{value:.6g}" for value in self.balance) or "one layer"
+        lam = ", ".join(f"{value:.6g}" for value in self.lam) or "one layer"
         rows = {
             "network": f"{'-'.join(map(str, self.sizes))}, {self.kind}",
             "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
             f" within {self.whitening_error:.1e})",
             "balanced": f"{yes[self.balanced]} (λ = {lam} within {self.balance_error:.1e})",
             "aligned": f"{yes[self.aligned]} (coupling between modes {self.alignment_error:.1e})",
-            "ranks": f"target {self.rank_target}, start {self.rank_start}"
+            "ranks": f"target {self.rank_target}, initialisation {self.rank_initial}"
             + (f", bottleneck {min(self.sizes[1:-1])}" if self.bottleneck else ""),
             "determinant obstruction": "yes: signs of det differ, so a mode stays unlearned"
             if self.determinant_obstruction
             else "no",
             "precision": f"{self.precision} (judged to {self.tolerance:.0e})"
-            + ("" if self.eps == _EPS else ": exact for a start this close to the given one"),
+            + ("" if self.eps == _EPS else ": exact for an initialisation this close to the given one"),
         }
         if self.rates != (1.0,) * self.depth:
             rows["layer rates"] = ", ".join(f"{rate:g}" for rate in self.rates)

@@ -80,18 +80,18 @@ class Problem:
         """Whitened? balanced? aligned? which theorem applies, and why the others do not."""
         task, network = self.task, self.network
         eps = max(task.eps, network.eps)
-        balance, balance_error = self._balance()
-        rank_start, sign_start = _rank_and_sign(network.weights, network.eps)
+        lam, balance_error = self._balance()
+        rank_initial, sign_initial = _rank_and_sign(network.weights, network.eps)
         rank_target = int(
             np.count_nonzero(self.alignment.s > max(task.sigma_yx.shape) * task.eps * self.alignment.s[0])
         )
-        full = task.d_in == task.d_out == rank_start == rank_target
+        full = task.d_in == task.d_out == rank_initial == rank_target
         sign_target = float(np.linalg.slogdet(task.sigma_yx)[0]) if full else 0.0
         # no more than rounding leaves: what is beyond it the flow remembers, and shows where it passes a saddle.
         # half precision is held to the standard of float32: it is then simply not balanced
         tolerance = 64 * min(eps, 2.0**-23)
         # one layer, or layers that are not balanced, may change the sign of their determinant
-        zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(balance)
+        zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(lam)
         facts = Facts(
             sizes=network.sizes,
             activation=network.activation,
@@ -101,20 +101,20 @@ class Problem:
             tolerance=tolerance,
             whitening_error=task.whitening_error,
             input_scale=task.input_scale,
-            balance=balance,
+            lam=lam,
             balance_error=balance_error,
             alignment_error=self.alignment.error,
             mode_imbalance=self._mode_imbalance() if self.alignment.error <= tolerance else 0.0,
             rank_target=rank_target,
-            rank_start=rank_start,
-            determinant_obstruction=full and zero_balanced and sign_start * sign_target < 0,
+            rank_initial=rank_initial,
+            determinant_obstruction=full and zero_balanced and sign_initial * sign_target < 0,
             methods={},
         )
         return replace(facts, methods={method.name: tuple(method.refusals(facts)) for method in EXACT})
 
     @cached_property
     def alignment(self) -> Alignment:
-        """The task's singular basis, turned within equal singular values towards the start."""
+        """The task's singular basis, turned within equal singular values towards the initialisation."""
         return align(self.task.sigma_yx, self.task.sigma_xx, self.network.weights, self.network.eps)
 
     @cached_property

@@ -413,23 +413,24 @@ def _notes(problem: Problem, solution: Solution, push: float, end: float) -> tup
     notes, facts, separatrix, doubt = [], problem.facts, solution.separatrix(), solution.doubt_until(end)
     if push:
         notes.append(
-            f"a start on the separatrix was moved off it by {push:g} of the weights; it is balanced only up to that,"
-            " so the escape may come earlier or later than that of a real network, by about 1/s"
+            f"an initialisation on the separatrix was moved off it by {push:g} of the weights; it is balanced only up"
+            " to that, so the escape may come earlier or later than that of a real network, by about 1/s"
         )
     elif separatrix.on_it:
         escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
         notes.append(
-            f"the start lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed{escape}"
+            "the initialisation lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
+            f"{escape}"
         )
     elif doubt > 1e-12:
         notes.append(
-            f"the start is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may shift the"
-            f" passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
+            f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"
+            f" shift the passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
         )
     if facts.precision != "float64":
         notes.append(
             f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
-            " and the curve is exact for a start that close"
+            " and the curve is exact for one that close"
         )
     return tuple(notes)
 

@@ -109,7 +109,7 @@ def test_the_numbers_are_those_of_the_library(made):
     close(shown.arrays["function"], traj.function[shown.arrays["frames"].astype(int)])
     if problem.network.depth == 2:
         close(shown.arrays["gram"], traj.gram[shown.arrays["frames"].astype(int)])
-        assert shown.header["balance"] == pytest.approx(problem.facts.balance[0], abs=1e-12)
+        assert shown.header["balance"] == pytest.approx(problem.facts.lam[0], abs=1e-12)
     close(shown.arrays["loss"][:, 0], loss_of(problem.task, traj.function), 1e-9)
     close(shown.arrays["modes"], modes_of(problem.task, traj.function), 1e-9)
     close(shown.arrays["kernel"], lr.observables.kernel_distance(traj), 1e-9)

@@ -20,7 +20,7 @@ TIMES = np.linspace(0.0, 8.0, 12)
 
 
 def figures(certificate: lr.Certificate) -> dict[str, float | None]:
-    names = ("residual", "drift", "start_error", "semigroup")
+    names = ("residual", "drift", "initial_error", "semigroup")
     return {name: getattr(certificate, name) for name in names}
 
 
@@ -43,7 +43,7 @@ def test_the_closed_form_is_certified_on_every_family(family):
     for case in cases(family)[::2]:
         certificate = lr.solve(case.problem, case.times, method="riccati").certificate()
         known = {name: value for name, value in figures(certificate).items() if value is not None}
-        assert set(known) >= {"residual", "start_error", "semigroup"}
+        assert set(known) >= {"residual", "initial_error", "semigroup"}
         assert certificate.exact and max(known.values()) <= EXACT, f"{case}\n{certificate}"
 
 
@@ -76,7 +76,7 @@ def test_on_the_separatrix_and_after_a_push(rng):
     residuals = []
     for size in (1e-3, 1e-6, 1e-12):
         pushed = lr.solve(problem, [0.0, 1.0, 5.0], on_separatrix="perturb", perturbation=size).certificate()
-        assert pushed.drift is None and pushed.start_error is None
+        assert pushed.drift is None and pushed.initial_error is None
         residuals.append(pushed.residual)
     assert residuals[0] > 1e-5 and residuals[2] <= EXACT
     assert residuals[0] / residuals[1] == pytest.approx(1e3, rel=0.5)
@@ -125,7 +125,7 @@ def test_a_solution_of_another_problem_is_not_certified(change, lam, rng, monkey
 def test_another_start_shows_at_the_start(rng, monkeypatch):
     changed(monkeypatch, "grade", lambda Q, F, target: (1.01 * Q, F, target))
     certificate = lr.solve(general_problem(rng), TIMES, method="riccati").certificate()
-    assert certificate.start_error > WRONG and not certificate.exact
+    assert certificate.initial_error > WRONG and not certificate.exact
 
 
 @pytest.mark.parametrize("factor", [2.0, 0.99])
@@ -140,7 +140,7 @@ def test_a_factor_in_the_gram_matrix_is_not_certified(rng, monkeypatch):
     right = evaluate.Evaluation.__call__
     monkeypatch.setattr(evaluate.Evaluation, "__call__", lambda self, t, block: 2 * right(self, t, block))
     certificate = lr.solve(general_problem(rng), TIMES).certificate()
-    assert certificate.residual > WRONG and certificate.start_error > WRONG
+    assert certificate.residual > WRONG and certificate.initial_error > WRONG
 
 
 def test_forgotten_weight_decay_is_not_certified(rng, monkeypatch):

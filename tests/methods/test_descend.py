@@ -106,7 +106,7 @@ class TestSteps:
             assert 1.8 < errors[far] / errors[near] < 2.2
             assert 1.8 < figures[far].residual / figures[near].residual < 2.2
             assert 1.8 < figures[far].drift / figures[near].drift < 2.2
-        assert figures[0].start_error == 0 and not figures[2].exact
+        assert figures[0].initial_error == 0 and not figures[2].exact
 
 
 class TestWhatIsKept:

@@ -189,7 +189,7 @@ class TestWhatIsKept:
     def test_certificate(self, rng):
         problem = correlated(rng, SIZES[3])
         fine, coarse = (flow(problem, TIMES, rtol=rtol).certificate() for rtol in (1e-9, 1e-5))
-        assert fine.residual < 1e-7 and fine.drift < 1e-7 and fine.start_error == 0
+        assert fine.residual < 1e-7 and fine.drift < 1e-7 and fine.initial_error == 0
         assert coarse.residual > 10 * fine.residual and coarse.drift > 10 * fine.drift
 
 

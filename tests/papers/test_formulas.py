@@ -521,12 +521,12 @@ def test_widths(L):
 def test_half_times():
     s, u0 = np.array([0.5, 2.0]), np.array([1e-3, 1e-6])
     np.testing.assert_allclose(saxe2014.half_time(u0, s), np.log(s / u0 - 1) / (2 * s), rtol=1e-14)
-    np.testing.assert_allclose(saxe2014.half_time_small_start(u0, s), saxe2014.half_time(u0, s), rtol=1e-3)
+    np.testing.assert_allclose(saxe2014.half_time_small_initialisation(u0, s), saxe2014.half_time(u0, s), rtol=1e-3)
     for L in (3, 4, 10):
         half = saxe2014.half_time(u0, s, L)
         np.testing.assert_allclose(deep_mode_strength(L, s, u0, half), s / 2, rtol=1e-9)
         small = np.array([1e-6, 1e-9])
-        errors = np.abs(saxe2014.half_time_small_start(small, 1.0, L) / saxe2014.half_time(small, 1.0, L) - 1)
+        errors = np.abs(saxe2014.half_time_small_initialisation(small, 1.0, L) / saxe2014.half_time(small, 1.0, L) - 1)
         assert errors[0] < 0.1 and errors[0] / errors[1] == pytest.approx(10 ** (3 * (1 - 2 / L)), rel=0.1)
 
 

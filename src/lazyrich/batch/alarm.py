@@ -27,10 +27,10 @@ def objective(problem: Problem, weights: Sequence[Array], loss: Any) -> Any:
 def falling(problem: Problem, values: Array, rtol: float) -> int:
     """How many records of the objective come before one that is above an earlier one."""
     weights, task = problem.network.weights, problem.task
-    start = float(objective(problem, weights, loss_of(task, weights, problem.network.activation)))
+    initial = float(objective(problem, weights, loss_of(task, weights, problem.network.activation)))
     could_be = float(np.trace(task.sigma_xx) * np.prod([(W**2).sum() for W in weights]) / 2)
-    least = np.minimum.accumulate(np.concatenate([[start], values]))[:-1]
-    risen = ~(values <= least + max(rtol, _ROUNDING) * (start + could_be))
+    least = np.minimum.accumulate(np.concatenate([[initial], values]))[:-1]
+    risen = ~(values <= least + max(rtol, _ROUNDING) * (initial + could_be))
     return int(np.argmax(risen)) if risen.any() else len(values)
 
 

@@ -4,9 +4,9 @@
 
 It is integrated in the singular basis of the task, Σyx = U diag(s) Vᵀ, with W_1 V and Uᵀ W_L for W_1 and W_L. The
 flow is the same there, but a mode that is not yet learned has entries of its own, small ones, instead of a small
-part in every entry: the step size is judged by it too, and rounding does not reach it. (Modes 4, 1, 1/4, start 1e-8,
-rtol 1e-9: worst error 6e-9 in this basis; in the given one 2e-7, and 1e-3 on the separatrix.) For the same reason
-the absolute tolerance is a thousandth of what rtol grants the smallest layer at the start.
+part in every entry: the step size is judged by it too, and rounding does not reach it. (Modes 4, 1, 1/4,
+initialisation 1e-8, rtol 1e-9: worst error 6e-9 in this basis; in the given one 2e-7, and 1e-3 on the separatrix.) For
+the same reason the absolute tolerance is a thousandth of what rtol grants the smallest layer at the start.
 
 Tsit5 takes the steps and its interpolant gives the recorded times, whose number then costs next to nothing: records
 are as accurate as steps (5e-9 at rtol 1e-9). Dopri8 takes half as many gradients, but its interpolant is of lower
@@ -163,9 +163,9 @@ def _compiled(names: tuple[str, ...], max_steps: int) -> Tree:
     jax, diffrax = _engines.load("jax", "flow"), _engines.load("diffrax", "flow")
 
     def velocity(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
-        slopes, _, _ = _engines.linear_gradients(weights, equation.sigma_yx, equation.sigma_xx)
+        gradients, _, _ = _engines.linear_gradients(weights, equation.sigma_yx, equation.sigma_xx)
         return tuple(
-            rate * (slope - equation.decay * W) for rate, slope, W in zip(equation.rates, slopes, weights, strict=True)
+            rate * (G - equation.decay * W) for rate, G, W in zip(equation.rates, gradients, weights, strict=True)
         )
 
     def seen(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:

@@ -90,7 +90,7 @@ def flow_stack(
     atol: float = 0.0,
     most_gradients: int = MOST_GRADIENTS,
 ) -> Record:
-    """Gradient flow, kept at `times` (sets, each, K), sorted; a first one of 0 keeps the start."""
+    """Gradient flow, kept at `times` (sets, each, K), sorted; a first one of 0 keeps the initialisation."""
     jax = _engines.load("jax", "a batch of networks")
     begin, go_on = _flow(stack.activation, stack.sizes)
     batch, dtype = times.shape[:-1], stack.weights[0].dtype
@@ -195,7 +195,7 @@ def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -
 
 @cache
 def _flow(activation: Activation, sizes: tuple[int, ...]) -> tuple[JaxArray, JaxArray]:
-    """The state at the start, and one call from a state on."""
+    """The state at t = 0, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")
     velocity, kinks = _velocity(jax, activation, sizes), activation.kinked
 

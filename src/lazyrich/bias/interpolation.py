@@ -279,14 +279,14 @@ def _bias_of(problem: Problem) -> tuple[_Bias, float]:
         sigma_yy=gain**2 * task.sigma_yy,
         targets=None if task.targets is None else gain * task.targets,
     )
-    beta0, delta = gain * network.function[0], facts.balance[-1]
+    beta0, delta = gain * network.function[0], facts.lam[-1]
     if network.sizes[1:] == (1, 1):
         (w, a), (k_w, k_a) = network.weights, problem.canonical.k
         return _neuron_bias(scaled, k_a * float(a[0, 0]), k_w * w[0], delta), gain
     square = set(network.sizes[:-1]) == {task.d_in}
-    if facts.balanced and not any(facts.balance[:-1]) and (delta == 0 or (delta < 0 and square)):
+    if facts.balanced and not any(facts.lam[:-1]) and (delta == 0 or (delta < 0 and square)):
         return _deep_bias(scaled, beta0, network.depth - 1, delta), gain
-    lam = ", ".join(f"{value:.4g}" for value in facts.balance)
+    lam = ", ".join(f"{value:.4g}" for value in facts.lam)
     raise InvalidInput(
         "the end is known from one hidden neuron, a zero-balanced start, or an isotropic one of square width, and"
         f" this is {network!r} with balance {lam} within {facts.balance_error:.1e}: lr.flow(problem, times) goes there."

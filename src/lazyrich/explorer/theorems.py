@@ -73,7 +73,7 @@ def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, str]:
 
 def _why(method: str, facts: lr.Facts, letter: str) -> str:
     """The conditions, with the numbers by which they hold."""
-    balanced = f"the layers are balanced, {letter} = {_listed(facts.balance)} ({_within(facts.balance_error)})"
+    balanced = f"the layers are balanced, {letter} = {_listed(facts.lam)} ({_within(facts.balance_error)})"
     shared = f"initialisation and inputs share the task's modes ({_within(facts.alignment_error)})"
     white = f"the inputs are white, Σxx = {three_digits(facts.input_scale)}·I ({_within(facts.whitening_error)})"
     match method:
@@ -132,11 +132,11 @@ def equation(part: lr.Trajectory, targets: Float[Array, " m"], ends: Float[Array
     targets = gain * targets
     first = gain * float(np.abs(lr.observables.mode_strengths(part)[0]).max())
     s, start = f"s = {_listed(targets)}", f"|a₀| ≤ {three_digits(first)}"
-    lam, c = f"{letter} = {_listed(facts.balance)}", f"c = {_listed(_variances(problem))}"
+    lam, c = f"{letter} = {_listed(facts.lam)}", f"c = {_listed(_variances(problem))}"
     decay = f", γ = {three_digits(gamma * facts.rates[0])}" if gamma else ""
     match part.method:
         case "riccati":
-            growth = np.hypot(targets, facts.balance[0] / 2) - unit.decay
+            growth = np.hypot(targets, facts.lam[0] / 2) - unit.decay
             less = " − γ/c" if gamma else ""
             lines = [
                 "QQᵀ(t) = e^{Fτ} Q₀ [I + Q₀ᵀGQ₀]⁻¹ Q₀ᵀ e^{Fτ},  Q = [W₁ᵀ; W₂],  G = ∫₀^τ e^{2Fx} dx,  τ = ct",

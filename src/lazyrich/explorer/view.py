@@ -59,7 +59,7 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "exact": all(part.method != "flow" for part in parts),
         "methods": [part.method for part in parts],
         "sizes": problem.network.sizes,
-        "balance": problem.facts.balance[0] if problem.network.depth == 2 else None,
+        "balance": problem.facts.lam[0] if problem.network.depth == 2 else None,
         "boundaries": ends,
         "tasks": [part.problem.task.name for part in parts],
         "notes": [*script.notes, *(stop_of(part) for part in parts if part.status != "complete")],

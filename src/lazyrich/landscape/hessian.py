@@ -138,7 +138,7 @@ class _Curvature:
         z = self._into(weights[0])
         for W in weights[1:]:
             self.signals.append(activation(z))
-            self.slopes.append(activation.slope(z))
+            self.slopes.append(activation.derivative(z))
             z = W @ self.signals[-1]
         if task.targets is None or activation.linear:
             delta = z @ task.sigma_xx - task.sigma_yx

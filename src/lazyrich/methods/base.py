@@ -28,6 +28,14 @@ def linear_layers(facts: Facts, words: str, least: int, most: int | None = None)
         yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
 
 
+def aligned_with_the_task(facts: Facts) -> Iterator[Refusal]:
+    """Refusals of modes that interact."""
+    if not facts.aligned:
+        error = facts.alignment_error
+        message = f"it needs an initialisation aligned with the task, and modes are coupled by {error:.2g}"
+        yield Refusal(Condition.ALIGNED, message, error, facts.tolerance)
+
+
 def equal_rates_with_decay(facts: Facts) -> Iterator[Refusal]:
     """Refusals of two layers that decay at different rates."""
     if facts.weight_decay and len(set(facts.rates)) > 1:
@@ -106,9 +114,9 @@ class Solution(ABC):
         return Q @ np.swapaxes(Q, 1, 2)
 
     def doubt_until(self, time: float) -> float:
-        """How far rounding of the start may have moved the function by then, relative: close to the separatrix, far."""
+        """How far rounding of the initialisation may have moved the function by then, relative."""
         return 0.0
 
     def separatrix(self) -> Separatrix:
-        """How far the start is from a saddle's stable set."""
+        """How far the initialisation is from a saddle's stable set."""
         return Separatrix()

@@ -11,8 +11,8 @@ constant,
     fading  (a < 0 < s):  x^{2−2L}/(2L−2) · ₂F₁(1, 2 − 2/L; 3 − 2/L; −x^{−L})      it cannot cross zero
 
 and is inverted by Newton's method. Modes with s = 0 decay by a power law. The frames between the layers do
-not turn, so the weights follow. Conditions: linear, three layers or more, all layers zero-balanced, start
-and inputs aligned with the task, no weight decay. Source: Saxe et al. 2014.
+not turn, so the weights follow. Conditions: linear, three layers or more, all layers zero-balanced,
+initialisation and inputs aligned with the task, no weight decay. Source: Saxe et al. 2014.
 
 >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
 >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=(2, 2, 2), strengths=0.01))
@@ -33,7 +33,7 @@ from lazyrich import _check
 from lazyrich._typing import Array, Real
 from lazyrich.alignment import follow
 from lazyrich.facts import Condition, Facts, Refusal
-from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers, unbalanced_mode
+from lazyrich.methods.base import Method, Separatrix, Solution, aligned_with_the_task, linear_layers, unbalanced_mode
 
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
@@ -80,14 +80,12 @@ class DeepModes(Method):
     def refusals(self, facts: Facts) -> Iterator[Refusal]:
         yield from linear_layers(facts, "three layers or more", least=3)
         if not facts.zero_balanced:
-            off = max([facts.balance_error, *map(abs, facts.balance)])
+            off = max([facts.balance_error, *map(abs, facts.lam)])
             message = f"it needs zero-balanced layers (W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ), and these are off by {off:.2g}"
             yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
         elif facts.mode_imbalance > facts.tolerance:
             yield unbalanced_mode(facts)
-        if not facts.aligned:
-            message = f"it needs a start aligned with the task, and modes are coupled by {facts.alignment_error:.2g}"
-            yield Refusal(Condition.ALIGNED, message, facts.alignment_error, facts.tolerance)
+        yield from aligned_with_the_task(facts)
         if facts.weight_decay:
             message = f"it has no weight decay, and this problem has {facts.weight_decay:g}"
             yield Refusal(Condition.DECAY, message, facts.weight_decay, 0.0)
@@ -106,7 +104,7 @@ class DeepModesSolution(Solution):
         followed = follow(problem.network.weights, fit, problem.network.eps)
         self.frames, size = followed.frames, np.prod(followed.lengths, axis=0)
         sign = np.sign(np.sum(fit.U[:, : len(fit.s)] * self.frames[-1], axis=0))
-        self.start = self.a0 = gain * sign * size
+        self.initial = self.a0 = gain * sign * size
 
     def strengths(self, times: Array) -> Array:
         return deep_mode_strength(self.L, self.s, self.a0, self.d * times[:, None])
@@ -117,8 +115,8 @@ class DeepModesSolution(Solution):
 
     def weights(self, times: Array) -> list[Array]:
         """W_ℓ(t): each mode's share of each layer grows by (a/a0)^{1/L}; the frames between the layers stay."""
-        used = self.start != 0
-        ratio = self.strengths(times) / np.where(used, self.start, 1.0)
+        used = self.initial != 0
+        ratio = self.strengths(times) / np.where(used, self.initial, 1.0)
         growth = np.where(used, ratio, 1.0) ** (1 / self.L)
         layers = []
         for W, frame in zip(self.problem.network.weights, self.frames, strict=False):

@@ -23,17 +23,23 @@ def flow(
 ) -> Trajectory:
     """The gradient flow from t = 0 on, integrated adaptively in double precision.
 
-    `record` names what to keep at the given times: any of "weights", "function", "gram" (two layers), "loss".
-    `rtol`, at most 0.01, and `atol` bound the error of each step: of linear networks (rtol 1e-9) entry by entry in the
-    basis of the task's modes, of others (rtol 1e-3) layer by layer. The loss is then within 10 rtol of the largest
-    loss, or of others, by a method of second order, within 10 rtol^⅔, unless the start is next to a saddle.
+    Parameters
+    ----------
+    problem : a task and any network; a nonlinear one needs the samples of the task
+    times : not negative, sorted, finite. One that is given twice has the same bits twice; other times beside it may
+        change what comes out within the tolerance, since the steps end at the last one
+    record : what to keep: any of "weights", "function", "gram" (two layers), "loss"
+    rtol, atol : bounds on the error of each step; rtol is at most 0.01. Of linear networks (rtol 1e-9) entry by entry
+        in the basis of the task's modes, of others (rtol 1e-3) layer by layer. The loss is then within 10 rtol of the
+        largest loss, or of others, by a method of second order, within 10 rtol^⅔, unless the initialisation is next to
+        a saddle
+    max_steps : the most that are taken (for nonlinear networks: gradients), give or take an eighth
 
-    A time that is given twice has the same bits twice. Other times beside it may change what comes out within the
-    tolerance: the steps end at the last one.
-
-    A run that cannot go on, or not within `max_steps` (for nonlinear networks: gradients), give or take an eighth,
-    keeps the times it reached, and `traj.status` says what stopped it. So does one whose loss rises, which no gradient
-    flow's does (with weight decay: loss and decay term), by more than the tolerance explains.
+    Returns
+    -------
+    Trajectory : at the times that were reached, and `.status` says what stopped it before the others: no steps left,
+        or a loss that rises by more than the tolerance explains, as no gradient flow's does (with weight decay: loss
+        and decay term)
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))

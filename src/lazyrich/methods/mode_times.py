@@ -37,7 +37,7 @@ def time_to_learn(u0: object, uf: object, s: object, L: int = 2) -> Real:
     """Time from u0 to uf: (1/L)[Φ(uf) − Φ(u0)], for two layers (1/2s) ln[uf(s − u0)/(u0(s − uf))].
 
     uf must lie between u0 and s, on either side of it. L = 1 is the shallow network. As a difference it keeps
-    an absolute accuracy of about 1e-15 of the two Φ, which are large for a small start and L ≥ 3.
+    an absolute accuracy of about 1e-15 of the two Φ, which are large for a small u0 and L ≥ 3.
 
     >>> round(float(time_to_learn(0.01, 1.9, 2.0)), 6)
     2.059436
@@ -92,13 +92,13 @@ def width(s: object, L: int) -> Real:
     return time_to_learn(0.1, 0.9, 1.0, L) * _check.above_zero("s", s) ** (2 / L - 2)
 
 
-def half_time_small_start(u0: object, s: object, L: int = 2) -> Real:
+def half_time_small_initialisation(u0: object, s: object, L: int = 2) -> Real:
     """`half_time` to leading order in u0: (1/2s) ln(s/u0) for L = 2, u0^{−(1−2/L)}/((L−2)s) for L ≥ 3.
 
-    Two layers see the logarithm of the start, more layers a power of it. The relative error is
+    Two layers see the logarithm of u0, more layers a power of it. The relative error is
     below u0/s for L = 2, and of order (u0/s)^{1−2/L} for L ≥ 3.
 
-    >>> [round(float(half_time_small_start(1e-4, 1.0, L)), 3) for L in (2, 3, 4)]
+    >>> [round(float(half_time_small_initialisation(1e-4, 1.0, L)), 3) for L in (2, 3, 4)]
     [4.605, 21.544, 50.0]
     """
     L, u0, s = _check.count("L", L, least=2), _check.above_zero("u0", u0), _check.above_zero("s", s)

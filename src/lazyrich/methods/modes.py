@@ -15,8 +15,8 @@ at Kt/2. Nothing cancels, whatever the sizes of l, a and s. A mode with a < 0 is
 logistic curve towards s − γ.
 
 The weights follow: p ± q change by the factors f^{±1} = (z/z0)^{±½}, so p = p0 (f + 1/f)/2 + q0 (f − 1/f)/2.
-Conditions: two linear layers, start and inputs aligned with the task (`alignment`). Sources: Saxe et al. 2014 (l = 0),
-Kunin et al. 2024 and Dominé et al. 2025 (l ≠ 0); the stable form is ours.
+Conditions: two linear layers, initialisation and inputs aligned with the task (`alignment`). Sources: Saxe et al. 2014
+(l = 0), Kunin et al. 2024 and Dominé et al. 2025 (l ≠ 0); the stable form is ours.
 
 >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
 >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=0.01, lam=[0.0, 3.0]))
@@ -36,7 +36,15 @@ import numpy as np
 from lazyrich._typing import Array, Real
 from lazyrich.alignment import lengths
 from lazyrich.facts import Condition, Facts, Refusal
-from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers, unbalanced_mode
+from lazyrich.methods.base import (
+    Method,
+    Separatrix,
+    Solution,
+    aligned_with_the_task,
+    equal_rates_with_decay,
+    linear_layers,
+    unbalanced_mode,
+)
 from lazyrich.methods.riccati.grading import rounding, spectrum
 
 if TYPE_CHECKING:
@@ -73,11 +81,9 @@ class Modes(Method):
 
     def refusals(self, facts: Facts) -> Iterator[Refusal]:
         yield from linear_layers(facts, "two layers", least=2, most=2)
-        if not facts.aligned:
-            message = f"it needs a start aligned with the task, and modes are coupled by {facts.alignment_error:.2g}"
-            yield Refusal(Condition.ALIGNED, message, facts.alignment_error, facts.tolerance)
+        yield from aligned_with_the_task(facts)
         if facts.weight_decay and not facts.zero_balanced:
-            off = max([facts.balance_error, *map(abs, facts.balance)])
+            off = max([facts.balance_error, *map(abs, facts.lam)])
             message = f"with weight decay it needs λ = 0, and the layers are off by {off:.2g}"
             yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
         elif facts.weight_decay and facts.mode_imbalance > facts.tolerance:

@@ -2,7 +2,7 @@
 
     Ẇ = η (Σyx − W (Σxx + γI))        W(t) = T + (W(0) − T) e^{−η(Σxx + γI)t},   T = Σyx (Σxx + γI)⁻¹
 
-Directions that the inputs never excite (null space of Σxx, without weight decay) keep their start for ever,
+Directions that the inputs never excite (null space of Σxx, without weight decay) stay as they are for ever,
 which is what the formula says when T is the least-norm solution. Conditions: one layer, linear. Source:
 Saxe et al. 2019; theory: section 3.
 
@@ -42,11 +42,11 @@ class Shallow(Method):
 class ShallowSolution(Solution):
     """W(t), exact for every direction of the inputs."""
 
-    def __init__(self, problem: Problem, start: Float[Array, "out in"]) -> None:
+    def __init__(self, problem: Problem, W0: Float[Array, "out in"]) -> None:
         d, self.V = np.linalg.eigh(problem.task.sigma_xx)  # Σxx = V diag(d) Vᵀ
         seen = d > len(d) * np.finfo(np.float64).eps * d[-1]
         d = np.where(seen, d, 0.0) + problem.weight_decay
-        self.problem, self.start = problem, start
+        self.problem, self.W0 = problem, W0
         self.rate = problem.rates[0] * d
         S = np.where(seen, problem.task.sigma_yx @ self.V, 0.0)
         self.T = S / np.where(d > 0, d, 1.0)
@@ -54,10 +54,8 @@ class ShallowSolution(Solution):
 
     def function(self, times: Array) -> Array:
         """The input–output map W(t) at each time, also at complex times."""
-        exponent = (
-            -self.rate * times[:, None, None]
-        )  # no difference of start and target: a small start keeps its digits
-        return ((self.start @ self.V) * np.exp(exponent) - self.T * np.expm1(exponent)) @ self.V.T
+        exponent = -self.rate * times[:, None, None]  # no difference of W0 and target: a small W0 keeps its digits
+        return ((self.W0 @ self.V) * np.exp(exponent) - self.T * np.expm1(exponent)) @ self.V.T
 
     def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
         return [self.function(times)]

@@ -36,11 +36,22 @@ def solve(
 ) -> Trajectory:
     """The exact trajectory of a problem at the given times, of which the last may be np.inf.
 
-    The cheapest closed form that applies is taken, unless `method` names one; `traj.method` says which. A
-    start on the separatrix stays on it, as the theorem says, and `traj.notes` tells;
-    `on_separatrix="perturb"` moves it off by `perturbation` (relative to the weights) to show the escape:
-    such a start is balanced only up to that size. With `device_arrays=True` the evaluation runs where the
-    array `times` lives (JAX, PyTorch, CuPy), and function and Gram matrix come back as such arrays.
+    Parameters
+    ----------
+    problem : a task and a network, of which `problem.facts` says which closed forms apply
+    times : not negative, sorted
+    method : the closed form to take; without it the cheapest that applies
+    on_separatrix : "stay", as the theorem says of an initialisation there, or "perturb" to see the escape
+    perturbation : how far "perturb" moves it off, relative to the weights; it is balanced only up to that size
+    device_arrays : evaluate where the array `times` lives (JAX, PyTorch, CuPy), and give such arrays back
+
+    Returns
+    -------
+    Trajectory : `.method` names the closed form, `.notes` tells of a separatrix
+
+    Raises
+    ------
+    NoExactSolution : none applies; the message says why, and what to try
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))

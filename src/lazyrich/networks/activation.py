@@ -67,7 +67,7 @@ class Activation:
             return xp.tanh(z)
         return z if self.linear else xp.where(z > 0, z, self.gamma * z)
 
-    def slope(self, z: Any, xp: ModuleType = np) -> Any:
+    def derivative(self, z: Any, xp: ModuleType = np) -> Any:
         """σ'(z)."""
         if self.gamma is None:
             return 1 - xp.tanh(z) ** 2

@@ -143,8 +143,8 @@ def _conserved(problem: Problem) -> float | None:
     facts = problem.facts
     if facts.depth != 2 or not facts.activation.linear or not facts.balanced:
         return None
-    decays = facts.weight_decay and (any(facts.balance) or facts.rates[0] != facts.rates[1])
-    return None if decays else facts.balance[0]
+    decays = facts.weight_decay and (any(facts.lam) or facts.rates[0] != facts.rates[1])
+    return None if decays else facts.lam[0]
 
 
 def _size(problem: Problem) -> float:
@@ -155,7 +155,7 @@ def _size(problem: Problem) -> float:
 
 def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Problem, float]:
     """The problem with its network back at D = λI where that is a matter of rounding, and by how much it was off."""
-    if lam is None or (problem.facts.balanced and problem.facts.balance[0] == lam):
+    if lam is None or (problem.facts.balanced and problem.facts.lam[0] == lam):
         return problem, 0.0
     network, departure = rebalance(problem, lam)
     if departure > _ROUNDING * largest:

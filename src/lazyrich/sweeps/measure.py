@@ -160,7 +160,7 @@ def _kernel_distance(
     n, K = X.shape[1], kept[0].shape[0]
     W, a = (xp.concatenate([first[None], later]) for first, later in zip(start, kept, strict=True))
     z = W @ X
-    c = activation.slope(z, xp).astype(X.dtype)
+    c = activation.derivative(z, xp).astype(X.dtype)
     phi = c * z
     weighted = rates[0] * xp.swapaxes(a, 1, 2) ** 2 * c
     rows = max(1, min(n, int(by_device(*_ROWS)) // (n * (K + 1))))

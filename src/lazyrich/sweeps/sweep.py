@@ -4,7 +4,7 @@
     problem = "teacher_student"                 # a factory of `sweeps/problems.py`
     method = "descend"                          # or "flow", or "solve" where an exact solution exists
     rate = 0.005                                # times are rate × step (× the cell's own clock)
-    at = [0, 100, 1000]                         # steps to record; the start always is
+    at = [0, 100, 1000]                         # steps to record; the initialisation always is
     observables = ["loss", "kernel_distance"]
 
     [axes]                                      # one cell per combination; the last axis varies fastest

@@ -1,7 +1,7 @@
 """Two balanced layers: QQᵀ(t) in closed form.
 
 method          the method, and its solution
-grading         the start in the basis of the task's modes, split into what grows fast and what grows slowly
+grading         the initialisation in the basis of the task's modes, split into what grows fast and what grows slowly
 evaluation      QQᵀ at any times, on any array library (`on_device`); `evaluation_blas` is faster for large sizes
 weights         from QQᵀ to weights in the given hidden basis
 balance         layers balanced again after rounding

@@ -6,7 +6,7 @@ pivot row:
     x_j  = e^{−2(w_j⁺t + ln l_jj)},   μ_j = (x_j + ĝ_j)^{−1/2}
     E_ij = (l_ij/l_jj) e^{(w_i⁺ − w_j⁺)t} μ_j        exponents are never positive
     X    = √ĝ_i E_ij,   Y = e^{min(w_i,0)t} E_ij
-    A    = XᵀX + diag(x_j μ_j²)                      conditioned by the start alone, not by t
+    A    = XᵀX + diag(x_j μ_j²)                      conditioned by the initialisation alone, not by t
     QQᵀ  = (OY) A⁻¹ (OY)ᵀ
 
 Every step is bounded at every t; l_jj stands in an exponent, so that weights whose squares underflow grow as they
@@ -33,7 +33,7 @@ _CHUNK = 4_000_000  # numbers per temporary array: bounds memory, whatever the n
 
 
 class Evaluation:
-    """The constants of a graded start as arrays of the namespace `xp`, ready to be evaluated."""
+    """The constants of a graded initialisation as arrays of the namespace `xp`, ready to be evaluated."""
 
     def __init__(self, graded: Graded, scale: Array, xp: Any = np, **creation: Any) -> None:
         """`scale` multiplies the rows of Q (units of the layers); `creation` is dtype and device for the

@@ -1,6 +1,6 @@
 """The same evaluation for large NumPy problems: one time after another, in place, by direct BLAS and LAPACK.
 
-It follows `evaluate` letter by letter, with three savings. Work stays in the mode basis, where O is 2 × 2,
+It follows `evaluate` line by line, with three savings. Work stays in the mode basis, where O is 2 × 2,
 and only what is asked for is rotated back. A = RRᵀ by Cholesky gives Q = OY R^{−T}. And columns whose modes
 have saturated, and whose coupling to all later rows has fallen below rounding, take their limits and leave
 the computation (`_release_times`).

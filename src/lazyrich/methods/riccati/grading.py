@@ -1,4 +1,4 @@
-"""The set-up of the two-layer closed form: spectrum of F, and the start in row echelon form. Done once, not
+"""The set-up of the two-layer closed form: spectrum of F, and the initialisation in row echelon form. Done once, not
 per time.
 
     Q = [W1ᵀ; W2],   F = [[−λ/2 I, Σᵀ], [Σ, λ/2 I]] − γI = O diag(w) Oᵀ,   P = OᵀQ(0)
@@ -9,7 +9,7 @@ orthonormalised from the top,
 
     P = L · (orthonormal rows),   L of shape (n, k),  k = rank,  column j zero above its pivot row.
 
-A row whose new part rounding could have made (`rounding`) adds no column: the start lies on the separatrix of
+A row whose new part rounding could have made (`rounding`) adds no column: the initialisation lies on the separatrix of
 that direction, and by leaving the column out the solution stays on it exactly. What rounding cannot have made
 counts, however small: an entry of 1e-15 in a diagonal matrix is what it is, and grows. The pivots with w > 0 are
 the directions that will be learned (theory: sections 1 and 2). Hidden units beyond k, and their rotation, have
@@ -97,13 +97,13 @@ class Spectrum(NamedTuple):
 
 @dataclass(frozen=True)
 class Graded:
-    """The start in the eigenbasis of F, in row echelon form."""
+    """The initialisation in the eigenbasis of F, in row echelon form."""
 
     spectrum: Spectrum
     L: Float[Array, "n k"]
     pivots: Array  # (k,): the row where each column starts
     rows: Float[Array, "k h"]  # the orthonormal rows: P = L @ rows
-    missed: Array  # rows with w > 0 that the start cannot reach: the separatrix
+    missed: Array  # rows with w > 0 that the initialisation cannot reach: the separatrix
     novelty: Float[Array, " r"]  # part of each row with w > 0 that is new, relative to the longest row
     doubt: Float[Array, " k"]  # how much of the new part of each pivot row may be rounding, as a rule
 
@@ -113,7 +113,7 @@ class Graded:
         return np.abs(self.L[self.pivots, np.arange(len(self.pivots))])
 
     def doubt_until(self, t: float) -> float:
-        """How far rounding of start and task may have moved the function by time t, relative.
+        """How far rounding of initialisation and task may have moved the function by time t, relative.
 
         Mode i is learned as y/(1 + y), y = ĝ l² e^{2wt}, so that doubt about l moves it by 2y/(1 + y)² as much: nothing
         before its time has come, half at most when it does. And of two close modes that want the same hidden direction
@@ -126,13 +126,13 @@ class Graded:
         with np.errstate(divide="ignore"):
             log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
         y = np.exp(np.minimum(log_y, 0.0))
-        of_start = (2 * y / (1 + y) ** 2 * self.doubt[grows] * w).max() / float(np.linalg.norm(w))
+        of_initialisation = (2 * y / (1 + y) ** 2 * self.doubt[grows] * w).max() / float(np.linalg.norm(w))
         gap = -F.rate_differences(self.pivots)[F.w > 0][:, grows]
         share = np.minimum(np.abs(self.L[F.w > 0][:, grows]) / l, 1.0)
         when = np.minimum(np.divide(1.0, gap, out=np.full_like(gap, np.inf), where=gap > 0), t)
         of_task = np.where(gap > 0, share * np.exp(-gap * when) * when, 0.0).max(initial=0.0)
         of_task *= 8 * _EPS * float(F.excess.max())  # as accurate as singular values are
-        return float(max(of_start, of_task))
+        return float(max(of_initialisation, of_task))
 
     @property
     def separatrix_distance(self) -> float:
@@ -172,7 +172,7 @@ def grade(
     eps_task: float = _EPS,
     push: float = 0.0,
 ) -> Graded:
-    """Row echelon form of the start; `push` moves rows that lie on the separatrix off it, relative to
+    """Row echelon form of the initialisation; `push` moves rows that lie on the separatrix off it, relative to
     ‖Q0‖. `target` is the Σ whose singular vectors F has: what they leave of it says how good they are."""
     cutoff = rounding(Q0, F, target, eps=eps, eps_task=eps_task)
     noise = _EPS * lengths(F.to_coordinates(np.eye(len(F.w))).T * lengths(Q0))

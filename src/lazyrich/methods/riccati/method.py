@@ -41,7 +41,7 @@ _STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one 
 
 
 def _well_conditioned(F: Spectrum, Q0: Float[Array, "n h"]) -> Spectrum:
-    """Modes of equal strength turned so that the start has orthogonal rows in them, longest first."""
+    """Modes of equal strength turned so that the initialisation has orthogonal rows in them, longest first."""
     U, V, rows = F.U.copy(), F.V.copy(), F.from_coordinates(Q0)
     for group in equal_groups(F.s[F.s > 0]):
         if group.stop - group.start > 1:
@@ -71,16 +71,16 @@ class Riccati(Method):
                 f"(tolerance {facts.tolerance:.0e})"
             )
             yield Refusal(Condition.BALANCED, message, facts.balance_error, facts.tolerance)
-        elif facts.weight_decay and any(facts.balance):
-            message = f"with weight decay it needs λ = 0, and λ is {facts.balance[0]:.3g}"
-            yield Refusal(Condition.BALANCED, message, abs(facts.balance[0]), 0.0)
+        elif facts.weight_decay and any(facts.lam):
+            message = f"with weight decay it needs λ = 0, and λ is {facts.lam[0]:.3g}"
+            yield Refusal(Condition.BALANCED, message, abs(facts.lam[0]), 0.0)
         yield from equal_rates_with_decay(facts)
 
     def solution(self, problem: Problem) -> RiccatiSolution:
         return RiccatiSolution(problem, push=0.0)
 
     def pushed(self, problem: Problem, push: float) -> RiccatiSolution:
-        """From a start that is moved off the separatrix by `push`, relative to the weights."""
+        """From an initialisation that is moved off the separatrix by `push`, relative to the weights."""
         return RiccatiSolution(problem, push)
 
 
@@ -92,7 +92,7 @@ class RiccatiSolution(Solution):
     def __init__(self, problem: Problem, push: float) -> None:
         unit = problem.canonical
         W1, W2 = problem.network.weights
-        fit, lam = problem.alignment, problem.facts.balance[0]
+        fit, lam = problem.alignment, problem.facts.lam[0]
         self.problem, self.pushed = problem, push > 0
         self.clock = unit.clock
         self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
@@ -165,7 +165,7 @@ class RiccatiSolution(Solution):
 
     def _balanced(self, Q: Float[Array, "T n h"]) -> Float[Array, "T n h"]:
         """D = λI again, where weights that have shrunk carry the rounding of what they were."""
-        d_in, lam = self.problem.task.d_in, self.problem.facts.balance[0]
+        d_in, lam = self.problem.task.d_in, self.problem.facts.lam[0]
         inputs, outputs = Q[:, :d_in], Q[:, d_in:]
         D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
         used = lam * self.graded.rows.T @ self.graded.rows  # hidden directions without weights have D = 0
@@ -182,7 +182,7 @@ class RiccatiSolution(Solution):
         return {"gram": self._stacked(self.clock * times, "gram")}
 
     def doubt_until(self, time: float) -> float:
-        """How far rounding of the start may have moved the function by then, relative."""
+        """How far rounding of the initialisation may have moved the function by then, relative."""
         return self.graded.doubt_until(self.clock * time)
 
     def separatrix(self) -> Separatrix:

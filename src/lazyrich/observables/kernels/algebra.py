@@ -318,10 +318,10 @@ class PiecewiseKernel(Kernel):
            [ 0.,  0.]])
     """
 
-    def __init__(self, inputs: Inputs, W1: Array, W2: Array, *, slope: float, rates: tuple[float, ...]) -> None:
+    def __init__(self, inputs: Inputs, W1: Array, W2: Array, *, gamma: float, rates: tuple[float, ...]) -> None:
         self.inputs, self.d_out, self.X, self.W2, self.rates = inputs, len(W2), inputs.R, W2, rates
         z = W1 @ self.X.T
-        self.c = np.where(z > 0, 1.0, slope)
+        self.c = np.where(z > 0, 1.0, gamma)
         self.phi = self.c * z
 
     @property

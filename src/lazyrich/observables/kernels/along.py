@@ -102,7 +102,7 @@ class Kernels:
             return self._of_layers(layers)
         W1, W2 = (W.reshape(W.shape[-2:]) for W in layers)
         assert activation.gamma is not None
-        return PiecewiseKernel(self._inputs, W1, W2, slope=activation.gamma, rates=self._traj.problem.rates)
+        return PiecewiseKernel(self._inputs, W1, W2, gamma=activation.gamma, rates=self._traj.problem.rates)
 
     def _of_gram(self, gram: Float[Array, "... n n"]) -> KroneckerKernel:
         problem, R = self._traj.problem, self._inputs.R

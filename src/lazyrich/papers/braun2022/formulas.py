@@ -90,7 +90,7 @@ def alignment_matrices(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike) -> Ali
     """
     W1, W2, sigma_yx = _shaped(W1, W2, sigma_yx)
     facts, m = _facts(W1, W2, sigma_yx), min(sigma_yx.shape)
-    for name, rank in (("sigma_yx", facts.rank_target), ("W2 W1", facts.rank_start)):
+    for name, rank in (("sigma_yx", facts.rank_target), ("W2 W1", facts.rank_initial)):
         if rank < m:
             raise InvalidInput(
                 f"{name} must have full rank {m} (assumption 2.4), and it has {rank}: lr.solve takes any."

@@ -22,7 +22,7 @@ from lazyrich import _check
 from lazyrich.methods.mode_times import (
     Phi,
     half_time,
-    half_time_small_start,
+    half_time_small_initialisation,
     logistic,
     time_infinite_depth,
     time_to_learn,
@@ -32,7 +32,7 @@ from lazyrich.methods.mode_times import (
 __all__ = [
     "Phi",
     "half_time",
-    "half_time_small_start",
+    "half_time_small_initialisation",
     "logistic",
     "theta",
     "time_infinite_depth",

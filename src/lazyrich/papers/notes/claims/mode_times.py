@@ -76,7 +76,7 @@ def example_second_time(rng: Rng) -> float:
 def transition_time(rng: Rng) -> float:
     s = rng.uniform(0.3, 5.0, size=2)
     a0 = s * 10.0 ** rng.uniform(-14, -11, size=2)
-    return relative_error(mode_times.half_time_small_start(a0, s), half_times(a0, s, 2))
+    return relative_error(mode_times.half_time_small_initialisation(a0, s), half_times(a0, s, 2))
 
 
 @claim(

@@ -216,7 +216,7 @@ def deep_time(rng: Rng) -> float:
 )
 def deep_time_corrected(rng: Rng) -> float:
     s, L, epsilon = two_small_modes(rng)
-    return relative_error(mode_times.half_time_small_start(epsilon, s, L), half_times(epsilon, s, L))
+    return relative_error(mode_times.half_time_small_initialisation(epsilon, s, L), half_times(epsilon, s, L))
 
 
 @deep_time.counterexample("L = 3, s = 1: by which factor the time grows as ε falls from 1e-3 to 1e-6")
