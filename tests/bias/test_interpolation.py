@@ -19,7 +19,6 @@ from lazyrich.bias.interpolation import (
     deep_interpolating_solution,
     downstream_end,
     interpolating_solution,
-    passes_through_zero,
     predicted_end,
     upstream_end,
 )
@@ -34,6 +33,10 @@ FIGURE_4B = lr.Task.from_data([[0.5, 1.0]], [[1.1]], reduction="sum")
 
 def rank_deficient(rng, samples=3, d=6) -> lr.Task:
     return lr.Task.from_data(rng.normal(size=(samples, d)), rng.normal(size=(samples, 1)))
+
+
+def passes_through_zero(task, beta0, delta) -> bool:
+    return closed_form(task, beta0, delta).passes_zero
 
 
 def relative(ours, theirs) -> float:

@@ -19,8 +19,6 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.tasks import Task
 
-__all__ = ["NEAR", "final_sign", "refuse_the_saddle"]
-
 NEAR = 1e-8  # so near to the saddle β = 0, relative to the weights, it is not told from the end
 _REACHED = 1e-11  # nearer, it is the end as far as the integration can see
 _NUDGE = 1e-9  # a change of the start, relative, that must not change the end

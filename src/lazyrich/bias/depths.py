@@ -29,8 +29,6 @@ from lazyrich.bias.factorisation import Factorisation, cell, factorise, schatten
 from lazyrich.bias.measurements import Measurements, as_measurements, least_nuclear_norm
 from lazyrich.observables.representations import effective_rank_of
 
-__all__ = ["Comparison", "RankGrowth", "Result", "compare_depths", "rank_growth"]
-
 
 class RankGrowth(NamedTuple):
     """When each singular value that is learned rises: an entry per value, the largest first.

@@ -26,8 +26,6 @@ from lazyrich.inits import zero_balanced
 from lazyrich.networks import Network
 from lazyrich.observables.representations import effective_rank_of
 
-__all__ = ["Factorisation", "factorise", "schatten", "small_start"]
-
 _STEPS = 512  # in one call of the compiled loop
 _NEVER = 1e300  # a time that no flow reaches
 _MOVED, _LATER = 1 / 300, 1 / 50  # what W, relative to its norm, and t must have moved by for another record

@@ -1,6 +1,6 @@
 """Function space: the flow of W = W_L…W_1 itself, vec(Ẇ) = −M vec(∇L), for starts where M depends on W and δ alone.
 
-Kunin et al. 2024, Theorems 2 and 3, Lemmas 8, 9, 13, 14. Shapes are those of the library: W is (d_out, d_in), the
+Kunin et al. 2024, Theorem 3, Lemmas 8, 9, 13, 14. Shapes are those of the library: W is (d_out, d_in), the
 paper's β is Wᵀ, and its vec(β), column by column, is `W.ravel()`. For two layers
 
     Ẇ = −(A_out ∇L + ∇L A_in),     A_out = η_1 W2W2ᵀ,     A_in = η_2 W1ᵀW1,     M = A_out ⊗ I + I ⊗ A_in
@@ -8,12 +8,11 @@ paper's β is Wᵀ, and its vec(β), column by column, is `W.ravel()`. For two l
 with ∇L = W Σxx − Σyx, for any inputs. What is conserved, Δ = η_1 W2ᵀW2 − η_2 W1W1ᵀ, gives A_out and A_in:
 
 - one hidden neuron, one output: from β and δ = Δ (`neuron_preconditioner`; it needs β ≠ 0 if δ < 0);
-- wide: from the part β_k of each neuron in W and δ_k = Δ_kk (Theorem 2; all β_k ≠ 0);
 - isotropic, Δ = δI: from W and δ (Theorem 3; h = d_in if δ < 0, h = d_out if δ > 0, any h if δ = 0);
 - deep isotropic, one output: from β and δ ≤ 0 (Lemmas 13, 14; L hidden layers, all of width d_in unless δ = 0).
 
-Corrections to the paper: M → |δ|I for δ → ±∞, and the deep M⁻¹ has a minus sign. The sum of Lemma 14 is a geometric
-one, and M = g^L I + L x g^{L−1} β̂β̂ᵀ with x = ‖a‖² and g = x − δ.
+Correction to the paper: M → |δ|I for δ → ±∞. The sum of Lemma 14 is a geometric one, and
+M = g^L I + L x g^{L−1} β̂β̂ᵀ with x = ‖a‖² and g = x − δ.
 """
 
 from __future__ import annotations
@@ -28,22 +27,9 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.inits.balanced import layer_strengths
+from lazyrich.inits.balanced import layer_factors
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
-
-__all__ = [
-    "Preconditioner",
-    "deep_inverse_preconditioner",
-    "deep_preconditioner",
-    "function_space_flow",
-    "isotropic_preconditioner",
-    "kappa",
-    "layer_grams",
-    "neuron_preconditioner",
-    "output_strength",
-    "wide_preconditioner",
-]
 
 _MODELS = ("single neuron", "isotropic", "deep")
 _RTOL, _ATOL = 1e-13, 1e-15  # of LSODA, which turns implicit where M is large and the flow stiff
@@ -108,42 +94,6 @@ def neuron_preconditioner(beta: object, delta: float) -> Float[Array, "d d"]:
     return everywhere * np.eye(len(beta)) + along * np.outer(beta / size, beta / size)
 
 
-def wide_preconditioner(betas: object, deltas: object, rates: object = None) -> Preconditioner:
-    """M = Σ_k M_k from the neurons' parts β_k of W, `betas` (h, d_out, d_in), and their δ_k (Theorem 2).
-
-        A_out = Σ_k (κ_k + δ_k)/2 β_kβ_kᵀ/‖β_k‖²,   A_in = Σ_k (κ_k − δ_k)/2 β_kᵀβ_k/‖β_k‖²
-        κ_k = √(δ_k² + 4η_1η_2‖β_k‖²)
-
-    A neuron with β_k = 0 adds nothing if δ_k = 0; otherwise the direction of its weights is not known.
-
-    >>> import numpy as np
-    >>> W1, W2 = np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([[3.0, 1.0]])
-    >>> betas = np.einsum("ok,ki->koi", W2, W1)
-    >>> wide_preconditioner(betas, [4.0, 0.0]).inputs.round(12)
-    array([[1., 2.],
-           [2., 5.]])
-    """
-    betas, deltas = _check.as_array("betas", betas), _check.as_array("deltas", deltas, ndim=1)
-    if betas.ndim != 3 or len(betas) != len(deltas):
-        raise InvalidInput(
-            f"betas must have shape (h, d_out, d_in) with one of the {len(deltas)} deltas for each of h neurons,"
-            f" and it has shape {betas.shape}."
-        )
-    gain = _gain(rates)
-    U, s, Vt = np.linalg.svd(betas, full_matrices=False)
-    if np.any(s[:, 1:] > 1e-8 * s[:, :1]):
-        raise InvalidInput("betas must each have rank one, as what one neuron adds to W has, and one of them has not.")
-    unknown = np.flatnonzero((s[:, 0] == 0) & (deltas != 0))
-    if unknown.size:
-        raise InvalidInput(
-            f"betas[{unknown[0]}] must not be zero where its delta is {deltas[unknown[0]]:g}: the direction of the"
-            " neuron's weights would be unknown."
-        )
-    c1, c2 = layer_strengths(gain * s[:, 0], deltas)
-    a, w = c2[:, None] * U[:, :, 0], c1[:, None] * Vt[:, 0]
-    return Preconditioner(a.T @ a, w.T @ w)
-
-
 def isotropic_preconditioner(beta: object, delta: float, rates: object = None) -> Preconditioner:
     """M from W = `beta` (d_out, d_in) and Δ = δI (Theorem 3): h = d_in if δ < 0, h = d_out if δ > 0.
 
@@ -175,9 +125,9 @@ def layer_grams(
     """
     beta, delta = _check.as_matrix("beta", beta), _check.number("delta", delta)
     eta_1, eta_2 = _check.as_rates(rates, 2)
-    U, s, Vt = np.linalg.svd(_gain(rates) * beta)
-    c1, _ = layer_strengths(np.pad(s, (0, len(Vt) - len(s))), delta)
-    _, c2 = layer_strengths(np.pad(s, (0, len(U) - len(s))), delta)
+    U, s, Vt = np.linalg.svd(np.sqrt(eta_1 * eta_2) * beta)
+    c1, _ = layer_factors(np.pad(s, (0, len(Vt) - len(s))), delta)
+    _, c2 = layer_factors(np.pad(s, (0, len(U) - len(s))), delta)
     return (Vt.T * c1**2) @ Vt / eta_2, (U * c2**2) @ U.T / eta_1
 
 
@@ -211,19 +161,6 @@ def deep_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) ->
     """
     across, along, direction = _deep_eigenvalues(beta, hidden_layers, delta)
     return across * np.eye(len(direction)) + (along - across) * np.outer(direction, direction)
-
-
-def deep_inverse_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
-    """M⁻¹ of `deep_preconditioner`; δ = 0: ‖β‖^{−2L/(L+1)}(I − L/(L+1) β̂β̂ᵀ), where the paper has a plus.
-
-    >>> deep_inverse_preconditioner([0.0, 8.0], hidden_layers=2) * 48
-    array([[3., 0.],
-           [0., 1.]])
-    """
-    across, along, direction = _deep_eigenvalues(beta, hidden_layers, delta)
-    if across == 0:
-        raise InvalidInput("beta must not be zero where delta is: M is zero there, and has no inverse.")
-    return np.eye(len(direction)) / across + (1 / along - 1 / across) * np.outer(direction, direction)
 
 
 def function_space_flow(
@@ -324,9 +261,3 @@ def _not_positive(delta: object) -> float:
             f"delta must not be above 0, and it is {delta:g}: aaᵀ − W_LW_Lᵀ = δI has no solution for two or more units."
         )
     return delta
-
-
-def _gain(rates: object) -> float:
-    """√(η_1η_2)."""
-    eta_1, eta_2 = _check.as_rates(rates, 2)
-    return float(np.sqrt(eta_1 * eta_2))

@@ -33,24 +33,11 @@ from lazyrich.bias.basins import NEAR, final_sign, refuse_the_saddle
 from lazyrich.bias.function_space import output_strength
 from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neuron_potential
 from lazyrich.inits import single_neuron
-from lazyrich.inits.balanced import layer_strengths
+from lazyrich.inits.balanced import layer_factors
 from lazyrich.methods.flow import flow
 from lazyrich.problem import Problem, as_problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
-
-__all__ = [
-    "Comparison",
-    "Interpolation",
-    "closed_form",
-    "compare_with_flow",
-    "deep_interpolating_solution",
-    "downstream_end",
-    "interpolating_solution",
-    "passes_through_zero",
-    "predicted_end",
-    "upstream_end",
-]
 
 _FITTED = 1e-10  # distance from the solutions, relative, at which a flow has arrived
 _DOUBLINGS = 40  # of the time a flow is given to arrive
@@ -202,21 +189,6 @@ def downstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
     return target + sign * np.linalg.norm(target) / within * free
 
 
-def passes_through_zero(task: Task, beta0: object, delta: float) -> bool:
-    """Whether β of one hidden neuron goes through zero, where its output weight a changes sign.
-
-    Not for γ = δ + ‖Nᵀw0‖² ≥ 0, since a² = γ + ‖m‖²; nor once the loss is below that of β = 0. Otherwise a formula
-    tells for inputs that are white in their span, and an integration for others. A start that ends in the saddle β = 0,
-    or passes so near that rounding would decide, is refused.
-
-    >>> import lazyrich as lr
-    >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> [passes_through_zero(task, [-0.4, -0.05], delta) for delta in (-4.0, 0.0)]
-    [True, False]
-    """
-    return _single_neuron_bias(task, beta0, delta).passes_zero
-
-
 def predicted_end(problem: Problem) -> Interpolation:
     """Where the flow of a problem ends, before any training: one output, and a start that the theorems know.
 
@@ -317,7 +289,7 @@ def _neuron_bias(task: Task, a0: float, w0: Float[Array, " in"], delta: float) -
     def excess(within: float, along: float) -> float:
         """From ‖Nᵀw‖ = ‖Nᵀw0‖, or where ‖w‖ hardly depends on β, from the same equation as a² − ‖m‖² = γ."""
         total = np.hypot(within, along)
-        (w,), (a,) = layer_strengths(np.array([total]), delta)
+        (w,), (a,) = layer_factors(np.array([total]), delta)
         moving = a**2 + (within / a) ** 2
         if (w * along / total) ** 2 <= moving:
             return float(along / total - free / w)

@@ -31,19 +31,6 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits.random import random_frame
 
-__all__ = [
-    "LeastNorm",
-    "Measurements",
-    "commuting_measurements",
-    "completion",
-    "least_nuclear_norm",
-    "li_luo_lyu",
-    "random_completion",
-    "razin_cohen",
-    "residual",
-    "sensing",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Measurements:

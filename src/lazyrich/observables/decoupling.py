@@ -28,8 +28,6 @@ from lazyrich.observables.representations import input_gram, output_gram
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, observable
 
-__all__ = ["PeakTime", "coupling", "decoupling", "gram_2x2", "peak_time", "peak_time_of_pair", "peak_time_small_start"]
-
 _EPS = float(np.finfo(np.float64).eps)
 _GRID = 1000  # on a logarithmic scale: finer by far than any mode rises
 _CHUNK = 4_000_000  # numbers in the Gram matrices of one call: bounds memory

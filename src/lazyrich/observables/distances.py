@@ -20,8 +20,6 @@ from lazyrich.observables.representations import features
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = ["cka", "function_distance", "hamming_distance", "parameter_distance", "unit_activity"]
-
 _ROUNDING = 8  # times the precision of numbers: what taking off the mean leaves of equal ones
 
 

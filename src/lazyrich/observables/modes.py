@@ -14,8 +14,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import linear
 from lazyrich.trajectory import Trajectory, observable
 
-__all__ = ["half_times", "mode_strengths"]
-
 
 @observable("mode", long_name="mode strength uᵀWv")
 def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:

@@ -19,8 +19,6 @@ from lazyrich.networks.network import forward
 from lazyrich.observables._reading import as_hidden_layer, samples
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = ["activation_patterns", "activation_regions", "patterns", "region_colours"]
-
 
 @observable("sample", "hidden_unit", long_name="whether a hidden unit is active", items=("input", "hidden_unit"))
 def activation_patterns(traj: Trajectory, inputs: object = None) -> Float[Array, "T P units"]:

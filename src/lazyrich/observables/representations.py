@@ -10,9 +10,8 @@ correlations alone has no samples: one item per input and one per output stand i
 M_ℓᵀM_ℓ and (N_ℓN_ℓᵀ)⁺. In a network that is not linear, RSM_in is that of the hidden activities, after the
 activation.
 
-Ranks are those of the network function, or of one layer. Effective: the exponential of the entropy of the singular
-values, normalised to sum 1 (Roy & Vetterli 2007). Stable: ‖W‖_F²/‖W‖². Both count equal singular values, ignore
-scale, and are 0 where W = 0.
+The effective rank of the network function, or of one layer, is the exponential of the entropy of the singular
+values, normalised to sum 1 (Roy & Vetterli 2007). It counts equal singular values, ignores scale, and is 0 where W = 0.
 
 Exact trajectories of two linear layers are read through QQᵀ, which is cheap, and not through the weights.
 """
@@ -31,18 +30,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.networks.network import forward, product
 from lazyrich.observables._reading import as_hidden_layer, as_layer, linear, samples
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
-
-__all__ = [
-    "effective_rank",
-    "effective_rank_of",
-    "features",
-    "hidden_gram",
-    "input_gram",
-    "output_gram",
-    "rsm_in",
-    "rsm_out",
-    "stable_rank",
-]
 
 
 @observable("input", "input_", long_name="input Gram matrix W1ᵀW1")
@@ -67,21 +54,6 @@ def output_gram(traj: Trajectory) -> Float[Array, "T out out"]:
     array([0.01, 2.  ])
     """
     return as_trajectory(traj).state.output_gram
-
-
-@observable("hidden", "hidden_", long_name="hidden Gram matrix W1W1ᵀ")
-def hidden_gram(traj: Trajectory, layer: int = 1) -> Float[Array, "T h h"]:
-    """W_ℓW_ℓᵀ of hidden layer ℓ: how the units are laid out by their incoming weights.
-
-    >>> import lazyrich as lr
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.3], [0.4]], [[0.3, 0.4]]]))
-    >>> hidden_gram(lr.solve(problem, [0.0]))
-    array([[[0.09, 0.12],
-            [0.12, 0.16]]])
-    """
-    layer = as_hidden_layer(as_trajectory(traj).problem, layer, "hidden_gram")
-    W = np.asarray(traj.weights[layer - 1])
-    return W @ np.swapaxes(W, 1, 2)
 
 
 @observable("sample", "sample_", long_name="similarity of the samples in the hidden layer", items=("input", "input_"))
@@ -142,7 +114,14 @@ def effective_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, "
     >>> effective_rank(lr.solve(problem, [0.0, 100.0])).round(6)
     array([1.296572, 2.      ])
     """
-    return effective_rank_of(_singular_values(traj, layer, "effective_rank"))
+    network = as_trajectory(traj).problem.network
+    if layer is None and not network.activation.linear:
+        raise InvalidInput(
+            f"effective_rank of the network function belongs to linear networks, and this one is {network.kind}: "
+            "try layer=1, for W1."
+        )
+    W = traj.function if layer is None else traj.weights[as_layer(traj.problem, layer) - 1]
+    return effective_rank_of(np.linalg.svd(np.asarray(W), compute_uv=False))
 
 
 def effective_rank_of(singular_values: Float[Array, "*batch m"]) -> Any:
@@ -155,21 +134,6 @@ def effective_rank_of(singular_values: Float[Array, "*batch m"]) -> Any:
     p = singular_values / np.where(total > 0, total, 1.0)
     entropy = -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=-1)
     return np.where(total[..., 0] > 0, np.exp(entropy), 0.0)
-
-
-@observable(long_name="stable rank of the network function")
-def stable_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, " T"]:
-    """Σσ²/max σ² over the singular values of W, or of W_ℓ for `layer` = ℓ; 0 where all are 0.
-
-    >>> import lazyrich as lr
-    >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network)
-    >>> stable_rank(lr.solve(problem, [100.0])).round(6)
-    array([1.25])
-    """
-    s = _singular_values(traj, layer, "stable_rank")
-    relative = s / np.where(s[:, :1] > 0, s[:, :1], 1.0)  # squares of what is tiny would be zero
-    return np.sum(relative**2, axis=1)
 
 
 def features(traj: Trajectory, layer: int, wanted_by: str) -> Iterator[Float[Array, "P h"]]:
@@ -200,15 +164,3 @@ def _root(G: Float[Array, "d d"]) -> Float[Array, "d d"]:
     values, vectors = np.linalg.eigh(G)
     rounding = len(G) * np.finfo(np.float64).eps * values[-1]  # the root of it would be no rounding any more
     return vectors * np.sqrt(np.where(values > rounding, values, 0.0))
-
-
-def _singular_values(traj: Trajectory, layer: int | None, wanted_by: str) -> Float[Array, "T m"]:
-    problem = as_trajectory(traj).problem
-    if layer is not None:
-        return np.linalg.svd(np.asarray(traj.weights[as_layer(problem, layer) - 1]), compute_uv=False)
-    if not problem.network.activation.linear:
-        raise InvalidInput(
-            f"{wanted_by} of the network function belongs to linear networks, and this one is {problem.network.kind}: "
-            "try layer=1, for W1."
-        )
-    return np.linalg.svd(np.asarray(traj.function), compute_uv=False)
