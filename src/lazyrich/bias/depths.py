@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.bias.factorisation import Factorisation, cell, factorise, schatten, small_start
 from lazyrich.bias.measurements import Measurements, as_measurements, least_nuclear_norm
+from lazyrich.laziness.course import first_time
 from lazyrich.observables.representations import effective_rank_of
 
 
@@ -68,21 +69,12 @@ def rank_growth(run: Factorisation, *, cutoff: float = 0.01) -> RankGrowth:
     end = run.singular_values[-1]
     learned = run.singular_values[:, end > _check.positive("cutoff", cutoff) * end[0]]
     begun, half, done = (
-        np.array([_first_passage(run.times, s, share * s[-1]) for s in learned.T]) for share in (0.1, 0.5, 0.9)
+        np.array([first_time(run.times, s, share * s[-1])[0] for s in learned.T]) for share in (0.1, 0.5, 0.9)
     )
     before = np.concatenate([[[0.0], [0.0]], [begun[:-1], done[:-1]]], axis=1)
     span = np.maximum(done, before[1]) - np.minimum(begun, before[0])
     pause = begun - before[1]
     return RankGrowth(begun, half, done, np.divide(pause, span, out=np.full(len(span), np.nan), where=span > 0))
-
-
-def _first_passage(times: Float[Array, " T"], s: Float[Array, " T"], level: Any) -> float:
-    """The first time at which s reaches the level, linear between records."""
-    after = int(np.argmax(s >= level))
-    if after == 0:
-        return float(times[0])
-    share = (level - s[after - 1]) / (s[after] - s[after - 1])
-    return float(times[after - 1] + share * (times[after] - times[after - 1]))
 
 
 class Result(NamedTuple):

@@ -18,6 +18,7 @@ from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
 from lazyrich.methods.base import FOREVER
 from lazyrich.methods.solve import solve
+from lazyrich.observables.modes import half_way
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
@@ -121,7 +122,7 @@ def fate(problem: Problem) -> Fate:
         start=start,
         limit=fit.a,
         learned=learned,
-        half_times=np.where(learned, _half_times(times, strengths, fit.a, scale), np.nan),
+        half_times=np.where(learned, half_way(times, strengths, fit.a), np.nan),
         function_limit=function,
         gram_limit=trajectory.gram[0] if problem.facts.depth == 2 else None,
         loss_limit=float(trajectory.loss[0]),
@@ -168,29 +169,10 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
     times = np.concatenate([[0.0], np.geomspace(far[0], max(far[last], far[1]), _GRID)])
     values = strengths(times)
     for _ in range(_ROUNDS):
-        extra = unseen(_half_times(times, values, fit.a, scale), times)
+        extra = unseen(half_way(times, values, fit.a), times)
         if len(extra) == 0:
             break
         merged = np.concatenate([times, extra])
         order = np.argsort(merged, kind="stable")
         times, values = merged[order], np.concatenate([values, strengths(extra)])[order]
     return times, values
-
-
-@np.errstate(divide="ignore", invalid="ignore")  # what is never reached has no neighbours
-def _half_times(
-    times: Float[Array, " T"], strengths: Float[Array, "T m"], limit: Float[Array, " m"], scale: float
-) -> Float[Array, " m"]:
-    """When each mode is first half way from its start to its limit, between the nearest times by a monotone
-    cubic, with the slopes of Fritsch and Butland."""
-    way = limit - strengths[0]
-    progress = (strengths - strengths[0]) / np.where(np.abs(way) > 1e-9 * scale, way, np.inf)
-    after = np.argmax(progress >= 0.5, axis=0)
-    near = np.clip(after + np.arange(-2, 2)[:, None], 0, len(times) - 1)
-    x, t = np.maximum.accumulate(np.take_along_axis(progress, near, axis=0)), times[near]
-    h = np.diff(x, axis=0)
-    secant = np.where(h > 0, np.diff(t, axis=0) / h, np.inf)  # what does not rise, or lies beyond the ends, has no say
-    slope = 3 * (h[:-1] + h[1:]) / ((h[:-1] + 2 * h[1:]) / secant[:-1] + (2 * h[:-1] + h[1:]) / secant[1:])
-    u = (0.5 - x[1]) / h[1]
-    cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
-    return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DeepModesSolution",
     "deep_mode_strength",
-    "half_time",
 ]
 
 _RISING, _FALLING, _FADING = 0, 1, 2
@@ -68,13 +67,6 @@ def deep_mode_strength(L: int, s: Real, a0: Real, times: Real) -> Array:
             x = _advance(L, x0, course, times[run] * target ** (2 - 2 / L))
         a[run] = sign * target * x**L
     return a
-
-
-def half_time(L: int, s: Any, a0: Any) -> Any:
-    """Time from a0 to s/2, for 0 < a0 < s/2 and L ≥ 3."""
-    x0, x1 = (np.asarray(a0) / s) ** (1 / L), 0.5 ** (1 / L)
-    rising = np.full(np.shape(x0), _RISING)
-    return (_time(L, x1, rising) - _time(L, x0, rising)) / np.asarray(s) ** (2 - 2 / L)
 
 
 class DeepModes(Method):

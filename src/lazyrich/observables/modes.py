@@ -14,6 +14,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import linear
 from lazyrich.trajectory import Trajectory, observable
 
+_STILL = 1e-9  # of the largest strength: a mode that moves by less rests
+
 
 @observable("mode", long_name="mode strength uᵀWv")
 def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
@@ -30,12 +32,20 @@ def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
 
 
 def half_times(times: object, strengths: object, limit: object = None) -> Float[Array, " m"]:
-    """When each mode was first half way from its start to its end, interpolated; nan if it never was.
+    """When each mode is first half way from its initial strength to its limit.
 
-    The end is `limit` where that is known, one number per mode, and otherwise the last of the strengths.
+    Parameters
+    ----------
+    times : when the strengths were recorded
+    strengths : one row per time, one column per mode, as `mode_strengths` gives them
+    limit : where each mode ends, if that is known; otherwise the last of its strengths
 
-    >>> half_times([0.0, 1.0, 2.0], [[0.0, 0.0], [4.0, 0.0], [6.0, 0.0]])
-    array([0.75,  nan])
+    Returns
+    -------
+    array : one time per mode, interpolated between records; nan where it is never half way, or rests from the first
+
+    >>> half_times([0.0, 1.0, 3.0], [[0.0, 2.0], [1.0, 2.0], [3.0, 2.0]], limit=[4.0, 2.0])
+    array([ 2., nan])
     """
     t, a = _check.as_times(times), _check.as_matrix("strengths", strengths)
     if len(a) != len(t):
@@ -43,12 +53,25 @@ def half_times(times: object, strengths: object, limit: object = None) -> Float[
     end = a[-1] if limit is None else _check.as_array("limit", limit, ndim=1)
     if end.shape != a.shape[1:]:
         raise InvalidInput(f"limit must hold one number per mode ({a.shape[1]}), and it has shape {end.shape}.")
-    way = end - a[0]
-    still = np.abs(way) <= 64 * np.finfo(np.float64).eps * max(np.abs(a).max(), np.abs(end).max())
-    done = (a - a[0]) / np.where(still, np.inf, way)  # from 0 to 1; 0 throughout for a mode that rests
-    halfway = np.full(a.shape[1], np.nan)
-    for mode in np.flatnonzero((done >= 0.5).any(axis=0)):
-        after = int(np.argmax(done[:, mode] >= 0.5))  # at least 1, since done starts at 0
-        rise, pair = done[after - 1 : after + 1, mode], t[after - 1 : after + 1]
-        halfway[mode] = pair[0] + (0.5 - rise[0]) / (rise[1] - rise[0]) * (pair[1] - pair[0])
-    return halfway
+    return half_way(t, a, end)
+
+
+@np.errstate(divide="ignore", invalid="ignore")  # what is never reached has no neighbours
+def half_way(
+    times: Float[Array, " T"], strengths: Float[Array, "T m"], limit: Float[Array, " m"]
+) -> Float[Array, " m"]:
+    """`half_times`, unchecked: t as a monotone cubic of the share of the way done, with the slopes of Fritsch and
+    Butland, between the two records around one half and with the say of their neighbours."""
+    way = limit - strengths[0]
+    scale = max(float(np.abs(strengths).max()), float(np.abs(limit).max()))
+    done = (strengths - strengths[0]) / np.where(np.abs(way) > _STILL * scale, way, np.inf)
+    after = np.argmax(done >= 0.5, axis=0)
+    near = np.clip(after + np.arange(-2, 2)[:, None], 0, len(times) - 1)
+    x, t = np.maximum.accumulate(np.take_along_axis(done, near, axis=0)), times[near]
+    h = np.diff(x, axis=0)
+    secant = np.diff(t, axis=0) / h
+    secant = np.where(h > 0, secant, secant[1])  # what does not rise, or lies beyond the ends, has no say
+    slope = 3 * (h[:-1] + h[1:]) / ((h[:-1] + 2 * h[1:]) / secant[:-1] + (2 * h[:-1] + h[1:]) / secant[1:])
+    u = (0.5 - x[1]) / h[1]
+    cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
+    return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
