@@ -59,7 +59,7 @@ class Regime:
 
     judgement: Judgement
     kernel_half_time: float  # when half of the movement is done; nan: it does not move
-    lazy_time: float  # 1/‖K(0)‖, by its largest eigenvalue: how fast the kernel of the start learns
+    lazy_time: float  # 1/‖K(0)‖, by its largest eigenvalue: in which the kernel of the initialisation learns
     learned_by: float  # when the loss has fallen by 99 of 100 parts
     phases: tuple[Phase, ...]
 
@@ -81,12 +81,20 @@ class Regime:
     def __str__(self) -> str:
         words = str(self.judgement)
         if np.isfinite(self.kernel_half_time) and self.name != "lazy":
-            words += f"; half of the movement by t = {self.kernel_half_time:.4g} (delayed after "
-            words += f"{self.judgement.thresholds.late:g} times the start's own time, {self.lazy_time:.4g})"
+            words += f"; half of the movement is done by t = {self.kernel_half_time:.4g}"
+            words += self._how_late() if np.isfinite(self.lazy_time) else ""
         for phase in self.phases:
             words += f"; {phase.name} from {phase.start:.4g} to {phase.end:.4g}"
             words += f", {phase.share:.0%} of the loss" if np.isfinite(phase.share) else ""
         return words
+
+    def _how_late(self) -> str:
+        times, late = self.kernel_half_time / self.lazy_time, self.judgement.thresholds.late
+        words = f", {times:.3g} times the {self.lazy_time:.4g} in which the kernel of the initialisation learns"
+        untold = self.name is RegimeName.RICH and times > late
+        return words + (
+            " (records are too far apart to call it delayed)" if untold else f" (over {late:g} times is delayed)"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for what does not happen."""
@@ -99,8 +107,8 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     """The regime in which a network learned, from its start to the last time of a trajectory.
 
     Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
-    more. Delayed rich: half of that comes over ten times later than the start's own learning time. `thresholds` sets
-    other limits; `lazyrich.laziness.definition` says why these.
+    more. Delayed rich: half of that is done only after ten times the time in which the kernel of the initialisation
+    learns, 1/‖K(0)‖. `thresholds` sets other limits; `lazyrich.laziness.definition` says why these.
 
     Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
     something changes; between the records of others is interpolated, and a change counts as late only where records
@@ -173,7 +181,7 @@ def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, "
 
 
 def _lazy_time(problem: Problem, first: Kernel) -> float:
-    """1 over the largest eigenvalue of K(0), as a rate: how fast the kernel of the start learns."""
+    """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
     own = first.largest_eigenvalue() * _weight(problem)
     return 1 / own if own > 0 else float("inf")
 

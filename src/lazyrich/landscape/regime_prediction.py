@@ -12,8 +12,8 @@ what it fits first.
 - Late movement: by fitting the rest, which grows at √(s² + m²/4) − m/2 for a mode of strength s, m the largest rate:
   s²/m where one layer is large (theory: section 2).
 - What these movements are called is said in `lazyrich.laziness.definition`: lazy, if both are below a tenth; delayed
-  rich, if more than half is late, by ten times the start's own time; else rich. What is less than a hundredth of the
-  loss is not waited for.
+  rich, if more than half is late, by ten times the time in which the first kernel learns; else rich. What is less than
+  a hundredth of the loss is not waited for.
 
 These are estimates. On random problems they name the measured regime in 97 of 100 cases; where they do not, a start
 that is neither small nor dominated by one layer is the rule.
@@ -51,7 +51,7 @@ class RegimePrediction:
     judgement: Judgement  # its kernel_distance is nan unless lazy: how far a rich kernel turns is not known before
     early_movement: float  # of the kernel, relative, by what is fitted first
     missing: float  # share of the loss that has to wait
-    delay: float  # when half of that is fitted, in units of the start's own time; 0 where nothing has to wait
+    delay: float  # when half of that is fitted, over the time in which the first kernel learns; 0: nothing waits
     balance: tuple[float, float]  # least and largest eigenvalue of Δ = W2ᵀW2 − W1W1ᵀ, relative to the target's norm
     limit: str  # what Theorem 6 says of the limit that this balance tends to
 
@@ -69,11 +69,13 @@ class RegimePrediction:
         if self.name is RegimeName.UNKNOWN:
             return str(self.judgement)
         turned = "" if np.isfinite(self.judgement.kernel_distance) else "; how far it turns is not predicted"
-        words = f"{self.judgement}{turned}; the start's kernel fits {1 - self.missing:.0%}, moving by "
+        words = f"{self.judgement}{turned}; the kernel of the initialisation fits {1 - self.missing:.0%}, moving by "
         words += percent(self.early_movement)
         if self.missing:
-            when = f", {self.delay:.3g} times the start's own time later" if self.delay > 1 else ""
-            words += f"; the rest follows{when} (delayed after {self.judgement.thresholds.late:g} times)"
+            words += "; the rest follows"
+            if self.delay > 1:
+                words += f", half of it after {self.delay:.3g} times the time in which that kernel learns"
+                words += f" (over {self.judgement.thresholds.late:g} times is delayed)"
         return f"{words}; Δ from {self.balance[0]:.3g} to {self.balance[1]:.3g}: {self.limit}"
 
     def to_dict(self) -> dict[str, Any]:
