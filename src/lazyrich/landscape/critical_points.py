@@ -45,8 +45,6 @@ from lazyrich.problem import Problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["CriticalPoint", "Escape", "critical_points", "escape", "network_at"]
-
 _MOST = 2**16  # points listed at once
 
 _Push = tuple[float, Callable[[], list[Array]]]  # a rate, and what makes its direction, layer by layer
@@ -89,13 +87,6 @@ class CriticalPoint:
         """How fast balanced weights leave this point, fastest first: one rate for each negative eigenvalue."""
         frames = _frames(self, np.random.default_rng(0))  # the rates are the same in every hidden basis
         return np.array([rate for rate, _ in _pushes(self, frames)])
-
-    @property
-    def manner(self) -> str:
-        """In words."""
-        if self.kind == "global minimum":
-            return "nothing leads away"
-        return "escapes exponentially" if self.index else "escapes algebraically"
 
 
 class Escape(NamedTuple):

@@ -1,7 +1,7 @@
 """`fate`: what will become of a network, before any training (theory: section 2).
 
-Going down in the eigenvalues w > 0 of F, a direction is learned if and only if the start has a part in it
-that the directions above do not have. So the limit, the saddle it may be, and the distance from the
+Going down in the eigenvalues w > 0 of F, a direction is learned if and only if the initial weights have a
+part in it that the directions above do not have. So the limit, the saddle it may be, and the distance from the
 separatrix are known at t = 0. The closed forms are bounded at every t, and the limit is their value at a
 time beyond all others; learning times are read off the exact curve.
 """
@@ -15,17 +15,14 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
-from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
+from lazyrich.landscape.regime import Regime, regime_of_solution
 from lazyrich.methods.base import FOREVER
 from lazyrich.methods.solve import solve
-from lazyrich.observables.modes import half_way
+from lazyrich.observables.modes import half_way, look_closer
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["Fate", "Regime", "fate"]
-
 _GRID = 200
-_ROUNDS = 8  # of looking again at the half times found so far; two or three are the rule
 
 
 @dataclass(frozen=True)
@@ -40,17 +37,17 @@ class Fate:
     """
 
     method: str
-    strengths: Float[Array, " m"]  # s: singular values of the best linear map T
-    start: Float[Array, " m"]  # uᵀW(0)v
+    s: Float[Array, " m"]  # singular values of the best linear map T
+    initial: Float[Array, " m"]  # strength uᵀW(0)v of each mode
     limit: Float[Array, " m"]  # uᵀW(∞)v
     learned: Array  # which modes are learned
-    half_times: Float[Array, " m"]  # half way from start to limit; nan: not learned, or already there
+    half_times: Float[Array, " m"]  # half way from initial strength to limit; nan: not learned, or already there
     function_limit: Float[Array, "out in"]
     gram_limit: Float[Array, "n n"] | None
     loss_limit: float
     kind: str  # "global minimum" or "saddle"
     missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
-    separatrix_distance: float  # smallest new part of a row of the start, relative to the longest row
+    separatrix_distance: float  # smallest new part of a row of Q(0), relative to the longest row
     on_separatrix: bool
     regime: Regime
 
@@ -59,11 +56,11 @@ class Fate:
         distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
         lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
         lines.append(f"regime        {self.regime}")
-        lines.append(f"{'mode':>6} {'strength':>12} {'start':>12} {'limit':>12} {'half time':>12}")
-        for i, s in enumerate(self.strengths):
+        lines.append(f"{'mode':>6} {'s':>12} {'initial':>12} {'limit':>12} {'half time':>12}")
+        for i, s in enumerate(self.s):
             time = "–" if np.isnan(self.half_times[i]) else f"{self.half_times[i]:.6g}"
             end = "" if self.learned[i] or i not in self.missed else "   missed"
-            lines.append(f"{i + 1:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
+            lines.append(f"{i + 1:>6} {s:>12.6g} {self.initial[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
         return "\n".join(lines)
 
     @property
@@ -72,7 +69,7 @@ class Fate:
         if self.kind == "global minimum":
             return "the global minimum"
         count = len(self.missed)
-        named = ", ".join(f"{i + 1} (s = {self.strengths[i]:.4g})" for i in self.missed)
+        named = ", ".join(f"{i + 1} (s = {self.s[i]:.4g})" for i in self.missed)
         return f"the saddle that misses mode{'s' * (count > 1)} {named}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,13 +79,13 @@ class Fate:
             "kind": self.kind,
             "modes": [
                 {
-                    "strength": float(s),
-                    "start": float(self.start[i]),
+                    "s": float(s),
+                    "initial": float(self.initial[i]),
                     "limit": float(self.limit[i]),
                     "learned": bool(self.learned[i]),
                     "half_time": None if np.isnan(self.half_times[i]) else float(self.half_times[i]),
                 }
-                for i, s in enumerate(self.strengths)
+                for i, s in enumerate(self.s)
             ],
             "missed": list(self.missed),
             "loss_limit": self.loss_limit,
@@ -110,16 +107,16 @@ def fate(problem: Problem) -> Fate:
     function = trajectory.function[0]
     fit = align(problem.task.target, problem.task.sigma_xx, [function])
     m = len(fit.s)
-    start = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
-    scale = max(float(fit.s.max()), float(np.abs(start).max()))
+    initial = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
+    scale = max(float(fit.s.max()), float(np.abs(initial).max()))
     learned, missed = _verdict(problem, fit, scale)
     times, strengths = _curves(trajectory, fit, scale)
     assert trajectory.solution is not None
     separatrix = trajectory.solution.separatrix()
     return Fate(
         method=trajectory.method,
-        strengths=fit.s,
-        start=start,
+        s=fit.s,
+        initial=initial,
         limit=fit.a,
         learned=learned,
         half_times=np.where(learned, half_way(times, strengths, fit.a), np.nan),
@@ -167,12 +164,4 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
     resting = np.all(np.abs(strengths(far) - fit.a) <= own, axis=1)
     last = np.argmax(resting) if resting.any() else -1
     times = np.concatenate([[0.0], np.geomspace(far[0], max(far[last], far[1]), _GRID)])
-    values = strengths(times)
-    for _ in range(_ROUNDS):
-        extra = unseen(half_way(times, values, fit.a), times)
-        if len(extra) == 0:
-            break
-        merged = np.concatenate([times, extra])
-        order = np.argsort(merged, kind="stable")
-        times, values = merged[order], np.concatenate([values, strengths(extra)])[order]
-    return times, values
+    return look_closer(strengths, times, fit.a)

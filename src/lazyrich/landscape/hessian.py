@@ -31,8 +31,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = ["Eigenvalues", "extreme_eigenvalues", "hessian", "hessian_vector_product", "sharpness"]
-
 _LARGEST_MATRIX = 4000  # weights: 128 MB
 _SMALL = 400  # weights: up to here all eigenvalues cost no more than one by Lanczos, and five times that many than five
 _RESTARTS = 300  # of ARPACK, before all eigenvalues are asked for instead

@@ -13,8 +13,6 @@ from lazyrich.methods.solve import solve
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem, as_problem
 
-__all__ = ["horizon", "rounded_up"]
-
 _LEFT = 1e-3  # of the way of the loss
 _SEEN = 1.3  # how far to look beyond
 _GRID = np.geomspace(1e-4, 1e8, 241)  # twenty times a decade around the estimate

@@ -19,10 +19,9 @@ from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.observables.kernels.algebra import Kernel
 from lazyrich.observables.kernels.along import kernels
+from lazyrich.observables.modes import unseen
 from lazyrich.problem import Problem, loss_of
 from lazyrich.trajectory import Trajectory, as_trajectory
-
-__all__ = ["Phase", "Regime", "regime", "regime_of_solution", "unseen"]
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
@@ -98,9 +97,8 @@ class Regime:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for what does not happen."""
-        plain = {key: _finite(value) for key, value in asdict(self).items()}
-        plain = {key: _finite(value) for key, value in plain.pop("judgement").items()} | plain
-        return plain | {"phases": [{k: _finite(v) for k, v in asdict(phase).items()} for phase in self.phases]}
+        plain = asdict(self)
+        return _finite(plain.pop("judgement") | plain)
 
 
 def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
@@ -173,13 +171,6 @@ def _closer(found: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array
     return unseen(np.append(found, (found + np.where(found - start > end - found, start, end)) / 2), times)
 
 
-def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
-    """The new times that are apart from the others, and from each other, by more than rounding."""
-    new = np.unique(new[np.isfinite(new)])
-    new = new[np.diff(new, prepend=-1.0) > 1e-12 * new]
-    return new[np.abs(times - new[:, None]).min(axis=1) > 1e-12 * new]
-
-
 def _lazy_time(problem: Problem, first: Kernel) -> float:
     """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
     own = first.largest_eigenvalue() * _weight(problem)
@@ -219,6 +210,11 @@ def _phases(judgement: Judgement, course: Course) -> tuple[Phase, ...]:
 
 
 def _finite(value: Any) -> Any:
+    """The same with None for numbers that are not finite, in dictionaries and tuples too."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return [_finite(part) for part in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

@@ -82,14 +82,14 @@ def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
     known = problem if isinstance(problem, Fate) else fate_of(problem)
     with style.drawn_on(axes) as panel:
         timed = np.isfinite(known.half_times)
-        colours = style.mode_colours(len(known.strengths))
+        colours = style.mode_colours(len(known.s))
         for i in np.flatnonzero(timed):
             panel.vlines(known.half_times[i], 0.0, known.limit[i], color=colours[i], linewidth=1.6)
             panel.plot(known.half_times[i], known.limit[i], "o", color=colours[i], markersize=7)
             panel.annotate(str(i + 1), (known.half_times[i], known.limit[i]), (5, 4), textcoords="offset points")
         last = float(np.nanmax(known.half_times)) if timed.any() else 1.0
         for mode in known.missed:
-            never = (1.15 * last, known.strengths[mode])
+            never = (1.15 * last, known.s[mode])
             panel.plot(*never, "x", color=style.COLOURS["orange"], markersize=8)
             panel.annotate(f"{mode + 1} never", never, (7, -3), textcoords="offset points")
         panel.axhline(0.0, color="black", linewidth=0.8)
