@@ -1,7 +1,7 @@
 """Which of many solutions the flow ends in, and why: function space, potentials, and what depth prefers."""
 
 from lazyrich.bias.depths import compare_depths, rank_growth
-from lazyrich.bias.factorisation import factorise, schatten, small_start
+from lazyrich.bias.factorisation import factorise, schatten, small_init
 from lazyrich.bias.function_space import function_space_flow, isotropic_preconditioner
 from lazyrich.bias.interpolation import (
     closed_form,
@@ -42,6 +42,6 @@ __all__ = [
     "razin_cohen",
     "schatten",
     "sensing",
-    "small_start",
+    "small_init",
     "upstream_end",
 ]

@@ -1,14 +1,14 @@
-"""Function space: the flow of W = W_L…W_1 itself, vec(Ẇ) = −M vec(∇L), for starts where M depends on W and δ alone.
+"""Function space: the flow of W = W_L…W_1 itself, vec(Ẇ) = −M vec(∇L), where M depends on W and δ alone.
 
 Kunin et al. 2024, Theorem 3, Lemmas 8, 9, 13, 14. Shapes are those of the library: W is (d_out, d_in), the
 paper's β is Wᵀ, and its vec(β), column by column, is `W.ravel()`. For two layers
 
     Ẇ = −(A_out ∇L + ∇L A_in),     A_out = η_1 W2W2ᵀ,     A_in = η_2 W1ᵀW1,     M = A_out ⊗ I + I ⊗ A_in
 
-with ∇L = W Σxx − Σyx, for any inputs. What is conserved, Δ = η_1 W2ᵀW2 − η_2 W1W1ᵀ, gives A_out and A_in:
+with ∇L = W Σxx − Σyx, for any inputs. What is conserved, D = η_1 W2ᵀW2 − η_2 W1W1ᵀ, gives A_out and A_in:
 
-- one hidden neuron, one output: from β and δ = Δ (`neuron_preconditioner`; it needs β ≠ 0 if δ < 0);
-- isotropic, Δ = δI: from W and δ (Theorem 3; h = d_in if δ < 0, h = d_out if δ > 0, any h if δ = 0);
+- one hidden neuron, one output: from β and δ = D (`neuron_preconditioner`; it needs β ≠ 0 if δ < 0);
+- isotropic, D = δI: from W and δ (Theorem 3; h = d_in if δ < 0, h = d_out if δ > 0, any h if δ = 0);
 - deep isotropic, one output: from β and δ ≤ 0 (Lemmas 13, 14; L hidden layers, all of width d_in unless δ = 0).
 
 Correction to the paper: M → |δ|I for δ → ±∞. The sum of Lemma 14 is a geometric one, and
@@ -95,13 +95,13 @@ def neuron_preconditioner(beta: object, delta: float) -> Float[Array, "d d"]:
 
 
 def isotropic_preconditioner(beta: object, delta: float, rates: object = None) -> Preconditioner:
-    """M from W = `beta` (d_out, d_in) and Δ = δI (Theorem 3): h = d_in if δ < 0, h = d_out if δ > 0.
+    """M from W = `beta` (d_out, d_in) and D = δI (Theorem 3): h = d_in if δ < 0, h = d_out if δ > 0.
 
         M = √(η_1η_2 WWᵀ + δ²/4) ⊗ I + I ⊗ √(η_1η_2 WᵀW + δ²/4)
 
     The factors are A_out and A_in, which hold the two roots plus and minus δ/2.
 
-    >>> isotropic_preconditioner([[0.0, 0.0]], -2.0).matrix
+    >>> lr.bias.isotropic_preconditioner([[0.0, 0.0]], -2.0).matrix
     array([[2., 0.],
            [0., 2.]])
     """
@@ -113,7 +113,7 @@ def isotropic_preconditioner(beta: object, delta: float, rates: object = None) -
 def layer_grams(
     beta: object, delta: float, rates: object = None
 ) -> tuple[Float[Array, "in in"], Float[Array, "out out"]]:
-    """W1ᵀW1 and W2W2ᵀ of an isotropic start, Δ = δI, from W = `beta` (Lemmas 8 and 9).
+    """W1ᵀW1 and W2W2ᵀ of isotropic layers, D = δI, from W = `beta` (Lemmas 8 and 9).
 
         η_2 W1ᵀW1 = −δ/2 + √(η_1η_2 WᵀW + δ²/4)   if δ ≥ 0 or h = d_in
         η_1 W2W2ᵀ = +δ/2 + √(η_1η_2 WWᵀ + δ²/4)   if δ ≤ 0 or h = d_out
@@ -150,9 +150,9 @@ def output_strength(size: float, hidden_layers: int, delta: float = 0.0) -> floa
 
 
 def deep_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
-    """M = g^L I + L x g^{L−1} β̂β̂ᵀ for one output, L hidden layers and an isotropic start (Lemma 14).
+    """M = g^L I + L x g^{L−1} β̂β̂ᵀ for one output, L hidden layers and isotropic ones (Lemma 14).
 
-    x = `output_strength`, g = x − δ. δ = 0: M = ‖β‖^{2L/(L+1)}(I + Lβ̂β̂ᵀ). The start has aaᵀ − W_LW_Lᵀ = δI and
+    x = `output_strength`, g = x − δ. δ = 0: M = ‖β‖^{2L/(L+1)}(I + Lβ̂β̂ᵀ). The layers have aaᵀ − W_LW_Lᵀ = δI and
     W_{ℓ+1}ᵀW_{ℓ+1} = W_ℓW_ℓᵀ below: δ = 0 is any zero-balanced one, δ < 0 needs all hidden widths to be d_in.
 
     >>> deep_preconditioner([0.0, 8.0], hidden_layers=2)
@@ -171,9 +171,8 @@ def function_space_flow(
     `model` is "single neuron" (one output), "isotropic" (two layers, Theorem 3) or "deep" (one output, δ ≤ 0, so many
     `hidden_layers`). A single neuron with δ < 0 may pass through β = 0, where β does not tell M: that is an error.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[0.0, 2.0]])
-    >>> function_space_flow(task, [0.15, 0.2], 0.0, [0.0, 100.0]).round(9) + 0.0
+    >>> lr.bias.function_space_flow(task, [0.15, 0.2], 0.0, [0.0, 100.0]).round(9) + 0.0
     array([[[0.15, 0.2 ]],
     <BLANKLINE>
            [[0.  , 2.  ]]])

@@ -83,7 +83,7 @@ class _Bias(NamedTuple):
     N: Float[Array, "in free"]
     factor: float
     excess: Callable[[float, float], float]  # of ‖β − Nz‖ and ‖z‖: share of ‖β‖ by which ‖z‖ is too large
-    start: float  # ‖β0‖
+    initial: float  # ‖β0‖
     passes_zero: bool = False
 
     @property
@@ -92,8 +92,8 @@ class _Bias(NamedTuple):
 
     @property
     def size(self) -> float:
-        """What errors are relative to: ‖β‖ in the end, and where that is zero, at the start."""
-        return float(np.linalg.norm(self.end)) or self.start or 1.0
+        """What errors are relative to: ‖β‖ in the end, and where that is zero, at initialisation."""
+        return float(np.linalg.norm(self.end)) or self.initial or 1.0
 
     def kkt_residual(self, beta: Float[Array, " in"]) -> float:
         z, free = self.N.T @ beta, self.N.T @ self.pull
@@ -121,9 +121,8 @@ def interpolating_solution(task: Task, beta0: object, delta: float) -> Interpola
 
     It starts from the closed form, and a KKT residual above 1e-10 would be an error.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> end = interpolating_solution(task, [0.4, 0.05], delta=0.0)
+    >>> end = lr.bias.interpolating_solution(task, [0.4, 0.05], delta=0.0)
     >>> end.beta.round(6), end.kkt_residual < 1e-12
     (array([0.943004, 0.628498]), True)
     """
@@ -133,9 +132,8 @@ def interpolating_solution(task: Task, beta0: object, delta: float) -> Interpola
 def deep_interpolating_solution(task: Task, beta0: object, hidden_layers: int, delta: float = 0.0) -> Interpolation:
     """Where so many hidden layers end that start isotropic with W(0) = `beta0` and δ ≤ 0 (0: zero-balanced).
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> deep_interpolating_solution(task, [0.4, 0.05], hidden_layers=1).beta.round(6)
+    >>> lr.bias.deep_interpolating_solution(task, [0.4, 0.05], hidden_layers=1).beta.round(6)
     array([0.943004, 0.628498])
     """
     return _minimise(_deep_bias(task, beta0, hidden_layers, delta))
@@ -146,12 +144,11 @@ def closed_form(task: Task, beta0: object, delta: float) -> Interpolation:
 
         a² = γ/2 + √(γ²/4 + ‖β*‖²)
 
-    from a²‖w‖² = ‖β‖², where the part of w in the span of the inputs is β*/a and the rest is kept from the start. This
+    from a²‖w‖² = ‖β‖², where the part of w in the span of the inputs is β*/a and the rest stays as it was. This
     is the paper's "Exact solution when interpolating manifold is one-dimensional", for any number of free directions.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> closed_form(task, [0.4, 0.05], delta=0.0).beta.round(6)
+    >>> lr.bias.closed_form(task, [0.4, 0.05], delta=0.0).beta.round(6)
     array([0.943004, 0.628498])
     """
     bias = _single_neuron_bias(task, beta0, delta)
@@ -159,14 +156,13 @@ def closed_form(task: Task, beta0: object, delta: float) -> Interpolation:
 
 
 def upstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
-    """δ → ∞: β* + NNᵀβ0, the solution nearest to the start, as of linear regression.
+    """δ → ∞: β* + NNᵀβ0, the solution nearest to β0, as of linear regression.
 
-    >>> import lazyrich as lr
-    >>> upstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
+    >>> lr.bias.upstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([0.74, 0.73])
     """
     target, _, N = _solutions(_one_output(task))
-    beta0 = _start(task, beta0)
+    beta0 = _as_beta(task, beta0)
     return target + N @ (N.T @ beta0)
 
 
@@ -176,12 +172,11 @@ def downstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
     One input direction: β0‖β*‖²/(β*ᵀβ0), on the line of β0. The first thing the flow does is to fit along that line,
     through zero if β0 points the wrong way.
 
-    >>> import lazyrich as lr
-    >>> downstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
+    >>> lr.bias.downstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([1.76, 0.22])
     """
     target, _, N = _solutions(_one_output(task))
-    beta0 = _start(task, beta0)
+    beta0 = _as_beta(task, beta0)
     free = N @ (N.T @ beta0)
     sign, within = np.sign(task.sigma_yx[0] @ beta0), np.linalg.norm(beta0 - free)
     if sign == 0:
@@ -190,15 +185,14 @@ def downstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
 
 
 def predicted_end(problem: Problem) -> Interpolation:
-    """Where the flow of a problem ends, before any training: one output, and a start that the theorems know.
+    """Where the flow of a problem ends, before any training: one output, and an initialisation that the theorems know.
 
-    That is one hidden neuron; or any zero-balanced start (with one output, every layer has rank one then); or an
+    That is one hidden neuron; or any zero-balanced network (with one output, every layer has rank one then); or an
     isotropic one, with W_LW_Lᵀ = aaᵀ + |δ|I and balance below, of square width. Layer rates only rescale.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(2, 3, 3, 1), scale=0.5))
-    >>> end = predicted_end(problem)
+    >>> end = lr.bias.predicted_end(problem)
     >>> end.method, end.kkt_residual < 1e-12
     ('root of the slope', True)
     """
@@ -209,9 +203,8 @@ def predicted_end(problem: Problem) -> Interpolation:
 def compare_with_flow(problem: Problem, *, rtol: float = 1e-11) -> Comparison:
     """The predicted end of a problem beside that of `lr.flow`, which is given time until it fits.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> compare_with_flow(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0))).distance < 1e-8
+    >>> lr.bias.compare_with_flow(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0))).distance < 1e-8
     True
     """
     bias, gain = _bias_of(problem)
@@ -260,7 +253,7 @@ def _bias_of(problem: Problem) -> tuple[_Bias, float]:
         return _deep_bias(scaled, beta0, network.depth - 1, delta), gain
     lam = ", ".join(f"{value:.4g}" for value in facts.balance)
     raise InvalidInput(
-        "the end is known from one hidden neuron, a zero-balanced start, or an isotropic one of square width, and"
+        "the end is known from one hidden neuron, a zero-balanced network, or an isotropic one of square width, and"
         f" this is {network!r} with balance {lam} within {facts.balance_error:.1e}: lr.flow(problem, times) goes there."
     )
 
@@ -271,7 +264,7 @@ def _in_given_units(end: Interpolation, gain: float) -> Interpolation:
 
 def _single_neuron_bias(task: object, beta0: object, delta: object) -> _Bias:
     task, delta = _one_output(task), _check.number("delta", delta)
-    w, a = single_neuron(_start(task, beta0), delta=delta).weights
+    w, a = single_neuron(_as_beta(task, beta0), delta=delta).weights
     return _neuron_bias(task, float(a[0, 0]), w[0], delta)
 
 
@@ -304,7 +297,7 @@ def _neuron_bias(task: Task, a0: float, w0: Float[Array, " in"], delta: float) -
 def _deep_bias(task: object, beta0: object, hidden_layers: int, delta: float) -> _Bias:
     task = _one_output(task)
     target, V, N = _solutions(task)
-    beta0, potential = _start(task, beta0), deep_potential(hidden_layers, delta)
+    beta0, potential = _as_beta(task, beta0), deep_potential(hidden_layers, delta)
     pull = potential.gradient(beta0)  # ‖a‖β̂
     free, strength = float(np.linalg.norm(N.T @ pull)), float(np.linalg.norm(pull))
     if delta == 0 and strength == 0 and task.sigma_yx.any():
@@ -374,7 +367,7 @@ def _one_output(task: object) -> Task:
     return task
 
 
-def _start(task: Task, beta0: object) -> Float[Array, " in"]:
+def _as_beta(task: Task, beta0: object) -> Float[Array, " in"]:
     beta0 = _check.as_array("beta0", beta0, ndim=1)
     if len(beta0) != task.d_in:
         raise InvalidInput(f"beta0 must have {task.d_in} entries, as the inputs have, and it has {len(beta0)}.")

@@ -3,8 +3,8 @@
     loss(W) = ½ Σ_m (⟨A_m, W⟩ − y_m)²
 
 Completion, where some entries are observed, is the common case; its A_m are never formed. Fewer measurements than
-entries leave many solutions. One of them is the least nuclear norm solution, the conjectured end of depth 2 from a
-small start (Gunasekar et al. 2017); `least_nuclear_norm` finds it as a convex programme, with a dual certificate:
+entries leave many solutions. One of them is the least nuclear norm solution, the conjectured end of depth 2 from
+small weights (Gunasekar et al. 2017); `least_nuclear_norm` finds it as a convex programme, with a dual certificate:
 every Z = Σ_m ν_m A_m with ‖Z‖ ≤ 1 (largest singular value) bounds the nuclear norm of all solutions from below by yᵀν.
 
 Four problems of the literature tell the explanations of implicit bias apart:
@@ -97,8 +97,7 @@ def completion(matrix: object, observed: object = None) -> Measurements:
 
     Where no entry is nan the matrix is the truth, and its hidden entries are for `test_error` alone.
 
-    >>> from lazyrich.bias.measurements import completion
-    >>> completion([[1.0, 2.0], [2.0, float("nan")]]).A
+    >>> lr.bias.completion([[1.0, 2.0], [2.0, float("nan")]]).A
     array([[1., 1.],
            [1., 0.]])
     """
@@ -119,9 +118,7 @@ def completion(matrix: object, observed: object = None) -> Measurements:
 def sensing(matrices: object, values: object = None, *, truth: object = None) -> Measurements:
     """Any linear measurements: matrices (M, d_out, d_in), and M values, or the truth that they are taken of.
 
-    >>> import numpy as np
-    >>> from lazyrich.bias.measurements import sensing
-    >>> sensing([np.eye(2)], truth=[[1.0, 5.0], [0.0, 2.0]]).y
+    >>> lr.bias.sensing([np.eye(2)], truth=[[1.0, 5.0], [0.0, 2.0]]).y
     array([3.])
     """
     A = _check.as_array("matrices", matrices)
@@ -180,8 +177,7 @@ class LeastNorm(NamedTuple):
 def least_nuclear_norm(measurements: Measurements) -> LeastNorm:
     """argmin ‖W‖_* s.t. ⟨A_m, W⟩ = y_m, by CVXPY and Clarabel, with its duality gap.
 
-    >>> from lazyrich.bias.measurements import least_nuclear_norm, li_luo_lyu
-    >>> least = least_nuclear_norm(li_luo_lyu(2.0))  # the truth has 10
+    >>> least = lr.bias.least_nuclear_norm(lr.bias.li_luo_lyu(2.0))  # the truth has 10
     >>> round(least.norm, 6), least.gap < 1e-7
     (8.0, True)
     """
@@ -236,10 +232,9 @@ def commuting_measurements() -> Measurements:
 
     No measurement sees what is off the diagonal. Among all matrices vvᵀ with v = (1, √0.8, 0) is of least nuclear norm
     too, and of least rank. From depth 3 on the diagonal flow is unstable: once w_11 is learned, tilting its singular
-    vector is faster than raising another from ε, and a balanced random start ends in rank one, in a vvᵀ.
+    vector is faster than raising another from ε, and balanced random layers end in rank one, in a vvᵀ.
 
-    >>> from lazyrich.bias.measurements import commuting_measurements
-    >>> commuting_measurements().y
+    >>> lr.bias.commuting_measurements().y
     array([1. , 0.8])
     """
     a = np.array([[1, 0, 1 / 2.4], [0, 1, 0.8 / 2.4]])
@@ -252,8 +247,7 @@ def li_luo_lyu(R: float = 2.0) -> Measurements:
     The least rank is 1, of vvᵀ with v = (1, R, 1, R) and nuclear norm 2 + 2R²; the least nuclear norm is 4R, of
     rank 2 and more. From a small identity the flow ends in vvᵀ.
 
-    >>> from lazyrich.bias.measurements import li_luo_lyu
-    >>> int(li_luo_lyu().A.sum())
+    >>> int(lr.bias.li_luo_lyu().A.sum())
     6
     """
     R = _check.number("R", R)
@@ -268,11 +262,10 @@ def li_luo_lyu(R: float = 2.0) -> Measurements:
 def razin_cohen() -> Measurements:
     """The completion of Razin and Cohen 2020: [? 1; 1 0].
 
-    From a start with det W > 0, whose sign the flow keeps, |w_11| ≥ w_12 w_21/|w_22| goes to infinity as the loss
+    From det W > 0, whose sign the flow keeps, |w_11| ≥ w_12 w_21/|w_22| goes to infinity as the loss
     goes to 0, and the effective rank to 1.
 
-    >>> from lazyrich.bias.measurements import razin_cohen
-    >>> razin_cohen().y
+    >>> lr.bias.razin_cohen().y
     array([[0., 1.],
            [1., 0.]])
     """
@@ -282,8 +275,7 @@ def razin_cohen() -> Measurements:
 def random_completion(rng: Rng, shape: object, singular_values: object, *, observed: int) -> Measurements:
     """A matrix with random singular vectors and these singular values, of which `observed` random entries are seen.
 
-    >>> from lazyrich.bias.measurements import random_completion
-    >>> problem = random_completion(0, (10, 12), [8.0, 4.0, 2.0], observed=80)
+    >>> problem = lr.bias.random_completion(0, (10, 12), [8.0, 4.0, 2.0], observed=80)
     >>> problem.shape, int(problem.A.sum())
     ((10, 12), 80)
     """

@@ -5,7 +5,7 @@ clock g > 0 with ∇²Ψ = g M⁻¹ (Kunin et al. 2024, Theorems 1 and 15, time-
 stays in the span of the inputs. In the weights, ∇Ψ is plain to see:
 
 - one hidden neuron: ∇Ψ_δ = √2 sgn(a) w and g = √2|a|, with Ψ_δ = ⅓(κ − 2δ)√(κ + δ), κ = √(δ² + 4‖β‖²), any δ;
-- L hidden layers, isotropic start: ∇Ψ = ‖a‖β̂ and g = (‖a‖² − δ)^{L/2}. For δ = 0 (Theorem 15)
+- L hidden layers, isotropic: ∇Ψ = ‖a‖β̂ and g = (‖a‖² − δ)^{L/2}. For δ = 0 (Theorem 15)
   Ψ = (L+1)/(L+2) ‖β‖^{(L+2)/(L+1)}. For δ < 0, with square width and x = ‖a‖² of Lemma 13,
   Ψ = √x‖β‖ − [(x − δ)^{L/2+1} − |δ|^{L/2+1}]/(L+2): the paper stops at δ → 0, and this follows from its Lemmas.
 
@@ -95,7 +95,7 @@ def single_neuron_potential(delta: float) -> RadialPotential:
 
 
 def deep_potential(hidden_layers: int, delta: float = 0.0) -> RadialPotential:
-    """Ψ of L hidden layers and an isotropic start with δ ≤ 0; δ = 0: (L+1)/(L+2) ‖β‖^{(L+2)/(L+1)} (Theorem 15).
+    """Ψ of L isotropic hidden layers with δ ≤ 0; δ = 0: (L+1)/(L+2) ‖β‖^{(L+2)/(L+1)} (Theorem 15).
 
     q′ = ‖a‖, so that the paper's Q(β) is Ψ(β) − ‖a0‖β̂0ᵀβ.
 

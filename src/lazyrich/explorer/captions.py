@@ -108,7 +108,7 @@ def captions(state: State, view: View) -> Header:
         "refused": refused(first.problem.facts),
         "equation": equation(first.part, first.targets, first.ends, letter),
         "certificate": certificate(first.part),
-        "forgetting": None if run is None else run.to_dict()["forgetting"],
+        "forgetting": None if run is None else _entries(run.forgetting),
     }
 
 
@@ -129,6 +129,11 @@ def _fate_and_regime(part: lr.Trajectory) -> tuple[lr.Fate | None, lr.Regime | N
         return None, lr.regime(part) if part.times[-1] > 0 else None
     except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
         return None, None
+
+
+def _entries(matrix: Array) -> list[list[float | None]]:
+    """None where a matrix has no entry."""
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
 
 
 def _marks(place: int, stage: _Stage) -> list[_Mark]:

@@ -35,7 +35,6 @@ def zero_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float) -> 
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01)
     >>> W1, W2 = net.weights
     >>> bool(abs(W2.T @ W2 - W1 @ W1.T).max() < 1e-15)
@@ -63,7 +62,6 @@ def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: float, sca
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.lambda_balanced(0, sizes=(5, 3, 4), lam=2.0, scale=0.1)
     >>> W1, W2 = net.weights
     >>> bool(abs(W2.T @ W2 - W1 @ W1.T - 2 * np.eye(3)).max() < 1e-14)
@@ -106,7 +104,6 @@ def single_neuron(beta: ArrayLike, *, delta: float, sign: int = 1) -> Network:
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.single_neuron([-1.0, 0.0], delta=3.75)
     >>> net.function, float(net.weights[1][0, 0])
     (array([[-1.,  0.]]), 2.0)

@@ -35,7 +35,6 @@ def aligned(
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
     >>> net = lr.inits.aligned(0, task, hidden=14, strengths=1e-3)
     >>> lr.Problem(task, net).facts.aligned
@@ -75,7 +74,6 @@ def prior_knowledge(rng: Rng, task: Task, *, hidden: SupportsIndex | Sequence[Su
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
     >>> net = lr.inits.prior_knowledge(0, task, hidden=14)
     >>> bool(abs(net.function - task.target).max() < 1e-12)

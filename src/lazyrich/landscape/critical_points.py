@@ -127,9 +127,8 @@ def critical_points(
     points; where that is too many, `rank` lists those with so many modes, and `largest` those made of the so many
     strongest modes. Equal singular values count once for each number of them that is learned.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]])
-    >>> for point in critical_points(task, hidden=2):
+    >>> for point in lr.landscape.critical_points(task, hidden=2):
     ...     print(point.modes, point.loss, point.index, point.kind)
     (0, 1) 0.0 0 global minimum
     (0,) 0.5 1 strict saddle
@@ -167,9 +166,8 @@ def critical_points(
 def network_at(point: CriticalPoint, rng: Rng = 0) -> Network:
     """Balanced weights on a critical point, each layer of its rank, in a random hidden basis.
 
-    >>> import lazyrich as lr
-    >>> saddle = critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=4)[1]
-    >>> abs(network_at(saddle).function.round(12))
+    >>> saddle = lr.landscape.critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=4)[1]
+    >>> abs(lr.landscape.network_at(saddle).function.round(12))
     array([[3., 0.],
            [0., 0.]])
     """
@@ -179,10 +177,9 @@ def network_at(point: CriticalPoint, rng: Rng = 0) -> Network:
 def escape(point: CriticalPoint, rng: Rng = 0, *, fastest: int | None = None) -> Escape:
     """The directions of negative curvature at `network_at(point, rng)`, all of them or the `fastest` so many.
 
-    >>> import lazyrich as lr
-    >>> saddle = critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=2)[2]  # it learns mode 1
-    >>> network, rates, directions = escape(saddle)
-    >>> rates.round(12)  # mode 0 by the free unit, or in place of mode 1
+    >>> saddle = lr.landscape.critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=2)[2]
+    >>> network, rates, directions = lr.landscape.escape(saddle)
+    >>> rates.round(12)  # it has learned mode 1: mode 0 by the free unit, or in its place
     array([3., 2.])
     """
     frames = _frames(_as_point(point), _check.as_rng(rng))

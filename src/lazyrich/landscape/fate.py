@@ -98,7 +98,6 @@ class Fate:
 def fate(problem: Problem) -> Fate:
     """Which modes are learned and when, which minimum or saddle is the end, and in which regime.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[-0.1]], [[0.1]]]))
     >>> lr.fate(problem).kind
     'saddle'

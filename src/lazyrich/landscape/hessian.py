@@ -47,9 +47,8 @@ class Eigenvalues(NamedTuple):
 def hessian_vector_product(problem: Problem, weights: Sequence[object], direction: Sequence[object]) -> list[Array]:
     """H·V, layer by layer, at any weights of the problem's network; weight decay γ adds γV.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]], [[3.0]]]))
-    >>> hessian_vector_product(problem, [[[0.5]], [[3.0]]], [[[1.0]], [[0.0]]])  # loss ½(w₂w₁ − 2)²
+    >>> lr.landscape.hessian_vector_product(problem, [[[0.5]], [[3.0]]], [[[1.0]], [[0.0]]])  # loss ½(w₂w₁ − 2)²
     [array([[9.]]), array([[1.]])]
     """
     curvature = _Curvature(problem, _as_layers("weights", weights, problem))
@@ -59,9 +58,8 @@ def hessian_vector_product(problem: Problem, weights: Sequence[object], directio
 def hessian(problem: Problem, weights: Sequence[object]) -> Float[Array, "n n"]:
     """All second derivatives, for small networks; weights are numbered layer after layer, each row by row.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]], [[3.0]]]))
-    >>> hessian(problem, problem.network.weights)
+    >>> lr.landscape.hessian(problem, problem.network.weights)
     array([[9.  , 1.  ],
            [1.  , 0.25]])
     """
@@ -76,9 +74,8 @@ def extreme_eigenvalues(
     Small networks have their whole Hessian decomposed, large ones a few eigenvalues found by Lanczos iterations on
     products; those may miss copies of an eigenvalue that occurs several times.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.0]], [[0.0]]]))
-    >>> extreme_eigenvalues(problem, problem.network.weights, smallest=True).values
+    >>> lr.landscape.extreme_eigenvalues(problem, problem.network.weights, smallest=True).values
     array([-2.])
     """
     curvature = _Curvature(problem, _as_layers("weights", weights, problem))
@@ -96,10 +93,9 @@ def sharpness(traj: Trajectory, *, preconditioned: bool = False) -> Float[Array,
     With `preconditioned`, that of η^{1/2} H η^{1/2}, where η holds the layer rates of the problem: it is this one that
     decides whether descent is stable (rate × sharpness < 2) where the layers have rates of their own.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), lr.inits.zero_balanced(
     ...     2, sizes=(2, 4, 2), scale=0.1))
-    >>> sharpness(lr.solve(problem, [100.0])).round(9)  # L s^{2−2/L} at the minimum
+    >>> lr.landscape.sharpness(lr.solve(problem, [100.0])).round(9)  # L s^{2−2/L} at the minimum
     array([6.])
     """
     traj, preconditioned = as_trajectory(traj), _check.flag("preconditioned", preconditioned)

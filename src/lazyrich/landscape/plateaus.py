@@ -105,9 +105,8 @@ class PlateauComparison:
 def plateau_times(problem: Problem) -> Plateaus:
     """When each mode will be half learned, from the initial weights of any deep linear network; `kind` says how well.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
-    >>> print(plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
+    >>> print(lr.landscape.plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
     half times, exact
       mode        limit      initial    half time
          1            4        1e-06      1.90023
@@ -136,10 +135,9 @@ def plateau_times(problem: Problem) -> Plateaus:
 def compare_plateaus(traj: Trajectory) -> PlateauComparison:
     """Half times as predicted from the initial weights, and as they are along a trajectory (exact ones: at any times).
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(2, 3, 2), scale=1e-6))
-    >>> compare_plateaus(lr.solve(problem, [0.0, 100.0])).ratio.round(4)
+    >>> lr.landscape.compare_plateaus(lr.solve(problem, [0.0, 100.0])).ratio.round(4)
     array([1., 1.])
     """
     traj = as_trajectory(traj)

@@ -112,7 +112,6 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     something changes; between the records of others is interpolated, and a change counts as late only where records
     tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the start alone.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
     >>> lr.regime(lr.solve(problem, [200.0])).name
     'rich'

@@ -8,7 +8,7 @@ turned, and the regime is delayed rich. Here the limits become numbers. The rest
 what it fits first.
 
 - Early movement of the kernel: by fitting all but the rest. Where it ends follows from W and the conserved
-  Δ = W2ᵀW2 − W1W1ᵀ (for Δ = δI that is Theorem 3).
+  D = W2ᵀW2 − W1W1ᵀ (for D = δI that is Theorem 3).
 - Late movement: by fitting the rest, which grows at √(s² + m²/4) − m/2 for a mode of strength s, m the largest rate:
   s²/m where one layer is large (theory: section 2).
 - What these movements are called is said in `lazyrich.laziness.definition`: lazy, if both are below a tenth; delayed
@@ -50,7 +50,7 @@ class RegimePrediction:
     early_movement: float  # of the kernel, relative, by what is fitted first
     missing: float  # share of the loss that has to wait
     delay: float  # when half of that is fitted, over the time in which the first kernel learns; 0: nothing waits
-    balance: tuple[float, float]  # least and largest eigenvalue of Δ = W2ᵀW2 − W1W1ᵀ, relative to the target's norm
+    balance: tuple[float, float]  # least and largest eigenvalue of D = W2ᵀW2 − W1W1ᵀ, relative to the target's norm
     limit: str  # what Theorem 6 says of the limit that this balance tends to
 
     @property
@@ -74,7 +74,7 @@ class RegimePrediction:
             if self.delay > 1:
                 words += f", half of it after {self.delay:.3g} times the time in which that kernel learns"
                 words += f" (over {self.judgement.thresholds.late:g} times is delayed)"
-        return f"{words}; Δ from {self.balance[0]:.3g} to {self.balance[1]:.3g}: {self.limit}"
+        return f"{words}; D from {self.balance[0]:.3g} to {self.balance[1]:.3g}: {self.limit}"
 
 
 def limiting_regimes(sizes: object) -> dict[str, str]:
@@ -83,7 +83,7 @@ def limiting_regimes(sizes: object) -> dict[str, str]:
     One layer dominates as δ → ±∞, and the network is lazy if that layer alone reaches every output (δ → ∞) or
     reads every input (δ → −∞).
 
-    >>> limiting_regimes((8, 3, 3))  # a funnel
+    >>> lr.landscape.limiting_regimes((8, 3, 3))  # a funnel
     {'δ → −∞': 'delayed rich', 'δ → 0': 'rich', 'δ → ∞': 'lazy'}
     """
     d_in, h, d_out = _check.sizes(sizes, depth=2)
@@ -97,9 +97,8 @@ def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePr
     An estimate, right in about 97 of 100 random problems, and in 80 to 90 where the hidden layer is narrower than the
     task; `lr.regime(trajectory)` measures.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[1.0, 2.0]])
-    >>> [predict_regime(lr.Problem(task, lr.inits.single_neuron([-1.0, 0.0], delta=d))).name for d in (-60, 0, 60)]
+    >>> [lr.predict_regime(lr.Problem(task, lr.inits.single_neuron([-1.0, 0.0], delta=d))).name for d in (-60, 0, 60)]
     ['delayed rich', 'rich', 'lazy']
     """
     as_problem(problem)
@@ -173,7 +172,7 @@ class _Initial:
         return float(self.fastest / (growth[half] + drift))
 
     def early(self) -> _Moved:
-        """By fitting all but the rest, with Δ conserved on the way."""
+        """By fitting all but the rest, with D conserved on the way."""
         change = self.fitted / _STEPS * (self.R - self.rest)
         v1, v2 = self.v1, self.v2
         for _ in range(_STEPS):
@@ -227,4 +226,4 @@ def _limit(sizes: tuple[int, ...], balance: Float[Array, " h"]) -> str:
         return f"{limits['δ → ∞']} as δ → ∞"
     if balance[-1] < 0:
         return f"{limits['δ → −∞']} as δ → −∞"
-    return "rich as δ → 0" if not balance.any() else "Δ has both signs"
+    return "rich as δ → 0" if not balance.any() else "D has both signs"

@@ -105,10 +105,9 @@ def saddle_path(traj: Trajectory, *, radius: float = 0.1, modes: int | None = No
     `radius` is how near is there (below ½). `modes` tells apart the strongest ones only, and leaves aside what W does
     among the others: for tasks with a tail of weak modes that even small weights have long since passed.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
     >>> problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 3, 2), scale=1e-6))
-    >>> [visit.modes for visit in saddle_path(lr.flow(problem, range(25))).visits]
+    >>> [visit.modes for visit in lr.landscape.saddle_path(lr.flow(problem, range(25))).visits]
     [(), (0,), (0, 1)]
     """
     traj, radius = as_trajectory(traj), _check.positive("radius", radius)

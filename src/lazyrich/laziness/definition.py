@@ -34,8 +34,6 @@ from enum import StrEnum
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 
-__all__ = ["USUAL", "Judgement", "RegimeName", "Thresholds", "judge"]
-
 
 class RegimeName(StrEnum):
     """A word, equal to its text.

@@ -26,7 +26,7 @@ from lazyrich.laziness.checkpoints import Jacobian, Run, is_torch_module, layer_
 from lazyrich.laziness.course import Course
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.laziness.scaling import SAME, Scaling, scaled, suggestion, unit_squares
-from lazyrich.laziness.tangent import KernelChanges, kernel_changes, kernel_distances
+from lazyrich.laziness.tangent import KernelChanges, kernel_changes
 from lazyrich.laziness.words import as_table, in_one_sentence
 from lazyrich.networks import Network
 from lazyrich.observables.distances import unit_activity
@@ -78,8 +78,8 @@ def measure(
     Laziness : distances over checkpoints, the regime, and what would change it
 
     >>> W, x = np.array([[1.0, -0.5], [0.3, 0.8]]), np.array([[1.0, 0.2], [0.4, -1.0], [0.7, 0.7]])
-    >>> start, end = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
-    >>> found = measure([start, end], x)
+    >>> first, last = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
+    >>> found = lr.laziness.measure([first, last], x)
     >>> found.regime, found.kernel_movement.round(3), found.kernel_distance.round(3), found.hamming_distance
     ('rich', array([0.   , 0.141]), array([0.   , 0.002]), array([0., 0.]))
     """
@@ -108,7 +108,7 @@ class Laziness:
     """What has moved since the first checkpoint. Arrays over checkpoints (T); nan where a layer is silent.
 
     >>> W = np.eye(2)
-    >>> found = measure([lr.Network([W, W]), lr.Network([W, np.diag([1.0, 3.0])])], W)
+    >>> found = lr.laziness.measure([lr.Network([W, W]), lr.Network([W, np.diag([1.0, 3.0])])], W)
     >>> found.regime, found.kernel_movement.round(3), found.kernel_distance.round(3), found.parameter_distance
     ('rich', array([0.   , 0.784]), array([0.   , 0.168]), array([0., 2.]))
     """
@@ -205,17 +205,17 @@ class _Measurement:
         trajectory: Trajectory | None,
     ) -> None:
         self.run, self.samples, self.loss, self.thresholds, self.trajectory = run, samples, loss, thresholds, trajectory
-        self.start, self.first_outputs, self.first_hidden = run.leaves(0), run.outputs(0), run.hidden(0)
-        self.layers = tuple(dict.fromkeys(map(layer_of, self.start)))
+        self.first, self.first_outputs, self.first_hidden = run.leaves(0), run.outputs(0), run.hidden(0)
+        self.layers = tuple(dict.fromkeys(map(layer_of, self.first)))
         self.hidden = tuple(self.first_hidden)
-        self.size = sum(leaf.size for leaf in self.start.values())
+        self.size = sum(leaf.size for leaf in self.first.values())
         self.notes = list(run.notes)
 
     def result(self, of: int, seed: int) -> Laziness:
         rows = [self.compared(t) for t in range(self.run.count)]
         function, layers, representation, flips = (np.array([row[i] for row in rows]) for i in range(4))
         kernel = self.kernel()
-        norms = np.array([self.norm(self.start, layer) for layer in self.layers])
+        norms = np.array([self.norm(self.first, layer) for layer in self.layers])
         units = np.array([part.shape[1] for part in self.first_hidden.values()], float)
         if not self.hidden:
             self.notes.append("representation and Hamming distances are left out: hidden= says where activity is.")
@@ -300,7 +300,7 @@ class _Measurement:
             raise InvalidInput(
                 f"the outputs of the model must be finite, and at checkpoint {t} they are not: leave it out."
             )
-        moved = {name: np.subtract(leaf, self.start[name], dtype=np.float64) for name, leaf in leaves.items()}
+        moved = {name: np.subtract(leaf, self.first[name], dtype=np.float64) for name, leaf in leaves.items()}
         pairs = [(hidden[name], self.first_hidden[name]) for name in self.hidden]
         return (
             _relative_change(outputs, self.first_outputs),
@@ -318,7 +318,8 @@ class _Measurement:
     def turned(self, now: Array, before: Array) -> float:
         """The Gram matrix of activity is a kernel too: its factor is the activity, centred as for `observables.cka`."""
         states = (unit_activity(before), unit_activity(now))
-        return float(kernel_distances(lambda i, some: states[i][some], 2, self.samples, rows=self.samples)[1])
+        found = kernel_changes(lambda i, some: states[i][some], 2, self.samples, rows=self.samples)
+        return float(found.distance[1])
 
     def balance(self) -> tuple[dict[str, Array], dict[str, float]]:
         """δ at both ends and its drift, of layers that are known to follow each other."""
@@ -326,7 +327,7 @@ class _Measurement:
         delta: dict[str, Array] = {}
         drift: dict[str, float] = {}
         for one, other in neighbours(self.run.course):
-            incoming, outgoing = unit_squares(self.start, one, other, follows=True)
+            incoming, outgoing = unit_squares(self.first, one, other, follows=True)
             homogeneous = self.change_by({one: _TRIAL, other: 1 / _TRIAL}) < SAME
             if len(incoming) != len(outgoing) or not (homogeneous or self.run.sequential):
                 self.notes.append(f"δ of {one} is left out: its units cannot be traced into {other}.")
@@ -346,14 +347,14 @@ class _Measurement:
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
         if len(order) < 2 or kinds[0] != "layer" or kinds[-1] != "layer":
             return None
-        incoming, outgoing = unit_squares(self.start, order[0], order[-1], follows=len(kinds) == 2)
+        incoming, outgoing = unit_squares(self.first, order[0], order[-1], follows=len(kinds) == 2)
         change = self.change_by({order[0]: 1 / _TRIAL, order[-1]: _TRIAL})
         return Scaling(tuple(order), float(incoming.mean()), float(outgoing.mean()), change)
 
     def change_by(self, factors: Mapping[str, float]) -> float:
         """What multiplying layers of the first checkpoint makes of the outputs, relative to them."""
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
-        return _relative_change(self.run.outputs(0, scaled(self.start, factors, order)), self.first_outputs)
+        return _relative_change(self.run.outputs(0, scaled(self.first, factors, order)), self.first_outputs)
 
 
 def _relative_change(now: Array, before: Array) -> float:

@@ -35,9 +35,8 @@ class NeuronCoordinates(NamedTuple):
 def conserved(traj: Trajectory) -> list[Float[Array, "T h h"]]:
     """D_ℓ of each pair of neighbouring layers, ℓ = 1 … L−1; piecewise linear networks conserve its diagonal alone.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.5]]]))
-    >>> conserved(lr.solve(problem, [0.0, 1.0, 10.0]))[0].ravel().round(6)
+    >>> lr.observables.conserved(lr.solve(problem, [0.0, 1.0, 10.0]))[0].ravel().round(6)
     array([0.24, 0.24, 0.24])
     """
     problem = _conserving(as_trajectory(traj).problem, "conserved")
@@ -51,10 +50,9 @@ def conserved(traj: Trajectory) -> list[Float[Array, "T h h"]]:
 def balancedness(traj: Trajectory) -> Float[Array, "T pairs"]:
     """‖D_ℓ − λI‖/(η_ℓ‖W_{ℓ+1}‖² + η_{ℓ+1}‖W_ℓ‖²) (Frobenius), with the λ that fits best, tr D_ℓ/h: 0 where λ-balanced.
 
-    >>> import lazyrich as lr
     >>> network = lr.inits.lambda_balanced(0, sizes=(3, 2, 4), lam=1.0, scale=0.5)
     >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations(np.eye(4, 3)), network), [0.0, 5.0])
-    >>> bool(balancedness(traj).max() < 1e-12)
+    >>> bool(lr.observables.balancedness(traj).max() < 1e-12)
     True
     """
     D, size = conserved(traj), _sizes(traj)
@@ -67,9 +65,8 @@ def balancedness(traj: Trajectory) -> Float[Array, "T pairs"]:
 def neuron_balance(traj: Trajectory, layer: int = 1) -> Float[Array, "T h"]:
     """δ_k = η_ℓ‖a_k‖² − η_{ℓ+1}‖w_k‖² of the neurons of hidden layer ℓ, with incoming weights w_k and outgoing a_k.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.5]]]))
-    >>> neuron_balance(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.neuron_balance(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.24, 0.24])
     """
     problem = _conserving(as_trajectory(traj).problem, "neuron_balance")
@@ -82,9 +79,8 @@ def neuron_balance(traj: Trajectory, layer: int = 1) -> Float[Array, "T h"]:
 def neuron_coordinates(traj: Trajectory) -> NeuronCoordinates:
     """μ_k = a_k‖w_k‖ and β̂_k = w_k/‖w_k‖ of the hidden neurons of f(x) = aᵀσ(Wx): two layers, one output.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0]]), lr.Network([[[0.3, 0.4]], [[-2.0]]]))
-    >>> mu, direction = neuron_coordinates(lr.solve(problem, [0.0]))
+    >>> mu, direction = lr.observables.neuron_coordinates(lr.solve(problem, [0.0]))
     >>> mu.round(6), direction.round(6)
     (array([[-1.]]), array([[[0.6, 0.8]]]))
     """

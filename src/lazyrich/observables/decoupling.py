@@ -37,10 +37,9 @@ _CHUNK = 4_000_000  # numbers in the Gram matrices of one call: bounds memory
 def decoupling(traj: Trajectory) -> Float[Array, "T m m"]:
     """½ (Ṽᵀ W1ᵀW1 Ṽ + Ũᵀ W2W2ᵀ Ũ): the task's modes on the diagonal, their coupling off it.
 
-    >>> import lazyrich as lr
     >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network)
-    >>> decoupling(lr.solve(problem, [100.0]))[0].round(6) + 0.0
+    >>> lr.observables.decoupling(lr.solve(problem, [100.0]))[0].round(6) + 0.0
     array([[2., 0.],
            [0., 1.]])
     """
@@ -53,10 +52,9 @@ def decoupling(traj: Trajectory) -> Float[Array, "T m m"]:
 def coupling(traj: Trajectory) -> Float[Array, " T"]:
     """Frobenius norm of the off-diagonals of `decoupling` over the whole: 0 where decoupled, or at zero weights.
 
-    >>> import lazyrich as lr
     >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network)
-    >>> coupling(lr.solve(problem, [0.0, 100.0])).round(6)
+    >>> lr.observables.coupling(lr.solve(problem, [0.0, 100.0])).round(6)
     array([0.354913, 0.      ])
     """
     AtA = decoupling(two_layer_linear(traj, "coupling"))
@@ -80,13 +78,12 @@ def peak_time(problem: Problem, pair: tuple[int, int] = (0, 1)) -> float:
     -------
     time : nan where the coupling is largest at t = 0 or zero throughout, infinite where it never fades
 
-    >>> import lazyrich as lr
     >>> A = np.array([[1.0, 0.5], [0.2, 0.7]])
     >>> problem = lr.Problem(lr.Task.from_correlations([[5.0, 0.0], [0.0, 5.0]]), lr.Network([A, A.T]))
-    >>> round(peak_time(problem), 6)
+    >>> round(lr.observables.peak_time(problem), 6)
     0.191129
     >>> task = lr.Task.from_correlations([[5.0, 0.0], [0.0, 1.0]])
-    >>> round(peak_time(lr.Problem(task, lr.Network([A, A.T]))), 6)
+    >>> round(lr.observables.peak_time(lr.Problem(task, lr.Network([A, A.T]))), 6)
     0.13407
     """
     as_problem(problem)

@@ -24,10 +24,9 @@ _ROUNDS = 8  # of looking again at the half times found so far; two or three are
 def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     """u_αᵀ W(t) v_α of every mode of the task, strongest mode first.
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
-    >>> (mode_strengths(lr.solve(problem, [1e4])) / 8).round(4)  # Σxx = I/8
+    >>> (lr.observables.mode_strengths(lr.solve(problem, [1e4])) / 8).round(4)  # Σxx = I/8
     array([[0.3889, 0.3712, 0.2583, 0.2562, 0.1803, 0.1797, 0.1793, 0.179 ]])
     """
     U, _, V = linear(traj, "mode_strengths").problem.task.modes
@@ -47,7 +46,7 @@ def half_times(times: object, strengths: object, limit: object = None) -> Float[
     -------
     array : one time per mode, interpolated between records; nan where it is never half way, or rests from the first
 
-    >>> half_times([0.0, 1.0, 3.0], [[0.0, 2.0], [1.0, 2.0], [3.0, 2.0]], limit=[4.0, 2.0])
+    >>> lr.observables.half_times([0.0, 1.0, 3.0], [[0.0, 2.0], [1.0, 2.0], [3.0, 2.0]], limit=[4.0, 2.0])
     array([ 2., nan])
     """
     t, a = _check.as_times(times), _check.as_matrix("strengths", strengths)

@@ -36,9 +36,8 @@ from lazyrich.trajectory import Trajectory, as_trajectory, observable
 def input_gram(traj: Trajectory) -> Float[Array, "T in in"]:
     """W_1ᵀW_1: how the inputs are laid out by the first layer.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
-    >>> input_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.input_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
     return as_trajectory(traj).state.input_gram
@@ -48,9 +47,8 @@ def input_gram(traj: Trajectory) -> Float[Array, "T in in"]:
 def output_gram(traj: Trajectory) -> Float[Array, "T out out"]:
     """W_LW_Lᵀ: how the outputs are laid out by the last layer.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
-    >>> output_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.output_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
     return as_trajectory(traj).state.output_gram
@@ -60,10 +58,9 @@ def output_gram(traj: Trajectory) -> Float[Array, "T out out"]:
 def rsm_in(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
     """X M_ℓᵀM_ℓ Xᵀ: inner products of the hidden activities that the samples cause (M_ℓᵀM_ℓ of no samples).
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
-    >>> similarity = rsm_in(lr.solve(problem, [1e4]))[0]
+    >>> similarity = lr.observables.rsm_in(lr.solve(problem, [1e4]))[0]
     >>> [float(similarity[0, other].round(2)) for other in (0, 1, 2, 4)]  # itself, a sibling, cousins
     [2.0, 0.56, 0.24, 0.02]
     """
@@ -81,14 +78,13 @@ def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Arr
     """Y (N_ℓN_ℓᵀ)⁺ Yᵀ: inner products of the least hidden activities that cause the targets ((N_ℓN_ℓᵀ)⁺ of no samples).
 
     Directions in which the singular value of N_ℓ (in two layers W2) is below `cutoff` times the largest one at the
-    same time count as not there. So the measure is blind to the scale of the weights: a tiny random start has a large
+    same time count as not there. So the measure is blind to the scale of the weights: tiny random weights have a large
     RSM, of size ‖Y‖²/‖W2‖², with all directions in it, and modes leave it while others outgrow them by 1/cutoff.
     From QQᵀ, singular values are known to 1e-8 of the largest: less is no cut-off, and digits are lost as
     1e-16/(relative singular value)².
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
-    >>> rsm_out(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.rsm_out(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([100. ,   0.5])
     """
     problem = linear(traj, "rsm_out").problem
@@ -108,10 +104,9 @@ def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Arr
 def effective_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, " T"]:
     """exp(−Σ p ln p) with p = σ/Σσ, over the singular values of W, or of W_ℓ for `layer` = ℓ; 0 where all are 0.
 
-    >>> import lazyrich as lr
     >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 2.0]]), network)
-    >>> effective_rank(lr.solve(problem, [0.0, 100.0])).round(6)
+    >>> lr.observables.effective_rank(lr.solve(problem, [0.0, 100.0])).round(6)
     array([1.296572, 2.      ])
     """
     network = as_trajectory(traj).problem.network

@@ -56,10 +56,9 @@ class _Svd(NamedTuple):
 def singular_modes(traj: Trajectory) -> SingularModes:
     """The singular modes of W(t), each followed from the first time to the last.
 
-    >>> import lazyrich as lr
     >>> task, layer = lr.Task.from_correlations([[1.0, 0.0], [0.0, 4.0]]), [[0.6, 0.0], [0.0, 0.3]]
     >>> problem = lr.Problem(task, lr.Network([layer, layer]))
-    >>> singular_modes(lr.solve(problem, [0.0, 0.5, 5.0])).s.round(3)  # the second overtakes
+    >>> lr.observables.singular_modes(lr.solve(problem, [0.0, 0.5, 5.0])).s.round(3)  # the second overtakes
     array([[0.36 , 0.09 ],
            [0.605, 2.228],
            [1.   , 4.   ]])
@@ -77,9 +76,8 @@ def singular_modes(traj: Trajectory) -> SingularModes:
 def singular_values(traj: Trajectory) -> Float[Array, "T m"]:
     """s of `singular_modes`: crossing where they cross, and negative where a mode has passed zero.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[-1.0]]), lr.Network([[[0.5]]]))
-    >>> singular_values(lr.solve(problem, [0.0, 1.0, 100.0])).ravel().round(6)
+    >>> lr.observables.singular_values(lr.solve(problem, [0.0, 1.0, 100.0])).ravel().round(6)
     array([ 0.5     , -0.448181, -1.      ])
     """
     return singular_modes(traj).s
@@ -91,9 +89,8 @@ def mode_alignment(traj: Trajectory) -> Float[Array, "T m m"]:
 
     1: the same mode. −1: the same with the wrong sign. A mode of strength 0 has no direction, and aligns with none.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), lr.Network([[[0.3, 0], [0, -0.1]]]))
-    >>> mode_alignment(lr.solve(problem, [0.0]))[0].round(6) + 0.0
+    >>> lr.observables.mode_alignment(lr.solve(problem, [0.0]))[0].round(6) + 0.0
     array([[ 1.,  0.],
            [ 0., -1.]])
     """

@@ -37,7 +37,6 @@ def gram(traj: Trajectory, indices: ArrayLike | None = None) -> Figure:
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> len(lr.plot.gram(lr.solve(problem, range(100)), indices=[0, -1]).axes)  # two, and the colour bar
     3
@@ -74,7 +73,6 @@ def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> lr.plot.fate(problem).axes[0].get_title(loc="left")
     'Ends in the global minimum'
@@ -113,7 +111,6 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3, samples=20) for seed in range(3)]
     >>> run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), range(40))
     >>> lr.plot.forgetting(run).axes[0].get_ylabel()

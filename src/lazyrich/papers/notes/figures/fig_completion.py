@@ -82,7 +82,7 @@ def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: f
 
 
 def _run(known: Measurements, depth: int, epsilon: float, seed: int) -> Factorisation:
-    start = bias.small_start(known.shape, depth=depth, epsilon=epsilon, rng=seed)
+    start = bias.small_init(known.shape, depth=depth, epsilon=epsilon, rng=seed)
     return bias.factorise(known, start, tolerance=_TOLERANCE)
 
 
