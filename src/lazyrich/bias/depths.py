@@ -32,14 +32,7 @@ from lazyrich.observables.representations import effective_rank_of
 
 
 class RankGrowth(NamedTuple):
-    """When each singular value that is learned rises: an entry per value, the largest first.
-
-    >>> known = lr.bias.completion(np.diag([3.0, 1.0]), np.ones((2, 2)))
-    >>> run = lr.bias.factorise(known, lr.bias.small_init((2, 2), depth=2, epsilon=1e-4))
-    >>> growth = lr.bias.rank_growth(run)
-    >>> growth.half.round(1), growth.plateau.round(1)
-    (array([1.7, 4.6]), array([0.6, 0.3]))
-    """
+    """When each singular value that is learned rises: an entry per value, the largest first."""
 
     begun: Float[Array, " r"]  # passes a tenth of its end
     half: Float[Array, " r"]
@@ -50,11 +43,19 @@ class RankGrowth(NamedTuple):
 def rank_growth(run: Factorisation, *, cutoff: float = 0.01) -> RankGrowth:
     """The times at which the first, second, … singular value passes a tenth, half and nine tenths of its end.
 
-    Counted are those that end above `cutoff` times the largest. The plateau before value r is
+    The plateau before value r is
     begun_r − done_{r−1}, divided by the time from the start of the first to the end of the last of these two rises (the
     zeroth is done at t = 0): near 1 where they come one at a time, below 0 where they overlap, −1 where they are one,
-    nan where both are there from the start.
-    Times are interpolated between records.
+    nan where both are there from the first. Times are interpolated between records.
+
+    Parameters
+    ----------
+    run : what `factorise` returns
+    cutoff : of the largest singular value in the end: smaller ones do not count
+
+    Returns
+    -------
+    RankGrowth : `begun`, `half`, `done` and `plateau`, one entry per singular value, the largest first
 
     >>> problem = lr.bias.completion([[4.0, 0.0], [0.0, 1.0]])
     >>> run = lr.bias.factorise(problem, lr.bias.small_init((2, 2), depth=2, epsilon=1e-6))
@@ -116,10 +117,21 @@ def compare_depths(
     tolerance: float = 1e-8,
     max_steps: int = 200_000,
 ) -> Comparison:
-    """Where the flows of several depths end, from starts of several sizes, against the least nuclear norm.
+    """Where the flows of several depths end, from several initial sizes, against the least nuclear norm.
 
-    A quasi-norm is refuted as what the flow minimises by any row with a smaller one at the same (zero) loss. Starts
-    are identities, or balanced and random from `rng`: a seed gives every flow the same draw of it.
+    A quasi-norm is refuted as what the flow minimises by any row with a smaller one at the same (zero) loss.
+
+    Parameters
+    ----------
+    measurements : of the matrix
+    depths : numbers of layers
+    epsilons : sizes of the initial product, see `small_init`
+    rng : for random balanced layers, the same draw for all of a seed; without it identities
+    tolerance, max_steps : as in `factorise`
+
+    Returns
+    -------
+    Comparison : `results` in the order above, each with its norms, loss and `test_error`; a table in print
 
     >>> ends = lr.bias.compare_depths(lr.bias.commuting_measurements(), depths=[3], epsilons=[1e-6])
     >>> [round(result.quasi_norms[0], 2) for result in ends.results]  # the truth has less, and is not reached

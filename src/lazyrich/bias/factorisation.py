@@ -37,6 +37,17 @@ def small_init(shape: object, *, depth: int, epsilon: float, rng: Rng | None = N
     Hidden layers are as wide as the narrower side of W: no rank is excluded, and to balanced layers more width adds
     nothing.
 
+    Parameters
+    ----------
+    shape : (d_out, d_in) of W
+    depth : number of layers L
+    epsilon : ε
+    rng : a seed, or a NumPy Generator; without it layers are multiples of the identity
+
+    Returns
+    -------
+    Network
+
     >>> lr.bias.small_init((2, 3), depth=2, epsilon=0.01).function
     array([[0.01, 0.  , 0.  ],
            [0.  , 0.01, 0.  ]])
@@ -53,14 +64,7 @@ def small_init(shape: object, *, depth: int, epsilon: float, rng: Rng | None = N
 
 @dataclass(frozen=True, eq=False)
 class Factorisation:
-    """The flow of a factorisation: times, W at each of them, the layers at the end, and how it ended.
-
-    >>> known = lr.bias.completion([[1.0, 2.0], [2.0, 0.0]], [[1, 1], [1, 0]])  # one entry is hidden
-    >>> run = lr.bias.factorise(known, lr.bias.small_init((2, 2), depth=3, epsilon=1e-3))
-    >>> run.status, run.W[-1].round(2)
-    ('converged', array([[1., 2.],
-           [2., 4.]]))
-    """
+    """The flow of a factorisation: times, W at each of them, the layers at the end, and how it ended."""
 
     measurements: Measurements
     times: Float[Array, " T"]
@@ -108,6 +112,15 @@ class Factorisation:
 def schatten(singular_values: object, p: float) -> Any:
     """(Σσ^p)^{1/p} over the last axis, p > 0: the nuclear norm at p = 1, Frobenius' at p = 2.
 
+    Parameters
+    ----------
+    singular_values : along the last axis
+    p : above 0
+
+    Returns
+    -------
+    number : or an array, one for each set of singular values
+
     >>> lr.bias.schatten(np.array([[1.0, 4.0]]), 0.5)
     array([9.])
     """
@@ -135,10 +148,21 @@ def factorise(
 ) -> Factorisation:
     """Gradient flow of the layers on the measurements, integrated in double precision.
 
-    It is recorded at the given times. Without times it runs until the loss is below `tolerance` times that of W = 0 (or
-    as near to the least loss there is, if measurements contradict each other), and is recorded at those steps of the
-    integrator where W or t has moved noticeably, so that every rise of a singular value is resolved. After about
-    `max_steps` it ends where it is, and `status` says so.
+    Without times it runs until it fits, and is recorded at those steps of the integrator where W or t has moved
+    noticeably, so that every rise of a singular value is resolved.
+
+    Parameters
+    ----------
+    measurements : of the matrix, such as a `completion`
+    network : the layers at initialisation, such as `small_init`
+    times : when to look; without them until it fits
+    tolerance : of the loss, relative to that of W = 0, beyond the least there is
+    rtol : of the integration
+    max_steps : after about so many it ends where it is, and `status` says so
+
+    Returns
+    -------
+    Factorisation : `times`, `W` at each of them, the last `network`, `status`, `singular_values`, `loss` …
 
     >>> problem = lr.bias.li_luo_lyu(2.0)
     >>> run = lr.bias.factorise(problem, lr.bias.small_init(problem.shape, depth=3, epsilon=1e-4))

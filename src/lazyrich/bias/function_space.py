@@ -37,15 +37,7 @@ _THROUGH_ZERO = 1e-6  # how near to zero, relative, β passes where it passes th
 
 
 class Preconditioner(NamedTuple):
-    """M of two layers, kept as its two factors: it is never needed as a matrix to apply it.
-
-    >>> M = lr.bias.isotropic_preconditioner([[2.0, 0.0]], delta=3.0)
-    >>> M.outputs, M.inputs
-    (array([[4.]]), array([[1., 0.],
-           [0., 0.]]))
-    >>> M.apply(np.array([[1.0, 1.0]]))
-    array([[5., 4.]])
-    """
+    """M of two layers, kept as its two factors: it is never needed as a matrix to apply it."""
 
     outputs: Float[Array, "out out"]  # η_1 W2W2ᵀ
     inputs: Float[Array, "in in"]  # η_2 W1ᵀW1
@@ -100,6 +92,16 @@ def isotropic_preconditioner(beta: object, delta: float, rates: object = None) -
         M = √(η_1η_2 WWᵀ + δ²/4) ⊗ I + I ⊗ √(η_1η_2 WᵀW + δ²/4)
 
     The factors are A_out and A_in, which hold the two roots plus and minus δ/2.
+
+    Parameters
+    ----------
+    beta : W, d_out × d_in
+    delta : δ of D = δI
+    rates : learning rate of each layer
+
+    Returns
+    -------
+    Preconditioner : `outputs` A_out, `inputs` A_in, `apply(gradient)` and the `matrix` M itself
 
     >>> lr.bias.isotropic_preconditioner([[0.0, 0.0]], -2.0).matrix
     array([[2., 0.],
@@ -168,8 +170,20 @@ def function_space_flow(
 ) -> Float[Array, "T out in"]:
     """W(t) from W(0) = `beta0` by Ẇ = −M(W, δ)∇L alone, for any inputs and unit rates; no weights are followed.
 
-    `model` is "single neuron" (one output), "isotropic" (two layers, Theorem 3) or "deep" (one output, δ ≤ 0, so many
-    `hidden_layers`). A single neuron with δ < 0 may pass through β = 0, where β does not tell M: that is an error.
+    A single neuron with δ < 0 may pass through β = 0, where β does not tell M: that is an error.
+
+    Parameters
+    ----------
+    task : whose loss is followed
+    beta0 : W(0), or β of one output
+    delta : δ, conserved
+    times : when to look
+    model : "single neuron" (one output), "isotropic" (two layers, Theorem 3) or "deep" (one output, δ ≤ 0)
+    hidden_layers : L of "deep"
+
+    Returns
+    -------
+    array : W at each time
 
     >>> task = lr.Task.from_correlations([[0.0, 2.0]])
     >>> lr.bias.function_space_flow(task, [0.15, 0.2], 0.0, [0.0, 100.0]).round(9) + 0.0

@@ -46,13 +46,7 @@ _SOLVED = 1e-10  # KKT residual that a prediction must have
 
 @dataclass(frozen=True, eq=False)
 class Interpolation:
-    """A predicted solution, and how well it satisfies the conditions of a minimum.
-
-    >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> found = lr.bias.predicted_end(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0)))
-    >>> found.beta.round(4), round(float(found.beta @ [0.5, 1.0]), 12), found.kkt_residual < 1e-12
-    (array([1.3644, 0.4178]), 1.1, True)
-    """
+    """A predicted solution, and how well it satisfies the conditions of a minimum."""
 
     beta: Float[Array, " in"]
     kkt_residual: float  # error of β, relative, that Nᵀ(∇Ψ − c) and the distance from the solutions stand for
@@ -121,6 +115,16 @@ def interpolating_solution(task: Task, beta0: object, delta: float) -> Interpola
 
     It starts from the closed form, and a KKT residual above 1e-10 would be an error.
 
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+    delta : δ = a² − ‖w‖² of the neuron
+
+    Returns
+    -------
+    Interpolation : with `beta`, its `kkt_residual`, the `objective`, and whether β `passes_zero` on the way
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> end = lr.bias.interpolating_solution(task, [0.4, 0.05], delta=0.0)
     >>> end.beta.round(6), end.kkt_residual < 1e-12
@@ -131,6 +135,17 @@ def interpolating_solution(task: Task, beta0: object, delta: float) -> Interpola
 
 def deep_interpolating_solution(task: Task, beta0: object, hidden_layers: int, delta: float = 0.0) -> Interpolation:
     """Where so many hidden layers end that start isotropic with W(0) = `beta0` and δ ≤ 0 (0: zero-balanced).
+
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+    hidden_layers : L, of isotropic layers
+    delta : δ ≤ 0; 0 is zero-balanced
+
+    Returns
+    -------
+    Interpolation : as of `interpolating_solution`
 
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> lr.bias.deep_interpolating_solution(task, [0.4, 0.05], hidden_layers=1).beta.round(6)
@@ -147,6 +162,16 @@ def closed_form(task: Task, beta0: object, delta: float) -> Interpolation:
     from a²‖w‖² = ‖β‖², where the part of w in the span of the inputs is β*/a and the rest stays as it was. This
     is the paper's "Exact solution when interpolating manifold is one-dimensional", for any number of free directions.
 
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+    delta : δ = a² − ‖w‖² of the neuron
+
+    Returns
+    -------
+    Interpolation : as of `interpolating_solution`
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> lr.bias.closed_form(task, [0.4, 0.05], delta=0.0).beta.round(6)
     array([0.943004, 0.628498])
@@ -157,6 +182,15 @@ def closed_form(task: Task, beta0: object, delta: float) -> Interpolation:
 
 def upstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
     """δ → ∞: β* + NNᵀβ0, the solution nearest to β0, as of linear regression.
+
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+
+    Returns
+    -------
+    array : β(∞)
 
     >>> lr.bias.upstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([0.74, 0.73])
@@ -171,6 +205,15 @@ def downstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
 
     One input direction: β0‖β*‖²/(β*ᵀβ0), on the line of β0. The first thing the flow does is to fit along that line,
     through zero if β0 points the wrong way.
+
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+
+    Returns
+    -------
+    array : β(∞)
 
     >>> lr.bias.downstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([1.76, 0.22])
@@ -190,6 +233,14 @@ def predicted_end(problem: Problem) -> Interpolation:
     That is one hidden neuron; or any zero-balanced network (with one output, every layer has rank one then); or an
     isotropic one, with W_LW_Lᵀ = aaᵀ + |δ|I and balance below, of square width. Layer rates only rescale.
 
+    Parameters
+    ----------
+    problem : a linear network with one output, of two layers or more, without weight decay
+
+    Returns
+    -------
+    Interpolation : as of `interpolating_solution`
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(2, 3, 3, 1), scale=0.5))
     >>> end = lr.bias.predicted_end(problem)
@@ -202,6 +253,15 @@ def predicted_end(problem: Problem) -> Interpolation:
 
 def compare_with_flow(problem: Problem, *, rtol: float = 1e-11) -> Comparison:
     """The predicted end of a problem beside that of `lr.flow`, which is given time until it fits.
+
+    Parameters
+    ----------
+    problem : as for `predicted_end`
+    rtol : of the flow
+
+    Returns
+    -------
+    Comparison : `predicted`, `reached` by the flow at `time`, and their relative `distance`
 
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> lr.bias.compare_with_flow(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0))).distance < 1e-8

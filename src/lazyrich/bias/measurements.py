@@ -38,10 +38,6 @@ class Measurements:
 
     A is the mask of observed entries, 0 or 1, and y holds them in their places; or A has shape (M, d_out, d_in),
     one matrix per measurement, and y one value each. `truth` is the matrix that was measured, where it is known.
-
-    >>> known = lr.bias.completion([[1.0, 2.0], [2.0, 4.0]], [[1, 1], [1, 0]])
-    >>> known.shape, float(known.loss(np.array([[1.0, 2.0], [0.0, 4.0]])))
-    ((2, 2), 2.0)
     """
 
     A: Array
@@ -93,9 +89,16 @@ def residual(A: Any, y: Any, W: Any) -> Any:
 
 
 def completion(matrix: object, observed: object = None) -> Measurements:
-    """Some entries of a matrix. `observed` marks them by 1 or True; without it, every entry that is not nan counts.
+    """Some entries of a matrix.
 
-    Where no entry is nan the matrix is the truth, and its hidden entries are for `test_error` alone.
+    Parameters
+    ----------
+    matrix : d_out × d_in; nan where an entry is not known; otherwise it is the truth, for `test_error` alone
+    observed : 1 or True where an entry is seen; without it all that are not nan
+
+    Returns
+    -------
+    Measurements : `A`, `y`, the `truth` where it is known, `loss(W)` and `test_error(W)`
 
     >>> lr.bias.completion([[1.0, 2.0], [2.0, float("nan")]]).A
     array([[1., 1.],
@@ -116,7 +119,17 @@ def completion(matrix: object, observed: object = None) -> Measurements:
 
 
 def sensing(matrices: object, values: object = None, *, truth: object = None) -> Measurements:
-    """Any linear measurements: matrices (M, d_out, d_in), and M values, or the truth that they are taken of.
+    """Any linear measurements.
+
+    Parameters
+    ----------
+    matrices : A_m, (M, d_out, d_in)
+    values : y_m; without them those of the truth
+    truth : the matrix, where it is known
+
+    Returns
+    -------
+    Measurements : as of `completion`
 
     >>> lr.bias.sensing([np.eye(2)], truth=[[1.0, 5.0], [0.0, 2.0]]).y
     array([3.])
@@ -176,6 +189,14 @@ class LeastNorm(NamedTuple):
 
 def least_nuclear_norm(measurements: Measurements) -> LeastNorm:
     """argmin ‖W‖_* s.t. ⟨A_m, W⟩ = y_m, by CVXPY and Clarabel, with its duality gap.
+
+    Parameters
+    ----------
+    measurements : of the matrix
+
+    Returns
+    -------
+    LeastNorm : `W`, its `norm`, and the evidence: the `dual`, the `gap`, the `misfit`
 
     >>> least = lr.bias.least_nuclear_norm(lr.bias.li_luo_lyu(2.0))  # the truth has 10
     >>> round(least.norm, 6), least.gap < 1e-7
@@ -247,6 +268,14 @@ def li_luo_lyu(R: float = 2.0) -> Measurements:
     The least rank is 1, of vvᵀ with v = (1, R, 1, R) and nuclear norm 2 + 2R²; the least nuclear norm is 4R, of
     rank 2 and more. From a small identity the flow ends in vvᵀ.
 
+    Parameters
+    ----------
+    R : above 1
+
+    Returns
+    -------
+    Measurements
+
     >>> int(lr.bias.li_luo_lyu().A.sum())
     6
     """
@@ -273,7 +302,18 @@ def razin_cohen() -> Measurements:
 
 
 def random_completion(rng: Rng, shape: object, singular_values: object, *, observed: int) -> Measurements:
-    """A matrix with random singular vectors and these singular values, of which `observed` random entries are seen.
+    """Some entries of a matrix with random singular vectors.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    shape : (d_out, d_in)
+    singular_values : of the matrix
+    observed : how many entries are seen
+
+    Returns
+    -------
+    Measurements
 
     >>> problem = lr.bias.random_completion(0, (10, 12), [8.0, 4.0, 2.0], observed=80)
     >>> problem.shape, int(problem.A.sum())

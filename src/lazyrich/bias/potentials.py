@@ -36,12 +36,7 @@ class Profile(NamedTuple):
 
 @dataclass(frozen=True)
 class RadialPotential:
-    """Ψ(β) = q(‖β‖); `profile` gives q, q′ and q″ at a number not below zero.
-
-    >>> potential = single_neuron_potential(delta=1.0)
-    >>> potential.gradient([0.0, 0.5]).round(6), round(potential.value([0.0, 0.5]), 6)
-    (array([0.      , 0.643594]), 0.168011)
-    """
+    """Ψ(β) = q(‖β‖); `profile` gives q, q′ and q″ at a number not below zero."""
 
     profile: Callable[[float], Profile]
 

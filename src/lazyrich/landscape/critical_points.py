@@ -123,9 +123,18 @@ def critical_points(
 ) -> list[CriticalPoint]:
     """All critical points of a task and a width, lowest loss first.
 
-    `hidden` is the width of the hidden layer, or the widths of several. With distinct singular values there are 2^k
-    points; where that is too many, `rank` lists those with so many modes, and `largest` those made of the so many
-    strongest modes. Equal singular values count once for each number of them that is learned.
+    With distinct singular values there are 2^k points. Equal ones count once for each number of them that is learned.
+
+    Parameters
+    ----------
+    task : what is to be learned
+    hidden : width of the hidden layer, or of several
+    rank : only those with so many modes
+    largest : only those made of the so many strongest modes
+
+    Returns
+    -------
+    list of CriticalPoint : `modes`, `loss`, `index`, `kind`, `rates` of escape
 
     >>> task = lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]])
     >>> for point in lr.landscape.critical_points(task, hidden=2):
@@ -166,6 +175,15 @@ def critical_points(
 def network_at(point: CriticalPoint, rng: Rng = 0) -> Network:
     """Balanced weights on a critical point, each layer of its rank, in a random hidden basis.
 
+    Parameters
+    ----------
+    point : one of `critical_points`
+    rng : a seed, or a NumPy Generator, for the hidden basis
+
+    Returns
+    -------
+    Network
+
     >>> saddle = lr.landscape.critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=4)[1]
     >>> abs(lr.landscape.network_at(saddle).function.round(12))
     array([[3., 0.],
@@ -175,7 +193,17 @@ def network_at(point: CriticalPoint, rng: Rng = 0) -> Network:
 
 
 def escape(point: CriticalPoint, rng: Rng = 0, *, fastest: int | None = None) -> Escape:
-    """The directions of negative curvature at `network_at(point, rng)`, all of them or the `fastest` so many.
+    """The directions of negative curvature at `network_at(point, rng)`.
+
+    Parameters
+    ----------
+    point : one of `critical_points`
+    rng : a seed, or a NumPy Generator, for the hidden basis
+    fastest : only the so many fastest directions
+
+    Returns
+    -------
+    Escape : `network`, `rates`, fastest first, and `directions` per layer
 
     >>> saddle = lr.landscape.critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=2)[2]
     >>> network, rates, directions = lr.landscape.escape(saddle)

@@ -98,6 +98,14 @@ class Fate:
 def fate(problem: Problem) -> Fate:
     """Which modes are learned and when, which minimum or saddle is the end, and in which regime.
 
+    Parameters
+    ----------
+    problem : for which there is an exact solution
+
+    Returns
+    -------
+    Fate : `kind`, `learned`, `half_times`, `limit`, `missed`, `loss_limit`, `separatrix_distance`, `regime` …
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[-0.1]], [[0.1]]]))
     >>> lr.fate(problem).kind
     'saddle'

@@ -21,6 +21,14 @@ _GRID = np.geomspace(1e-4, 1e8, 241)  # twenty times a decade around the estimat
 def horizon(problem: Problem) -> float:
     """The time by which the network has learned what it will learn, to two digits, rounded up.
 
+    Parameters
+    ----------
+    problem : a task and any network
+
+    Returns
+    -------
+    time : an estimate where no closed form applies
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.landscape.horizon(problem)
     3.1

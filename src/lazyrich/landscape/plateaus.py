@@ -105,6 +105,14 @@ class PlateauComparison:
 def plateau_times(problem: Problem) -> Plateaus:
     """When each mode will be half learned, from the initial weights of any deep linear network; `kind` says how well.
 
+    Parameters
+    ----------
+    problem : two linear layers or more, without weight decay
+
+    Returns
+    -------
+    Plateaus : `times`, nan for never, by `kind` of prediction; `initial` strengths and `limit`
+
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
     >>> print(lr.landscape.plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
     half times, exact
@@ -134,6 +142,14 @@ def plateau_times(problem: Problem) -> Plateaus:
 
 def compare_plateaus(traj: Trajectory) -> PlateauComparison:
     """Half times as predicted from the initial weights, and as they are along a trajectory (exact ones: at any times).
+
+    Parameters
+    ----------
+    traj : a trajectory of such a problem
+
+    Returns
+    -------
+    PlateauComparison : `prediction`, `observed` half times and their `ratio`
 
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(2, 3, 2), scale=1e-6))

@@ -1,8 +1,8 @@
 """Lazy, rich or delayed rich: the regime of a trajectory, measured from how far its tangent kernel moves, and when.
 
 What the words mean is said in `lazyrich.laziness.definition`. Here the kernel and the loss are followed along a
-trajectory, as closely as the verdict needs where it is exact, and phases are told apart: each has a start, an end, and
-a share of what the loss falls.
+trajectory, as closely as the verdict needs where it is exact, and phases are told apart: each has a beginning, an end,
+and a share of what the loss falls.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Regime:
 
 
 def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
-    """The regime in which a network learned, from its start to the last time of a trajectory.
+    """The regime in which a network learned, from t = 0 to the last time of a trajectory.
 
     Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
     more. Delayed rich: half of that is done only after ten times the time in which the kernel of the initialisation
@@ -110,7 +110,17 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 
     Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
     something changes; between the records of others is interpolated, and a change counts as late only where records
-    tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the start alone.
+    tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the initial weights
+    alone.
+
+    Parameters
+    ----------
+    traj : of a linear network, or of two layers with a ReLU or a leaky one
+    thresholds : where lazy ends and late begins
+
+    Returns
+    -------
+    Regime : `name`, `kernel_movement`, `kernel_distance`, `kernel_half_time`, `learned_by`, `phases`
 
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
     >>> lr.regime(lr.solve(problem, [200.0])).name
@@ -118,13 +128,11 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     """
     problem, end = as_trajectory(traj).problem, float(traj.clock[-1])
     if end == 0:
-        raise InvalidInput(
-            f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at a start."
-        )
+        raise InvalidInput(f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at once.")
     if traj.solution is not None:
         return regime_of_solution(traj, np.append(time_grid(traj), end), thresholds)
     weights = [W[None] for W in problem.network.weights]
-    first = kernels(Trajectory(problem, np.zeros(1), "start", {"weights": weights}))[0]
+    first = kernels(Trajectory(problem, np.zeros(1), "initial", {"weights": weights}))[0]
     times, along = np.asarray(traj.times, dtype=float), kernels(traj)
     pair = along.compared_with(first)
     seen = np.array([pair.change, pair.other_norm, pair.distance, traj.loss])

@@ -83,6 +83,14 @@ def limiting_regimes(sizes: object) -> dict[str, str]:
     One layer dominates as δ → ±∞, and the network is lazy if that layer alone reaches every output (δ → ∞) or
     reads every input (δ → −∞).
 
+    Parameters
+    ----------
+    sizes : widths (d_in, hidden, d_out)
+
+    Returns
+    -------
+    dict : a word for each limit
+
     >>> lr.landscape.limiting_regimes((8, 3, 3))  # a funnel
     {'δ → −∞': 'delayed rich', 'δ → 0': 'rich', 'δ → ∞': 'lazy'}
     """
@@ -96,6 +104,15 @@ def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePr
 
     An estimate, right in about 97 of 100 random problems, and in 80 to 90 where the hidden layer is narrower than the
     task; `lr.regime(trajectory)` measures.
+
+    Parameters
+    ----------
+    problem : two linear layers
+    thresholds : where lazy ends and late begins
+
+    Returns
+    -------
+    RegimePrediction : `name`, `early_movement`, `late_movement`, `missing`, `delay`, `balance`
 
     >>> task = lr.Task.from_correlations([[1.0, 2.0]])
     >>> [lr.predict_regime(lr.Problem(task, lr.inits.single_neuron([-1.0, 0.0], delta=d))).name for d in (-60, 0, 60)]

@@ -102,8 +102,15 @@ class SaddlePath:
 def saddle_path(traj: Trajectory, *, radius: float = 0.1, modes: int | None = None) -> SaddlePath:
     """Which saddles a trajectory of a linear network visits, and when.
 
-    `radius` is how near is there (below ½). `modes` tells apart the strongest ones only, and leaves aside what W does
-    among the others: for tasks with a tail of weak modes that even small weights have long since passed.
+    Parameters
+    ----------
+    traj : of a linear network, two layers or more
+    radius : how near is there, below ½
+    modes : tells apart the so many strongest only, for tasks with a tail of weak modes
+
+    Returns
+    -------
+    SaddlePath : `visits`, each with `modes`, `loss`, `arrival` and `departure`
 
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
     >>> problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 3, 2), scale=1e-6))

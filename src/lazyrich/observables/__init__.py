@@ -1,5 +1,7 @@
 """Pure functions of a trajectory: what a reader of the papers would measure along it.
 
+What they return has the times along its first axis; the signatures have the others.
+
 `traj.to_xarray("mode_strengths", "kernel_distance")` has those with one value per time under the same names.
 """
 

@@ -65,6 +65,15 @@ def balancedness(traj: Trajectory) -> Float[Array, "T pairs"]:
 def neuron_balance(traj: Trajectory, layer: int = 1) -> Float[Array, "T h"]:
     """δ_k = η_ℓ‖a_k‖² − η_{ℓ+1}‖w_k‖² of the neurons of hidden layer ℓ, with incoming weights w_k and outgoing a_k.
 
+    Parameters
+    ----------
+    traj : of a linear or piecewise linear network
+    layer : ℓ, from 1
+
+    Returns
+    -------
+    array : (times, h)
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.5]]]))
     >>> lr.observables.neuron_balance(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.24, 0.24])

@@ -1,8 +1,5 @@
 """How far a network has gone from where it was at a reference time: weights, activation patterns, representation,
-function.
-
-`reference` is the index of one of the times, by default the first.
-"""
+function."""
 
 from __future__ import annotations
 
@@ -27,6 +24,16 @@ _ROUNDING = 8  # times the precision of numbers: what taking off the mean leaves
 def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = False) -> Float[Array, " T"]:
     """√Σ_ℓ‖W_ℓ(t) − W_ℓ(t_ref)‖², or that divided by √Σ_ℓ‖W_ℓ(t_ref)‖².
 
+    Parameters
+    ----------
+    traj : of any network
+    reference : index of the time it is measured from
+    relative : to the norm at the reference
+
+    Returns
+    -------
+    array : one number per time
+
     >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]]])), [0.0, 100.0])
     >>> lr.observables.parameter_distance(traj), lr.observables.parameter_distance(traj, relative=True)
     (array([0. , 1.5]), array([0., 3.]))
@@ -50,6 +57,15 @@ def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]
     All hidden layers count. In linear networks the units are those of the given hidden basis, and the samples of a
     task of correlations alone are one item per input.
 
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    reference : index of the time it is measured from
+
+    Returns
+    -------
+    array : one number per time
+
     >>> task = lr.Task.from_correlations([[-1.0]])
     >>> traj = lr.Trajectory(lr.Problem(task, lr.Network([[[1.0], [1.0]], [[0.0, 0.0]]])), np.arange(2.0), "flow",
     ...     {"weights": [np.array([[[1.0], [1.0]], [[-1.0], [1.0]]]), np.zeros((2, 1, 2))]})
@@ -65,8 +81,18 @@ def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]
 def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = True) -> Float[Array, " T"]:
     """⟨K, K'⟩/(‖K‖‖K'‖) of K = HHᵀ at the two times, H the activity of hidden layer ℓ, a sample per row.
 
-    1: the same representation up to rotation and scale. `centred` takes the mean over the samples off every unit
-    first, as is usual (Kornblith et al. 2019). A layer that is silent, or the same for all samples, is nan.
+    1: the same representation up to rotation and scale.
+
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    reference : index of the time it is measured from
+    layer : ℓ of a hidden layer, from 1
+    centred : take the mean over the samples off first, as is usual (Kornblith et al. 2019)
+
+    Returns
+    -------
+    array : one number per time, nan where a layer is silent, or the same for all samples
 
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> lr.observables.cka(lr.solve(problem, [0.0, 20.0, 1e4])).round(3)
@@ -86,6 +112,15 @@ def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = Tr
 @observable(long_name="distance of the function from the first time, root mean square")
 def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]:
     """√ mean‖ŷ(t) − ŷ(t_ref)‖² over the samples (the sum, where the task's loss is one); ‖W − W_ref‖_Σxx if linear.
+
+    Parameters
+    ----------
+    traj : of any network
+    reference : index of the time it is measured from
+
+    Returns
+    -------
+    array : one number per time
 
     >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]]])), [0.0, 100.0])
     >>> lr.observables.function_distance(traj)

@@ -24,6 +24,15 @@ from lazyrich.trajectory import Trajectory, as_trajectory, observable
 def activation_patterns(traj: Trajectory, inputs: object = None) -> Float[Array, "T P units"]:
     """1 where a unit of any hidden layer is active on a sample (or on a row of `inputs`), 0 where it is not.
 
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    inputs : rows to look at; without them the samples of the task
+
+    Returns
+    -------
+    array : (times, samples, units)
+
     >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 1.0]], [[1.0], [0.0]])
     >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0]]], "relu"))
     >>> lr.observables.activation_patterns(lr.descend(problem, rate=0.1, steps=1))[0]
@@ -37,6 +46,15 @@ def activation_patterns(traj: Trajectory, inputs: object = None) -> Float[Array,
 def activation_regions(traj: Trajectory, inputs: object = None) -> Float[Array, " T"]:
     """How many different patterns the samples (or the rows of `inputs`) have.
 
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    inputs : rows to look at; without them the samples of the task
+
+    Returns
+    -------
+    array : one number per time
+
     >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 1.0]], [[1.0], [0.0]])
     >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0]]], "relu"))
     >>> lr.observables.activation_regions(lr.descend(problem, rate=0.1, steps=1))
@@ -49,6 +67,15 @@ def activation_regions(traj: Trajectory, inputs: object = None) -> Float[Array, 
 @observable("sample", long_name="parity of the number of active units", items=("input",))
 def region_colours(traj: Trajectory, inputs: object = None) -> Float[Array, "T P"]:
     """0 or 1: the parity of the number of active units, which differs between regions that share a wall.
+
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    inputs : rows to look at; without them the samples of the task
+
+    Returns
+    -------
+    array : (times, samples)
 
     >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 1.0]], [[1.0], [0.0]])
     >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0]]], "relu"))

@@ -58,6 +58,15 @@ def output_gram(traj: Trajectory) -> Float[Array, "T out out"]:
 def rsm_in(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
     """X M_ℓᵀM_ℓ Xᵀ: inner products of the hidden activities that the samples cause (M_ℓᵀM_ℓ of no samples).
 
+    Parameters
+    ----------
+    traj : of any network
+    layer : ℓ of a hidden layer, from 1
+
+    Returns
+    -------
+    array : (times, samples, samples)
+
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> similarity = lr.observables.rsm_in(lr.solve(problem, [1e4]))[0]
@@ -77,11 +86,20 @@ def rsm_in(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
 def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Array, "T P P"]:
     """Y (N_ℓN_ℓᵀ)⁺ Yᵀ: inner products of the least hidden activities that cause the targets ((N_ℓN_ℓᵀ)⁺ of no samples).
 
-    Directions in which the singular value of N_ℓ (in two layers W2) is below `cutoff` times the largest one at the
-    same time count as not there. So the measure is blind to the scale of the weights: tiny random weights have a large
+    The measure is blind to the scale of the weights: tiny random weights have a large
     RSM, of size ‖Y‖²/‖W2‖², with all directions in it, and modes leave it while others outgrow them by 1/cutoff.
     From QQᵀ, singular values are known to 1e-8 of the largest: less is no cut-off, and digits are lost as
     1e-16/(relative singular value)².
+
+    Parameters
+    ----------
+    traj : of a linear network
+    layer : ℓ of a hidden layer, from 1
+    cutoff : of the largest singular value of N_ℓ (in two layers W2): directions below it count as not there
+
+    Returns
+    -------
+    array : (times, samples, samples)
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.observables.rsm_out(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
@@ -103,6 +121,15 @@ def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Arr
 @observable(long_name="effective rank of the network function")
 def effective_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, " T"]:
     """exp(−Σ p ln p) with p = σ/Σσ, over the singular values of W, or of W_ℓ for `layer` = ℓ; 0 where all are 0.
+
+    Parameters
+    ----------
+    traj : of a linear network, or of any with `layer`
+    layer : ℓ of a weight matrix W_ℓ; without it the network function
+
+    Returns
+    -------
+    array : one number per time
 
     >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 2.0]]), network)

@@ -31,14 +31,7 @@ _EQUAL = 1e-12  # relative: closer singular values cannot be told apart, since W
 
 
 class SingularModes(NamedTuple):
-    """W(t) = U diag(s) Vᵀ, a column per mode; s may be negative after the first time.
-
-    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
-    >>> traj = lr.solve(problem, [0.0, 10.0, 100.0])
-    >>> U, s, V = lr.observables.singular_modes(traj)
-    >>> bool(np.allclose(U * s[:, None, :] @ np.swapaxes(V, 1, 2), traj.function))
-    True
-    """
+    """W(t) = U diag(s) Vᵀ, a column per mode; s may be negative after the first time."""
 
     U: Float[Array, "T out m"]
     s: Float[Array, "T m"]
