@@ -19,7 +19,7 @@ from lazyrich.bias.function_space import (
     function_space_flow,
     isotropic_preconditioner,
     layer_grams,
-    output_strength,
+    squared_output_norm,
 )
 from lazyrich.papers.kunin2024 import formulas as kunin2024
 from lazyrich.papers.kunin2024.wide import wide_preconditioner
@@ -151,7 +151,7 @@ def test_deep_is_the_jacobian():
         assert relative(product(weights)[0], beta) <= 1e-12
         M, truth = deep_preconditioner(beta, L, delta), brute_force(weights)
         assert relative(M, truth) <= 1e-12
-        assert relative(output_strength(float(np.linalg.norm(beta)), L, delta), np.sum(weights[-1] ** 2)) <= 1e-12
+        assert relative(squared_output_norm(float(np.linalg.norm(beta)), L, delta), np.sum(weights[-1] ** 2)) <= 1e-12
         # Lemma 14 as printed, with ‖a‖² and W_1ᵀW_1 of the network
         a, G = float(np.sum(weights[-1] ** 2)), weights[0].T @ weights[0]
         power = np.linalg.matrix_power
@@ -170,11 +170,11 @@ def test_deep_at_zero():
     assert np.array_equal(deep_preconditioner([0.0, 0.0], 2), np.zeros((2, 2)))
 
 
-def test_strength_at_extreme_sizes():
+def test_output_norm_at_extreme_sizes():
     for size in (1e-8, 1.0, 1e8):
         for delta in (-1e-8, -1.0, -1e8):
             for L in (1, 2, 5):
-                x = output_strength(size, L, delta)
+                x = squared_output_norm(size, L, delta)
                 assert abs(x * (x - delta) ** L / size**2 - 1) <= 1e-12
 
 

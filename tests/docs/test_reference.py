@@ -42,7 +42,15 @@ def examples(module) -> list[doctest.DocTest]:
     return [test for test in tests if test.examples]
 
 
-_COMPILE = ("predict", "bias.depths", "bias.factorisation", "bias.interpolation", "batch.api", "laziness.measuring")
+_COMPILE = (
+    "predict",
+    "bias.depths",
+    "bias.factorisation",
+    "bias.interpolation",
+    "batch.api",
+    "laziness.measuring",
+    "laziness.result",
+)
 
 
 @pytest.mark.parametrize(

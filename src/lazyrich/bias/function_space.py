@@ -133,10 +133,10 @@ def layer_grams(
     return (Vt.T * c1**2) @ Vt / eta_2, (U * c2**2) @ U.T / eta_1
 
 
-def output_strength(size: float, hidden_layers: int, delta: float = 0.0) -> float:
+def squared_output_norm(size: float, hidden_layers: int, delta: float = 0.0) -> float:
     """x = ‖a‖² of a deep isotropic network with ‖β‖ = `size`: the root of x(x − δ)^L = ‖β‖² (Lemma 13), for δ ≤ 0.
 
-    >>> output_strength(6.0, hidden_layers=1, delta=-5.0)
+    >>> squared_output_norm(6.0, hidden_layers=1, delta=-5.0)
     4.0
     """
     size, L, gap = _check.positive("size", size, or_zero=True), _layers(hidden_layers), -_not_positive(delta)
@@ -154,7 +154,7 @@ def output_strength(size: float, hidden_layers: int, delta: float = 0.0) -> floa
 def deep_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
     """M = g^L I + L x g^{L−1} β̂β̂ᵀ for one output, L hidden layers and isotropic ones (Lemma 14).
 
-    x = `output_strength`, g = x − δ. δ = 0: M = ‖β‖^{2L/(L+1)}(I + Lβ̂β̂ᵀ). The layers have aaᵀ − W_LW_Lᵀ = δI and
+    x = `squared_output_norm`, g = x − δ. δ = 0: M = ‖β‖^{2L/(L+1)}(I + Lβ̂β̂ᵀ). The layers have aaᵀ − W_LW_Lᵀ = δI and
     W_{ℓ+1}ᵀW_{ℓ+1} = W_ℓW_ℓᵀ below: δ = 0 is any zero-balanced one, δ < 0 needs all hidden widths to be d_in.
 
     >>> deep_preconditioner([0.0, 8.0], hidden_layers=2)
@@ -258,7 +258,7 @@ def _deep_eigenvalues(beta: object, hidden_layers: int, delta: float) -> tuple[f
     """Eigenvalues of M across β and along it, and the direction of β."""
     beta, L, delta = _check.as_array("beta", beta, ndim=1), _layers(hidden_layers), _not_positive(delta)
     size = float(np.linalg.norm(beta))
-    x = output_strength(size, L, delta)
+    x = squared_output_norm(size, L, delta)
     g = x - delta
     return g**L, g**L + L * x * g ** (L - 1), beta / size if size else beta
 

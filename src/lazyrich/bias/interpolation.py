@@ -30,7 +30,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.bias.basins import NEAR, final_sign, refuse_the_saddle
-from lazyrich.bias.function_space import output_strength
+from lazyrich.bias.function_space import squared_output_norm
 from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neuron_potential
 from lazyrich.inits import single_neuron
 from lazyrich.inits.balanced import layer_factors
@@ -359,12 +359,12 @@ def _deep_bias(task: object, beta0: object, hidden_layers: int, delta: float) ->
     target, V, N = _solutions(task)
     beta0, potential = _as_beta(task, beta0), deep_potential(hidden_layers, delta)
     pull = potential.gradient(beta0)  # ‖a‖β̂
-    free, strength = float(np.linalg.norm(N.T @ pull)), float(np.linalg.norm(pull))
-    if delta == 0 and strength == 0 and task.sigma_yx.any():
+    free, size = float(np.linalg.norm(N.T @ pull)), float(np.linalg.norm(pull))
+    if delta == 0 and size == 0 and task.sigma_yx.any():
         raise InvalidInput("beta0 must not be zero where delta is: that is a saddle, and nothing moves.")
-    if delta == 0 and free <= NEAR * strength:  # otherwise ‖a‖ ≥ ‖Nᵀc‖, and zero is not reached
+    if delta == 0 and free <= NEAR * size:  # otherwise ‖a‖ ≥ ‖Nᵀc‖, and zero is not reached
         refuse_the_saddle(task, V, pull, hidden_layers)
-    y = output_strength(float(np.linalg.norm(target)), hidden_layers, delta - free**2)
+    y = squared_output_norm(float(np.linalg.norm(target)), hidden_layers, delta - free**2)
     factor = (y + free**2 - delta) ** (hidden_layers / 2)
 
     def excess(within: float, along: float) -> float:

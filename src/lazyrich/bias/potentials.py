@@ -23,7 +23,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.bias.function_space import output_strength
+from lazyrich.bias.function_space import squared_output_norm
 
 
 class Profile(NamedTuple):
@@ -97,11 +97,11 @@ def deep_potential(hidden_layers: int, delta: float = 0.0) -> RadialPotential:
     >>> deep_potential(hidden_layers=2).gradient([0.0, 8.0])
     array([0., 2.])
     """
-    output_strength(1.0, hidden_layers, delta)  # for its checks
+    squared_output_norm(1.0, hidden_layers, delta)  # for its checks
     L, gap = hidden_layers, -float(delta)
 
     def profile(size: float) -> Profile:
-        x = output_strength(size, L, delta)
+        x = squared_output_norm(size, L, delta)
         g, root = x + gap, np.sqrt(x)
         if gap == 0:
             value = (L + 1) / (L + 2) * size * root
