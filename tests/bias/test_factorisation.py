@@ -20,7 +20,7 @@ from scipy.optimize import brentq, linprog
 import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich.bias.depths import compare_depths, rank_growth
-from lazyrich.bias.factorisation import Factorisation, factorise, schatten, small_start
+from lazyrich.bias.factorisation import Factorisation, factorise, schatten, small_init
 from lazyrich.bias.measurements import (
     commuting_measurements,
     completion,
@@ -97,7 +97,7 @@ def test_flow_follows_the_factor_equation():
             A = rng.normal(size=(7, 3, 4))
             problem = sensing(A, truth=truth)
         if seed % 2:
-            start = small_start((3, 4), depth=depth, epsilon=0.3, rng=rng)
+            start = small_init((3, 4), depth=depth, epsilon=0.3, rng=rng)
         else:
             start = lr.inits.gaussian(rng, sizes=(4, *[3] * (depth - 1), 3), scale=0.5)
         y = [np.sum(A_m * truth) for A_m in A]
@@ -112,7 +112,10 @@ def test_flow_follows_the_factor_equation():
 @pytest.mark.compiles
 def test_balance_is_conserved_to_the_end():
     problem = random_completion(0, (3, 4), [2.0, 1.0], observed=9)
-    for start in (small_start((3, 4), depth=3, epsilon=1e-2), lr.inits.gaussian(2, sizes=(4, 3, 3, 3), scale=0.4)):
+    for start in (
+        small_init((3, 4), depth=3, epsilon=1e-2),
+        lr.inits.gaussian(2, sizes=(4, 3, 3, 3), scale=0.4),
+    ):
         run = factorise(problem, start, rtol=1e-12, tolerance=1e-12)
         assert run.status == "converged"
         for (before, after), (W, next_W) in zip(
@@ -125,7 +128,7 @@ def test_balance_is_conserved_to_the_end():
 
 def test_without_times_it_runs_until_the_loss_is_small():
     problem = completion(np.diag([2.0, 1.0]))
-    run = factorise(problem, small_start((2, 2), depth=2, epsilon=1e-3), tolerance=1e-14)
+    run = factorise(problem, small_init((2, 2), depth=2, epsilon=1e-3), tolerance=1e-14)
     assert run.status == "converged"
     assert run.loss[-1] < 1e-14 * 2.5
     assert run.loss[-2] > 1e-14 * 2.5  # the first step below it, not some later one
@@ -138,7 +141,7 @@ def test_without_times_it_runs_until_the_loss_is_small():
 
 def test_depth_one_never_moves_what_it_does_not_see():
     problem = random_completion(1, (3, 4), [3.0], observed=5)
-    start = small_start((3, 4), depth=1, epsilon=0.1, rng=3)
+    start = small_init((3, 4), depth=1, epsilon=0.1, rng=3)
     run = factorise(problem, start, [0.0, 1.0, 30.0])
     hidden = problem.A == 0
     assert np.array_equal(run.W[-1][hidden], start.function[hidden])
@@ -153,18 +156,18 @@ def test_tiny_and_huge_matrices_are_the_same_flow(scale):
     rng = np.random.default_rng(8)
     truth, mask = rng.normal(size=(3, 4)), rng.permutation(12).reshape(3, 4) < 8
     times = np.array([0.0, 0.3, 3.0])
-    plain = factorise(completion(truth, mask), small_start((3, 4), depth=3, epsilon=1e-2, rng=5), times)
+    plain = factorise(completion(truth, mask), small_init((3, 4), depth=3, epsilon=1e-2, rng=5), times)
     scaled_times = times * scale ** -(2 - 2 / 3)
     scaled = completion(scale * truth, mask)
-    run = factorise(scaled, small_start((3, 4), depth=3, epsilon=scale * 1e-2, rng=5), scaled_times)
+    run = factorise(scaled, small_init((3, 4), depth=3, epsilon=scale * 1e-2, rng=5), scaled_times)
     assert relative(run.W / scale, plain.W) < 1e-7
 
 
 @pytest.mark.compiles
 def test_small_shapes_equal_values_and_zero_rows():
-    one = factorise(completion([[2.0]]), small_start((1, 1), depth=2, epsilon=1e-2))
+    one = factorise(completion([[2.0]]), small_init((1, 1), depth=2, epsilon=1e-2))
     assert one.status == "converged" and abs(one.W[-1, 0, 0] - 2) < 1e-4
-    equal = factorise(completion(np.diag([2.0, 2.0, 0.0])), small_start((3, 3), depth=3, epsilon=1e-4))
+    equal = factorise(completion(np.diag([2.0, 2.0, 0.0])), small_init((3, 3), depth=3, epsilon=1e-4))
     assert np.all(equal.singular_values[:, 0] == equal.singular_values[:, 1])  # modes that do not interact never do
     assert abs(equal.effective_rank[-1] - 2) < 1e-2
 
@@ -172,18 +175,18 @@ def test_small_shapes_equal_values_and_zero_rows():
 def test_what_stops_a_flow_is_said():
     problem = completion(np.eye(2))
     still = factorise(problem, lr.Network([np.zeros((2, 2))] * 2))
-    assert still.status == "stands still at loss 1: try a start that is not zero"
-    short = factorise(razin_cohen(), small_start((2, 2), depth=2, epsilon=1e-2), max_steps=600)
+    assert still.status == "stands still at loss 1: try an initialisation that is not zero"
+    short = factorise(razin_cohen(), small_init((2, 2), depth=2, epsilon=1e-2), max_steps=600)
     assert short.status.startswith("stopped at t = ") and short.status.endswith("try a larger max_steps")
     assert np.array_equal(short.W[-1], chain(short.network.weights))
-    partial = factorise(razin_cohen(), small_start((2, 2), depth=2, epsilon=1e-2), [0.0, 1.0, 1e9], max_steps=600)
+    partial = factorise(razin_cohen(), small_init((2, 2), depth=2, epsilon=1e-2), [0.0, 1.0, 1e9], max_steps=600)
     assert list(partial.times) == [0.0, 1.0] and partial.status.startswith("stopped")
 
 
 @pytest.mark.compiles
 def test_contradicting_measurements_end_at_the_least_loss():
     """⟨I, W⟩ = 1 and = 2: W = 0.75 I is best, with loss ¼; and with ±1 nothing is better than W = 0."""
-    start = small_start((2, 2), depth=2, epsilon=1e-3)
+    start = small_init((2, 2), depth=2, epsilon=1e-3)
     run = factorise(sensing([np.eye(2)] * 2, [1.0, 2.0]), start)
     assert run.status == "converged to loss 0.25, the least there is: the measurements contradict each other"
     assert abs(run.loss[-1] - 0.25) <= 1e-10 * 2.5 and np.abs(run.W[-1] - 0.75 * np.eye(2)).max() <= 1e-5
@@ -209,7 +212,7 @@ def test_observables_against_sums_written_out():
         A = rng.normal(size=(rng.integers(1, 15), 4, 3))
         A[-1] = A[0]  # dependent measurements see nothing new
         for problem, matrices in ((completion(truth, mask), one_by_one(mask)), (sensing(A, truth=truth), A)):
-            run = Factorisation(problem, np.arange(2.0), W, small_start((4, 3), depth=1, epsilon=1), "complete")
+            run = Factorisation(problem, np.arange(2.0), W, small_init((4, 3), depth=1, epsilon=1), "complete")
             hidden = null_space(matrices.reshape(len(matrices), -1))
             for t in range(2):
                 loss = sum((np.sum(A_m * W[t]) - np.sum(A_m * truth)) ** 2 for A_m in matrices) / 2
@@ -242,7 +245,7 @@ def test_rank_growth_against_the_exact_times():
     """All entries seen, aligned start: ȧ = L a^{2−2/L}(s − a) has its passage times as integrals."""
     s, epsilon = np.array([3.0, 2.0, 1.0]), 1e-4
     for L in (2, 3):
-        run = factorise(completion(np.diag(s)), small_start((3, 3), depth=L, epsilon=epsilon), tolerance=1e-12)
+        run = factorise(completion(np.diag(s)), small_init((3, 3), depth=L, epsilon=epsilon), tolerance=1e-12)
         growth = rank_growth(run)
         for share, found in ((0.1, growth.begun), (0.5, growth.half), (0.9, growth.done)):
             for s_i, t in zip(s, found, strict=True):
@@ -260,7 +263,7 @@ def test_rank_growth_against_the_exact_times():
         pauses = (rises[0, 1:] - rises[1, :-1]) / (rises[1, 1:] - rises[0, :-1])
         assert np.allclose(growth.plateau[1:], pauses, rtol=1e-13)
     dense = [np.linspace(0, 20, n) for n in (401, 801, 1601)]
-    start = small_start((3, 3), depth=2, epsilon=epsilon)
+    start = small_init((3, 3), depth=2, epsilon=epsilon)
     exact = np.log(s / epsilon - 1) / 2 / s
     errors = [np.abs(rank_growth(factorise(completion(np.diag(s)), start, t)).half - exact).max() for t in dense]
     assert errors[2] < errors[0] / 8  # second order would be 16
@@ -300,7 +303,7 @@ def test_commuting_flow_is_a_diagonal_network():
     for L in (2, 3, 4):
         rate = lambda _, x, L=L: L * x ** (2 - 2 / L) * (A_COMMUTING.T @ (Y_COMMUTING - A_COMMUTING @ x))
         times = [0.0, 2.0, 6.0, 20.0]
-        run = factorise(commuting_measurements(), small_start((3, 3), depth=L, epsilon=1e-2), times, rtol=1e-13)
+        run = factorise(commuting_measurements(), small_init((3, 3), depth=L, epsilon=1e-2), times, rtol=1e-13)
         assert np.array_equal(run.W, run.W * np.eye(3))  # exactly diagonal
         steps = [
             solve_ivp(rate, (0, t), np.full(3, 1e-2), "DOP853", rtol=1e-13, atol=1e-16).y[:, -1] for t in times[1:]
@@ -317,7 +320,7 @@ def test_commuting_flow_ends_in_the_least_nuclear_norm_at_every_depth():
     for L, power, factor in ((2, 1 / 4, 0.8 ** (1 / 3)), (3, 1.0, 64.0), (4, 1.0, 16.0)):
         distances = []
         for epsilon in epsilons:
-            start = small_start((3, 3), depth=L, epsilon=float(epsilon))
+            start = small_init((3, 3), depth=L, epsilon=float(epsilon))
             run = factorise(commuting_measurements(), start, tolerance=1e-20, rtol=1e-12)
             assert run.status == "converged"
             assert run.W[-1, 2, 2] == pytest.approx(diagonal_end(L, epsilon), rel=1e-8)
@@ -342,7 +345,7 @@ def test_commuting_flow_does_not_end_in_the_least_schatten_quasi_norm():
                 vertices.append(np.maximum(x, 0))
         least = min(vertices, key=lambda x: np.sum(x**p))
         assert np.allclose(least, [0, 0, 2.4], atol=1e-12)
-        run = factorise(problem, small_start((3, 3), depth=L, epsilon=1e-8))
+        run = factorise(problem, small_init((3, 3), depth=L, epsilon=1e-8))
         assert run.test_error[-1] > 1
         assert run.schatten(p)[-1] > 1.05 * np.sum(least**p) ** (1 / p)
         v = np.sqrt([1, 0.8, 0])
@@ -355,7 +358,7 @@ def test_off_the_diagonal_depth_three_prefers_rank_one():
     """The diagonal flow is unstable from depth 3 on; at depth 2 it is neutral, and the start decides."""
     for seed in range(3):
         for L in (2, 3, 4):
-            run = factorise(commuting_measurements(), small_start((3, 3), depth=L, epsilon=1e-6, rng=seed))
+            run = factorise(commuting_measurements(), small_init((3, 3), depth=L, epsilon=1e-6, rng=seed))
             assert run.status == "converged"
             assert abs(run.nuclear_norm[-1] - 1.8) < 0.05
             assert (run.effective_rank[-1] < 1.01) if L > 2 else (run.effective_rank[-1] > 1.1)
@@ -372,7 +375,7 @@ def test_li_luo_lyu_ends_in_the_least_rank_not_the_least_norm():
         assert least.norm == pytest.approx(4 * R, rel=1e-7)
         for L in (2, 3):
             starts = (1e-4, 1e-12) if L == 2 else (1e-3, 1e-5)
-            ends = [factorise(problem, small_start((4, 4), depth=L, epsilon=epsilon)) for epsilon in starts]
+            ends = [factorise(problem, small_init((4, 4), depth=L, epsilon=epsilon)) for epsilon in starts]
             errors, ranks = [run.test_error[-1] for run in ends], [run.effective_rank[-1] for run in ends]
             assert errors[1] < errors[0] / 3 and ranks[1] < ranks[0]
             assert ends[1].nuclear_norm[-1] > 1.05 * least.norm
@@ -384,7 +387,7 @@ def test_li_luo_lyu_ends_in_the_least_rank_not_the_least_norm():
 @pytest.mark.compiles
 def test_razin_cohen_drives_every_norm_up_and_the_rank_down():
     for L in (2, 3):
-        run = factorise(razin_cohen(), small_start((2, 2), depth=L, epsilon=1e-2), tolerance=2e-3)
+        run = factorise(razin_cohen(), small_init((2, 2), depth=L, epsilon=1e-2), tolerance=2e-3)
         assert run.status == "converged"
         assert np.all(np.diff(run.loss) < 0)
         learning = run.loss < 0.2
@@ -407,7 +410,7 @@ def test_rank_grows_greedily_and_more_sharply_with_depth_and_smaller_starts():
     plateau, error = {}, {}
     for L in (2, 3, 4):
         for epsilon in (1e-2, 1e-4, 1e-6):
-            run = factorise(problem, small_start(problem.shape, depth=L, epsilon=epsilon), tolerance=1e-6)
+            run = factorise(problem, small_init(problem.shape, depth=L, epsilon=epsilon), tolerance=1e-6)
             assert run.status == "converged"
             growth = rank_growth(run, cutoff=0.1)
             assert len(growth.half) == 3 and np.all(np.diff(growth.half) > 0)
@@ -417,7 +420,7 @@ def test_rank_grows_greedily_and_more_sharply_with_depth_and_smaller_starts():
     for L in (2, 3, 4):
         assert np.all(plateau[L, 1e-2] < plateau[L, 1e-4]) and np.all(plateau[L, 1e-4] < plateau[L, 1e-6])
     assert np.all(plateau[4, 1e-6] > 0.97)  # one at a time
-    shallow = factorise(problem, small_start(problem.shape, depth=1, epsilon=1e-4), tolerance=1e-5)
+    shallow = factorise(problem, small_init(problem.shape, depth=1, epsilon=1e-4), tolerance=1e-5)
     assert np.all(rank_growth(shallow, cutoff=0.1).plateau[1:] < -0.99)  # all at once
     assert error[2, 1e-2] > error[2, 1e-4] > error[2, 1e-6]
     least = least_nuclear_norm(problem)
@@ -501,7 +504,7 @@ def test_comparison_holds_a_row_per_flow_and_reference():
         "truth",
     ]
     rows = dict(zip(names, comparison.results, strict=True))
-    run = factorise(problem, small_start((3, 3), depth=3, epsilon=1e-5), tolerance=1e-8)
+    run = factorise(problem, small_init((3, 3), depth=3, epsilon=1e-5), tolerance=1e-8)
     row = rows["depth 3, ε = 1e-05"]
     assert np.array_equal(row.W, run.W[-1]) and row.status == "converged"
     measured = run.loss[-1], run.test_error[-1], run.effective_rank[-1], run.nuclear_norm[-1], run.schatten(2 / 3)[-1]
@@ -519,24 +522,24 @@ def test_comparison_of_one_depth_that_does_not_converge():
     assert comparison.results[0].status.startswith("stopped")
     assert "stopped" in str(comparison) and "–" in str(comparison)
     drawn = compare_depths(razin_cohen(), depths=[2], epsilons=[1e-2], rng=0).results[0]
-    run = factorise(razin_cohen(), small_start((2, 2), depth=2, epsilon=1e-2, rng=0), tolerance=1e-8)
+    run = factorise(razin_cohen(), small_init((2, 2), depth=2, epsilon=1e-2, rng=0), tolerance=1e-8)
     assert np.array_equal(drawn.W, run.W[-1])
 
 
 def test_table_of_a_run():
-    run = factorise(razin_cohen(), small_start((2, 2), depth=2, epsilon=1e-2), [0.0, 1.0])
+    run = factorise(razin_cohen(), small_init((2, 2), depth=2, epsilon=1e-2), [0.0, 1.0])
     lines = str(run).splitlines()
     assert lines[0].split() == ["time", "loss", "test", "error", "eff.", "rank", "nuclear", "singular", "values"]
     assert lines[1].split() == ["0", "1.00e+00", "–", "2.000", "0.02", "0.01", "0.01"]
     assert len(lines) == 4 and lines[-1] == "complete"
 
 
-def test_small_start_has_the_asked_for_size_and_is_balanced():
+def test_small_init_has_the_asked_for_size_and_is_balanced():
     for seed in SEEDS:
         rng = np.random.default_rng((7, seed))
         shape, L, epsilon = tuple(rng.integers(1, 6, size=2)), int(rng.integers(1, 5)), float(10 ** rng.uniform(-12, 1))
         for source in (None, rng):
-            network = small_start(shape, depth=L, epsilon=epsilon, rng=source)
+            network = small_init(shape, depth=L, epsilon=epsilon, rng=source)
             assert network.depth == L and network.function.shape == shape
             assert np.linalg.norm(chain(network.weights), 2) == pytest.approx(epsilon, rel=1e-12)
             for W, above in itertools.pairwise(network.weights):
@@ -580,9 +583,9 @@ def test_small_start_has_the_asked_for_size_and_is_balanced():
         (lambda: random_completion(0, (2, 3), [1.0] * 3, observed=2), "singular_values must be at most 2"),
         (lambda: random_completion(0, (2, 3), [1.0, -2.0], observed=2), "must not be negative, and the least is -2"),
         (lambda: random_completion(0, (2, 3), [1.0], observed=7), "observed must be at most the 6 entries"),
-        (lambda: small_start((2, 0), depth=2, epsilon=0.1), "shape must be at least 1, and it is 0"),
-        (lambda: small_start((2, 2), depth=0, epsilon=0.1), "depth must be at least 1, and it is 0"),
-        (lambda: small_start((2, 2), depth=2, epsilon=0.0), "epsilon must be above 0, and it is 0"),
+        (lambda: small_init((2, 0), depth=2, epsilon=0.1), "shape must be at least 1, and it is 0"),
+        (lambda: small_init((2, 2), depth=0, epsilon=0.1), "depth must be at least 1, and it is 0"),
+        (lambda: small_init((2, 2), depth=2, epsilon=0.0), "epsilon must be above 0, and it is 0"),
         (lambda: factorise(razin_cohen(), np.eye(2)), "network must be a linear lazyrich Network"),
         (lambda: factorise(razin_cohen(), lr.Network([np.eye(2)], "relu")), "<Network: 2-2, relu>"),
         (lambda: factorise(razin_cohen(), lr.Network([np.eye(3)])), "network must have 2 inputs and 2 outputs"),

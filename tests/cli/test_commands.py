@@ -302,7 +302,7 @@ def test_modes_of_fate_and_prediction_are_the_same(capsys, folder):
     first, last = told["prediction"]["mode_strengths"]
     yx, xx, _ = correlations()
     np.testing.assert_allclose(last, np.linalg.svd(yx @ np.linalg.inv(xx), compute_uv=False), rtol=1e-9)
-    np.testing.assert_allclose(first, [mode["start"] for mode in told["fate"]["modes"]], rtol=1e-9)
+    np.testing.assert_allclose(first, [mode["initial"] for mode in told["fate"]["modes"]], rtol=1e-9)
 
 
 @pytest.mark.compiles
@@ -396,7 +396,7 @@ def test_demo_predicts_what_gradient_descent_does(computed):
     from lazyrich.cli._demo import RATE, STEPS
 
     predicted, observed = computed.promise.half_times, computed.observed
-    step = RATE * computed.promise.strengths / 8  # ηs, since Σxx = I/8
+    step = RATE * computed.promise.s / 8  # ηs, since Σxx = I/8
     lag = predicted * (step / np.log1p(step) - 1)
     assert (observed > predicted + lag / 2).all() and (observed < predicted + lag).all()
     finer = descend(computed.small.descent.problem, rate=RATE / 2, steps=2 * STEPS, at=range(2 * STEPS + 1))

@@ -42,7 +42,15 @@ def examples(module) -> list[doctest.DocTest]:
     return [test for test in tests if test.examples]
 
 
-_COMPILE = ("predict", "bias.depths", "bias.factorisation", "bias.interpolation", "batch.api", "laziness.measuring")
+_COMPILE = (
+    "predict",
+    "bias.depths",
+    "bias.factorisation",
+    "bias.interpolation",
+    "batch.api",
+    "laziness.measuring",
+    "laziness.result",
+)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +100,10 @@ def test_describes_each_name_once():
 def test_signatures_and_fields_are_those_of_the_source():
     page = WRITTEN["lazyrich"]
     assert "````{py:function} continual(tasks: Sequence[Task], network: " in page
-    assert "````{py:attribute} half_times\n:type: Float[Array, ' m']\n\nhalf way from start to limit; nan:" in page
+    assert (
+        "````{py:attribute} half_times\n:type: Float[Array, ' m']\n\nhalf way from initial strength to limit; nan:"
+        in page
+    )
     assert "````{py:method} from_data(inputs: ArrayLike, targets: ArrayLike" in page and ":classmethod:" in page
 
 

@@ -199,12 +199,13 @@ def test_half_way_of_the_logistic_curve_by_hand() -> None:
 def test_modes_of_equal_strength_are_marked_on_the_curves_that_are_drawn() -> None:
     state = State.from_dict({"task": "own", "matrix": "1 0 0; 0 1 0; 0 0 1", "scale": 0.3, "seed": 1})
     shown = view(state)
-    times, modes = shown.arrays["times"], shown.arrays["modes"]
     marks = captions(state, shown)["half_times"]
     assert marks
-    for mark in marks:
-        drawn = np.interp(mark["time"], times, modes[:, mark["mode"]])
-        assert mark["strength"] == pytest.approx(drawn, abs=1e-6)
+    problem = shown.script.parts[0].problem
+    U, _, V = problem.task.modes  # of the curves that are drawn
+    W = lr.solve(problem, [mark["time"] for mark in marks]).function
+    for i, mark in enumerate(marks):
+        assert mark["strength"] == pytest.approx(U[:, mark["mode"]] @ W[i] @ V[:, mark["mode"]], abs=1e-6)
 
 
 def test_times_beyond_the_view_are_told_and_not_marked() -> None:

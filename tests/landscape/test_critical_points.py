@@ -232,7 +232,7 @@ def test_saddles_without_negative_curvature_are_left_algebraically():
     """Three layers, a push ε of the missing mode in each: ċ = s c², so that c = ε/(1 − εst), not ε·e^{st}."""
     task = lr.Task.from_correlations(np.diag([2.0, 1.0]))
     saddle = next(point for point in critical_points(task, (2, 2)) if point.modes == (0,))
-    assert (saddle.kind, saddle.index, saddle.manner) == ("non-strict saddle", 0, "escapes algebraically")
+    assert (saddle.kind, saddle.index) == ("non-strict saddle", 0)
     assert len(saddle.rates) == 0 and all(len(part) == 0 for part in escape(saddle).directions)
     eps, t = 1e-4, np.array([3.0, 30.0, 3000.0])
     start = np.diag([2 ** (1 / 3), eps])
@@ -253,10 +253,9 @@ def test_kinds_and_words():
         (): "non-strict saddle",
     }
     minimum, *saddles = critical_points(task, 2)
-    assert minimum.manner == "nothing leads away" and len(minimum.rates) == 0
+    assert len(minimum.rates) == 0
     assert minimum.loss == pytest.approx(0.5)  # ½ s² of the mode for which there is no room
     assert {point.kind for point in saddles} == {"strict saddle"}
-    assert {point.manner for point in saddles} == {"escapes exponentially"}
     assert repr(minimum) == ("CriticalPoint(modes=(0, 1), loss=0.5, index=0, kind='global minimum', dimension=0)")
 
 

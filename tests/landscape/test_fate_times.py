@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mpmath import mp
+from oracles import riccati_mp
 
 import lazyrich as lr
 
@@ -45,3 +47,24 @@ def test_no_time_lies_in_the_limit():
     regime = lr.fate(stuck).regime
     assert regime.kernel_half_time < 10
     assert all(phase.end < 1e6 for phase in regime.phases)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1.5])
+def test_half_times_of_coupled_modes_are_those_of_exact_arithmetic(lam):
+    """Modes that turn into place while they grow: half way is sought on the solution in exact arithmetic."""
+    task = lr.Task.from_correlations([[2.0, 0.3, -0.4], [0.1, 1.2, 0.5]])
+    W1, W2 = lr.inits.lambda_balanced(1, sizes=(3, 2, 2), lam=lam, scale=0.1).weights
+    found = lr.fate(lr.Problem(task, lr.Network([W1, W2])))
+    U, s, Vt = np.linalg.svd(task.sigma_yx, full_matrices=False)
+
+    def strength(t, mode):
+        W = riccati_mp.gram(W1, W2, task.sigma_yx, t, lam=lam)[3:, :3]
+        return sum(float(U[i, mode]) * W[i, j] * float(Vt[mode, j]) for i in range(2) for j in range(3))
+
+    def exact(mode, near):
+        half = (strength(mp.mpf(0), mode) + s[mode]) / 2
+        with mp.workdps(30):
+            return float(mp.findroot(lambda t: strength(t, mode) - half, (0.99 * near, 1.01 * near), solver="anderson"))
+
+    for mode, near in enumerate(found.half_times.tolist()):
+        assert near == pytest.approx(exact(mode, near), rel=1e-12)

@@ -4,7 +4,6 @@ there is none to visit."""
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -285,7 +284,7 @@ def test_a_lazy_network_passes_no_saddle():
         assert [v.kind for v in saddle_path(lr.solve(lr.Problem(task, network), [1e6])).visits] == ["minimum"]
     early = lr.solve(lr.Problem(task, network), [1e-3])
     assert str(saddle_path(early)) == "no saddle within 0.1"
-    assert saddle_path(early).to_dict() == {"radius": 0.1, "spacing": 0.0, "visits": []}
+    assert saddle_path(early).visits == () and saddle_path(early).spacing == 0.0
 
 
 def test_a_large_start_only_arrives():
@@ -386,10 +385,6 @@ def test_a_table_and_json():
         ["1–3", "minimum"],
     ]
     assert lines[-1].split()[4] == "–"
-    data = json.loads(json.dumps(path.to_dict()))
-    assert data["visits"][2]["modes"] == [0, 1]
-    assert data["visits"][3]["departure"] is None
-    assert data["visits"][1]["arrival"] == path.visits[1].arrival
 
 
 def sentence(call):

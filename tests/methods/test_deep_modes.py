@@ -10,7 +10,8 @@ from oracles import integrate
 from oracles.taylor_mp import deep_mode_mp
 
 import lazyrich as lr
-from lazyrich.methods.deep_modes import deep_mode_strength, half_time
+from lazyrich.methods.deep_modes import deep_mode_strength
+from lazyrich.methods.mode_times import half_time
 
 from .families import target
 
@@ -30,14 +31,14 @@ def orthonormal(rng: np.random.Generator, size: int, columns: int) -> np.ndarray
 @pytest.mark.parametrize("s, a0", [(0.3, 1e-3), (1.3, 0.1), (1.3, 0.5), (1.3, 2.5), (0.3, 1.0)])
 def test_one_mode_follows_the_quadrature(L, s, a0):
     """Rising from the plateau and falling from above, through to saturation."""
-    unit = float(half_time(L, s, a0)) if a0 < s / 2 else 0.3 / s
+    unit = float(half_time(a0, s, L)) if a0 < s / 2 else 0.3 / s
     times = unit * np.array([0.5, 0.98, 1.02, 1.3, 4.0])
     exact = np.array([float(deep_mode_mp(L, s, a0, t, digits=25)) for t in times])
     np.testing.assert_allclose(deep_mode_strength(L, s, a0, times), exact, rtol=1e-12)
 
 
 def test_one_mode_from_very_small_weights():
-    t = float(half_time(3, 1.3, 1e-8))
+    t = float(half_time(1e-8, 1.3, 3))
     exact = [float(deep_mode_mp(3, 1.3, 1e-8, f * t, digits=25)) for f in (0.9, 1.0)]
     # the plateau makes the last digits of the time count: a' t / a is 9 and 1e3 here
     np.testing.assert_allclose(deep_mode_strength(3, 1.3, 1e-8, t * np.array([0.9, 1.0])), exact, rtol=1e-12)
@@ -49,7 +50,7 @@ def test_one_mode_near_saturation(L, a0):
     """₂F₁ near its branch point, where SciPy's real routine loses all digits: s − a fades at the rate L s^{2−2/L}."""
     s = 1.7
     rate = L * s ** (2 - 2 / L)
-    t = np.arange(3.0, 34.0) / rate + (float(half_time(L, s, a0)) if a0 < s / 2 else 0.0)
+    t = np.arange(3.0, 34.0) / rate + (float(half_time(a0, s, L)) if a0 < s / 2 else 0.0)
     a = deep_mode_strength(L, s, a0, t)
     distance = np.abs(s - a)
     assert np.all(np.diff(distance) <= 1e-12 * s)
@@ -64,11 +65,11 @@ def test_one_mode_near_saturation(L, a0):
 @pytest.mark.parametrize("L", [3, 4, 5, 9])
 def test_half_time_is_where_the_mode_is_half_learned(L):
     for s, a0 in ((0.3, 1e-3), (2.0, 0.3), (5.0, 1e-8)):
-        t = float(half_time(L, s, a0))
+        t = float(half_time(a0, s, L))
         rate = L * (s / 2) ** (2 - 2 / L)
         assert float(deep_mode_strength(L, s, a0, t)) == pytest.approx(s / 2, abs=1e-15 * rate * t * s + 1e-14)
     # from small weights the plateau takes all the time: a0^{−(1−2/L)}/((L−2)s)
-    assert float(half_time(L, 0.5, 1e-30)) == pytest.approx(1e-30 ** (2 / L - 1) / ((L - 2) * 0.5), rel=1e-6)
+    assert float(half_time(1e-30, 0.5, L)) == pytest.approx(1e-30 ** (2 / L - 1) / ((L - 2) * 0.5), rel=1e-6)
 
 
 @pytest.mark.parametrize("L", [3, 4, 7])

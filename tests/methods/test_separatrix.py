@@ -115,7 +115,7 @@ def test_the_revised_kingdom_misses_one_mode(rng):
     network = lr.inits.prior_knowledge(rng, lr.tasks.semantic_hierarchy(), hidden=14)
     fate = lr.fate(lr.Problem(lr.tasks.revised_kingdom(), network))
     assert fate.kind == "saddle" and fate.missed == (7,) and fate.on_separatrix
-    np.testing.assert_allclose(fate.limit, [*fate.strengths[:7], 0.0], atol=1e-12)
+    np.testing.assert_allclose(fate.limit, [*fate.s[:7], 0.0], atol=1e-12)
 
 
 # Staying on it

@@ -1,30 +1,18 @@
 """Which of many solutions the flow ends in, and why: function space, potentials, and what depth prefers."""
 
-from lazyrich.bias.depths import RankGrowth, compare_depths, rank_growth
-from lazyrich.bias.factorisation import Factorisation, factorise, schatten, small_start
-from lazyrich.bias.function_space import (
-    Preconditioner,
-    deep_inverse_preconditioner,
-    deep_preconditioner,
-    function_space_flow,
-    isotropic_preconditioner,
-    layer_grams,
-    output_strength,
-    wide_preconditioner,
-)
+from lazyrich.bias.depths import compare_depths, rank_growth
+from lazyrich.bias.factorisation import factorise, schatten, small_init
+from lazyrich.bias.function_space import function_space_flow, isotropic_preconditioner
 from lazyrich.bias.interpolation import (
-    Interpolation,
     closed_form,
     compare_with_flow,
     deep_interpolating_solution,
     downstream_end,
     interpolating_solution,
-    passes_through_zero,
     predicted_end,
     upstream_end,
 )
 from lazyrich.bias.measurements import (
-    Measurements,
     commuting_measurements,
     completion,
     least_nuclear_norm,
@@ -33,52 +21,27 @@ from lazyrich.bias.measurements import (
     razin_cohen,
     sensing,
 )
-from lazyrich.bias.potentials import (
-    RadialPotential,
-    deep_potential,
-    hyperbolic_entropy,
-    single_neuron_potential,
-    spectral_gradient,
-    spectral_potential,
-)
 
 __all__ = [
-    "Factorisation",
-    "Interpolation",
-    "Measurements",
-    "Preconditioner",
-    "RadialPotential",
-    "RankGrowth",
     "closed_form",
     "commuting_measurements",
     "compare_depths",
     "compare_with_flow",
     "completion",
     "deep_interpolating_solution",
-    "deep_inverse_preconditioner",
-    "deep_potential",
-    "deep_preconditioner",
     "downstream_end",
     "factorise",
     "function_space_flow",
-    "hyperbolic_entropy",
     "interpolating_solution",
     "isotropic_preconditioner",
-    "layer_grams",
     "least_nuclear_norm",
     "li_luo_lyu",
-    "output_strength",
-    "passes_through_zero",
     "predicted_end",
     "random_completion",
     "rank_growth",
     "razin_cohen",
     "schatten",
     "sensing",
-    "single_neuron_potential",
-    "small_start",
-    "spectral_gradient",
-    "spectral_potential",
+    "small_init",
     "upstream_end",
-    "wide_preconditioner",
 ]

@@ -1,10 +1,10 @@
 """On which side of the saddle a flow ends, for one output: before it is claimed to interpolate at all.
 
-The mirror flow of `potentials` tells. With the clock dτ = g dt and for the part m of ∇Ψ in the span of the inputs it
-is m' = Σyx − gΣxx m, regular where β = 0. Near β = 0 the weights (a, w) leave along one direction, and the sign of
-what the start has of it decides the end (basins of attraction in Kunin et al. 2024). White inputs and a span of one
-input have the paper's formula. Elsewhere the flow is followed past the saddle, twice from starts a little apart:
-where the two differ, or nothing leaves, the start is refused.
+The mirror flow of `potentials` tells. With the clock dτ = g dt and for the part m of ∇Ψ in the span of the inputs it is
+m' = Σyx − gΣxx m, regular where β = 0. Near β = 0 the weights (a, w) leave along one direction, and the sign of what
+the initial weights have of it decides the end (basins of attraction in Kunin et al. 2024). White inputs and a span of
+one input have the paper's formula. Elsewhere the flow is followed past the saddle, twice from weights a little apart:
+where the two differ, or nothing leaves, β0 is refused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.tasks import Task
 
-__all__ = ["NEAR", "final_sign", "refuse_the_saddle"]
-
 NEAR = 1e-8  # so near to the saddle β = 0, relative to the weights, it is not told from the end
 _REACHED = 1e-11  # nearer, it is the end as far as the integration can see
-_NUDGE = 1e-9  # a change of the start, relative, that must not change the end
+_NUDGE = 1e-9  # a change of the initial weights, relative, that must not change the end
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 _ON_IT = "lies on it: the flow ends in the saddle β = 0 and in no solution"
 _TOO_CLOSE = "lies too close to it to tell: rounding decides what becomes of the flow at the saddle β = 0"
@@ -38,7 +36,6 @@ def final_sign(
     V is a basis of the span of the inputs, and γ = a0² − ‖Vᵀw0‖², known to within `blur`. a keeps its sign if γ > 0, or
     where the loss is below that of β = 0. For γ = 0 it does too, but may fade.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[1.0, 0.0]])
     >>> [final_sign(task, np.eye(2), 0.1, np.array([x, 2.0]), 0.01 - x**2 - 4) for x in (-0.1, 0.0)]
     [-1, 1]
@@ -50,7 +47,7 @@ def final_sign(
         return side or 1
     if side == 0:
         if abs(reach) <= error:
-            raise InvalidInput("a and wᵀΣxy must not both be zero at the start: that is a saddle, and nothing moves.")
+            raise InvalidInput("a and wᵀΣxy must not both be zero at first: that is a saddle, and nothing moves.")
         return int(np.sign(reach))
     if gamma > balanced or (task.sigma_xx @ beta0 / 2 - b) @ beta0 < 0:
         return side
@@ -64,12 +61,11 @@ def final_sign(
 
 
 def refuse_the_saddle(task: Task, V: Float[Array, "in r"], pull: Float[Array, " in"], hidden_layers: int) -> None:
-    """A sentence where a zero-balanced start, ∇Ψ = `pull` in the span of V, ends in the saddle β = 0 or passes it by.
+    """A sentence where zero-balanced layers, ∇Ψ = `pull` in the span of V, end in the saddle β = 0 or pass it by.
 
     m' = b − ‖m‖^L S m. On this clock m goes straight through zero, at speed b: what separates it from the separatrix is
     not stretched on the way. From where the loss is below that of zero, nothing comes near.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[1.0, 0.0]])
     >>> refuse_the_saddle(task, np.eye(2), np.array([-1.0, 1e-3]), 1)
     """
@@ -125,7 +121,7 @@ def _sign_beyond_the_saddle(a: float, m: Float[Array, " r"], b: float, S: Float[
 
     Where S is a multiple of the identity it is the sign of mᵀβ* + ½a(γ + √(γ² + 4‖β*‖²)), γ = a² − ‖m‖² (the paper's
     "Basins of attraction"). Otherwise a and m are integrated until the loss is below that of β = 0. A larger a and a
-    larger m[0] push to the same side of the saddle: a start with more of both and one with less must end alike.
+    larger m[0] push to the same side of the saddle: more of both and less of both must end alike.
     """
     size = float(np.linalg.norm(m))
     gamma, along = (a - size) * (a + size), float(m[0])
@@ -137,7 +133,7 @@ def _sign_beyond_the_saddle(a: float, m: Float[Array, " r"], b: float, S: Float[
         return int(np.sign(along + pull))
     nudge = np.concatenate([[_NUDGE * a, _NUDGE * abs(along) + blur], np.zeros(len(m) - 1)])
     state = np.append(a, m)
-    above, below = (_side(start, b, S, abs(gamma)) for start in (state + nudge, state - nudge))
+    above, below = (_side(nudged, b, S, abs(gamma)) for nudged in (state + nudge, state - nudge))
     if above != below or above == 0:
         raise _off(_TOO_CLOSE)
     return above
@@ -169,11 +165,11 @@ def _side(state: Float[Array, " n"], b: float, S: Float[Array, "r r"], gap: floa
     return 0
 
 
-def _steps(velocity: Callable[[float, Array], Array], start: Array, horizon: float, **tolerances: Any) -> Iterator[Any]:
+def _steps(velocity: Callable[[float, Array], Array], first: Array, horizon: float, **tolerances: Any) -> Iterator[Any]:
     """The solver after each of its steps, up to the horizon and not too many of them."""
     from scipy.integrate import LSODA
 
-    solver = LSODA(velocity, 0.0, start, horizon, **tolerances)
+    solver = LSODA(velocity, 0.0, first, horizon, **tolerances)
     for _ in range(_STEPS):
         with warnings.catch_warnings():  # what stops it shows in its status
             warnings.simplefilter("ignore")

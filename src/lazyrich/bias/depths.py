@@ -1,13 +1,13 @@
 """What depth prefers among the matrices that agree with the measurements: rank that grows greedily, not a norm.
 
-From a small balanced start, depth 1 never moves what no measurement sees. At depth L ≥ 2 large singular values grow
-faster than small ones, σ̇ = −L σ^{2−2/L} uᵀ∇v: they rise one after the other, and the flow stops at the first rank at
-which it meets the measurements (Li, Luo and Lyu 2020; Jacot et al. 2021). `rank_growth` measures this. No norm
+From a small balanced initialisation, depth 1 never moves what no measurement sees. At depth L ≥ 2 large singular values
+grow faster than small ones, σ̇ = −L σ^{2−2/L} uᵀ∇v: they rise one after the other, and the flow stops at the first rank
+at which it meets the measurements (Li, Luo and Lyu 2020; Jacot et al. 2021). `rank_growth` measures this. No norm
 explains where it ends:
 
 - the nuclear norm is least there, among positive semidefinite matrices, at every depth ≥ 2, where measurements commute
-  and the start is an identity (Gunasekar et al. 2017; unstable from depth 3 on, see `commuting_measurements`), and not
-  in general (`li_luo_lyu`);
+  and the initial layers are identities (Gunasekar et al. 2017; unstable from depth 3 on, see `commuting_measurements`),
+  and not in general (`li_luo_lyu`);
 - the Schatten-2/L quasi-norm is not, even where measurements commute. There the eigenvalues x of W follow the mirror
   flow of φ(x) = −L x^{2/L}/(2(L−2)), L > 2, and from x = ε they end in argmin Σ_i (φ(x_i) − φ'(ε) x_i): as φ'(ε) goes
   to −∞ with ε → 0, Σx decides, and the power 2/L, with a minus sign, only what Σx leaves open;
@@ -18,29 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
-from lazyrich.bias.factorisation import Factorisation, cell, factorise, schatten, small_start
+from lazyrich.bias.factorisation import Factorisation, cell, factorise, schatten, small_init
 from lazyrich.bias.measurements import Measurements, as_measurements, least_nuclear_norm
+from lazyrich.laziness.course import first_time
 from lazyrich.observables.representations import effective_rank_of
-
-__all__ = ["Comparison", "RankGrowth", "Result", "compare_depths", "rank_growth"]
 
 
 class RankGrowth(NamedTuple):
-    """When each singular value that is learned rises: an entry per value, the largest first.
-
-    >>> known = lr.bias.completion(np.diag([3.0, 1.0]), np.ones((2, 2)))
-    >>> run = lr.bias.factorise(known, lr.bias.small_start((2, 2), depth=2, epsilon=1e-4))
-    >>> growth = lr.bias.rank_growth(run)
-    >>> growth.half.round(1), growth.plateau.round(1)
-    (array([1.7, 4.6]), array([0.6, 0.3]))
-    """
+    """When each singular value that is learned rises: an entry per value, the largest first."""
 
     begun: Float[Array, " r"]  # passes a tenth of its end
     half: Float[Array, " r"]
@@ -51,18 +43,23 @@ class RankGrowth(NamedTuple):
 def rank_growth(run: Factorisation, *, cutoff: float = 0.01) -> RankGrowth:
     """The times at which the first, second, … singular value passes a tenth, half and nine tenths of its end.
 
-    Counted are those that end above `cutoff` times the largest. The plateau before value r is
+    The plateau before value r is
     begun_r − done_{r−1}, divided by the time from the start of the first to the end of the last of these two rises (the
     zeroth is done at t = 0): near 1 where they come one at a time, below 0 where they overlap, −1 where they are one,
-    nan where both are there from the start.
-    Times are interpolated between records.
+    nan where both are there from the first. Times are interpolated between records.
 
-    >>> from lazyrich.bias.depths import rank_growth
-    >>> from lazyrich.bias.factorisation import factorise, small_start
-    >>> from lazyrich.bias.measurements import completion
-    >>> problem = completion([[4.0, 0.0], [0.0, 1.0]])
-    >>> run = factorise(problem, small_start((2, 2), depth=2, epsilon=1e-6))
-    >>> rank_growth(run).half.round(2)
+    Parameters
+    ----------
+    run : what `factorise` returns
+    cutoff : of the largest singular value in the end: smaller ones do not count
+
+    Returns
+    -------
+    RankGrowth : `begun`, `half`, `done` and `plateau`, one entry per singular value, the largest first
+
+    >>> problem = lr.bias.completion([[4.0, 0.0], [0.0, 1.0]])
+    >>> run = lr.bias.factorise(problem, lr.bias.small_init((2, 2), depth=2, epsilon=1e-6))
+    >>> lr.bias.rank_growth(run).half.round(2)
     array([1.9 , 6.91])
     """
     if not isinstance(run, Factorisation):
@@ -70,21 +67,12 @@ def rank_growth(run: Factorisation, *, cutoff: float = 0.01) -> RankGrowth:
     end = run.singular_values[-1]
     learned = run.singular_values[:, end > _check.positive("cutoff", cutoff) * end[0]]
     begun, half, done = (
-        np.array([_first_passage(run.times, s, share * s[-1]) for s in learned.T]) for share in (0.1, 0.5, 0.9)
+        np.array([first_time(run.times, s, share * s[-1])[0] for s in learned.T]) for share in (0.1, 0.5, 0.9)
     )
     before = np.concatenate([[[0.0], [0.0]], [begun[:-1], done[:-1]]], axis=1)
     span = np.maximum(done, before[1]) - np.minimum(begun, before[0])
     pause = begun - before[1]
     return RankGrowth(begun, half, done, np.divide(pause, span, out=np.full(len(span), np.nan), where=span > 0))
-
-
-def _first_passage(times: Float[Array, " T"], s: Float[Array, " T"], level: Any) -> float:
-    """The first time at which s reaches the level, linear between records."""
-    after = int(np.argmax(s >= level))
-    if after == 0:
-        return float(times[0])
-    share = (level - s[after - 1]) / (s[after] - s[after - 1])
-    return float(times[after - 1] + share * (times[after] - times[after - 1]))
 
 
 class Result(NamedTuple):
@@ -102,7 +90,7 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Ends of flows of several depths and starts, then the least nuclear norm, then the truth where it is known."""
+    """Ends of flows by depth and initial size, then the least nuclear norm, then the truth where it is known."""
 
     depths: tuple[int, ...]
     results: tuple[Result, ...]
@@ -129,14 +117,23 @@ def compare_depths(
     tolerance: float = 1e-8,
     max_steps: int = 200_000,
 ) -> Comparison:
-    """Where the flows of several depths end, from starts of several sizes, against the least nuclear norm.
+    """Where the flows of several depths end, from several initial sizes, against the least nuclear norm.
 
-    A quasi-norm is refuted as what the flow minimises by any row with a smaller one at the same (zero) loss. Starts
-    are identities, or balanced and random from `rng`: a seed gives every flow the same draw of it.
+    A quasi-norm is refuted as what the flow minimises by any row with a smaller one at the same (zero) loss.
 
-    >>> from lazyrich.bias.depths import compare_depths
-    >>> from lazyrich.bias.measurements import commuting_measurements
-    >>> ends = compare_depths(commuting_measurements(), depths=[3], epsilons=[1e-6])
+    Parameters
+    ----------
+    measurements : of the matrix
+    depths : numbers of layers
+    epsilons : sizes of the initial product, see `small_init`
+    rng : for random balanced layers, the same draw for all of a seed; without it identities
+    tolerance, max_steps : as in `factorise`
+
+    Returns
+    -------
+    Comparison : `results` in the order above, each with its norms, loss and `test_error`; a table in print
+
+    >>> ends = lr.bias.compare_depths(lr.bias.commuting_measurements(), depths=[3], epsilons=[1e-6])
     >>> [round(result.quasi_norms[0], 2) for result in ends.results]  # the truth has less, and is not reached
     [2.54, 2.54, 2.4]
     """
@@ -150,8 +147,8 @@ def compare_depths(
     flows = []
     for L in depths:
         for epsilon in scales:
-            start = small_start(measurements.shape, depth=L, epsilon=epsilon, rng=rng)
-            run = factorise(measurements, start, tolerance=tolerance, max_steps=max_steps)
+            network = small_init(measurements.shape, depth=L, epsilon=epsilon, rng=rng)
+            run = factorise(measurements, network, tolerance=tolerance, max_steps=max_steps)
             flows.append((run.W[-1], f"depth {L}, ε = {epsilon:g}", run.status))
     return Comparison(depths, tuple(_result(measurements, depths, *end) for end in flows + ends))
 

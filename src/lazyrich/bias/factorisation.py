@@ -2,10 +2,10 @@
 
     Ẇ_ℓ = −∂/∂W_ℓ ½ Σ_m (⟨A_m, W⟩ − y_m)²
 
-The layers are integrated as they are, in double precision, by Tsit5; a small balanced start is usual. Singular values
-then follow σ̇ = −L σ^{2−2/L} uᵀ∇v (Arora et al. 2019). Where W grows without bound, or the measurements are nearly
-blind to some direction, the end is approached slowly and stiffly, and steps are many. What depth prefers among the
-solutions is for `depths`.
+The layers are integrated as they are, in double precision, by Tsit5; a small balanced initialisation is usual. Singular
+values then follow σ̇ = −L σ^{2−2/L} uᵀ∇v (Arora et al. 2019). Where W grows without bound, or the measurements are
+nearly blind to some direction, the end is approached slowly and stiffly, and steps are many. What depth prefers among
+the solutions is for `depths`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,29 @@ from lazyrich.inits import zero_balanced
 from lazyrich.networks import Network
 from lazyrich.observables.representations import effective_rank_of
 
-__all__ = ["Factorisation", "factorise", "schatten", "small_start"]
-
 _STEPS = 512  # in one call of the compiled loop
 _NEVER = 1e300  # a time that no flow reaches
 _MOVED, _LATER = 1 / 300, 1 / 50  # what W, relative to its norm, and t must have moved by for another record
 
 
-def small_start(shape: object, *, depth: int, epsilon: float, rng: Rng | None = None) -> Network:
+def small_init(shape: object, *, depth: int, epsilon: float, rng: Rng | None = None) -> Network:
     """Balanced layers whose product has largest singular value ε: W_ℓ = ε^{1/L} I, or zero-balanced from `rng`.
 
     Hidden layers are as wide as the narrower side of W: no rank is excluded, and to balanced layers more width adds
     nothing.
 
-    >>> from lazyrich.bias.factorisation import small_start
-    >>> small_start((2, 3), depth=2, epsilon=0.01).function
+    Parameters
+    ----------
+    shape : (d_out, d_in) of W
+    depth : number of layers L
+    epsilon : ε
+    rng : a seed, or a NumPy Generator; without it layers are multiples of the identity
+
+    Returns
+    -------
+    Network
+
+    >>> lr.bias.small_init((2, 3), depth=2, epsilon=0.01).function
     array([[0.01, 0.  , 0.  ],
            [0.  , 0.01, 0.  ]])
     """
@@ -56,14 +64,7 @@ def small_start(shape: object, *, depth: int, epsilon: float, rng: Rng | None = 
 
 @dataclass(frozen=True, eq=False)
 class Factorisation:
-    """The flow of a factorisation: times, W at each of them, the layers at the end, and how it ended.
-
-    >>> known = lr.bias.completion([[1.0, 2.0], [2.0, 0.0]], [[1, 1], [1, 0]])  # one entry is hidden
-    >>> run = lr.bias.factorise(known, lr.bias.small_start((2, 2), depth=3, epsilon=1e-3))
-    >>> run.status, run.W[-1].round(2)
-    ('converged', array([[1., 2.],
-           [2., 4.]]))
-    """
+    """The flow of a factorisation: times, W at each of them, the layers at the end, and how it ended."""
 
     measurements: Measurements
     times: Float[Array, " T"]
@@ -111,9 +112,16 @@ class Factorisation:
 def schatten(singular_values: object, p: float) -> Any:
     """(Σσ^p)^{1/p} over the last axis, p > 0: the nuclear norm at p = 1, Frobenius' at p = 2.
 
-    >>> import numpy as np
-    >>> from lazyrich.bias.factorisation import schatten
-    >>> schatten(np.array([[1.0, 4.0]]), 0.5)
+    Parameters
+    ----------
+    singular_values : along the last axis
+    p : above 0
+
+    Returns
+    -------
+    number : or an array, one for each set of singular values
+
+    >>> lr.bias.schatten(np.array([[1.0, 4.0]]), 0.5)
     array([9.])
     """
     p, s = _check.positive("p", p), np.atleast_1d(_check.as_array("singular_values", singular_values))
@@ -140,15 +148,24 @@ def factorise(
 ) -> Factorisation:
     """Gradient flow of the layers on the measurements, integrated in double precision.
 
-    It is recorded at the given times. Without times it runs until the loss is below `tolerance` times that of W = 0 (or
-    as near to the least loss there is, if measurements contradict each other), and is recorded at those steps of the
-    integrator where W or t has moved noticeably, so that every rise of a singular value is resolved. After about
-    `max_steps` it ends where it is, and `status` says so.
+    Without times it runs until it fits, and is recorded at those steps of the integrator where W or t has moved
+    noticeably, so that every rise of a singular value is resolved.
 
-    >>> from lazyrich.bias.factorisation import factorise, small_start
-    >>> from lazyrich.bias.measurements import li_luo_lyu
-    >>> problem = li_luo_lyu(2.0)
-    >>> run = factorise(problem, small_start(problem.shape, depth=3, epsilon=1e-4))
+    Parameters
+    ----------
+    measurements : of the matrix, such as a `completion`
+    network : the layers at initialisation, such as `small_init`
+    times : when to look; without them until it fits
+    tolerance : of the loss, relative to that of W = 0, beyond the least there is
+    rtol : of the integration
+    max_steps : after about so many it ends where it is, and `status` says so
+
+    Returns
+    -------
+    Factorisation : `times`, `W` at each of them, the last `network`, `status`, `singular_values`, `loss` …
+
+    >>> problem = lr.bias.li_luo_lyu(2.0)
+    >>> run = lr.bias.factorise(problem, lr.bias.small_init(problem.shape, depth=3, epsilon=1e-4))
     >>> run.status, run.effective_rank[-1].round(2), run.nuclear_norm[-1].round(2)
     ('converged', np.float64(1.0), np.float64(10.0))
     """
@@ -206,7 +223,7 @@ def _until_converged(flow: _Flow) -> Iterator[_Record]:
     if flow.loss < flow.enough:
         flow.status = flow.converged
     elif flow.now >= _NEVER:
-        flow.status = f"stands still at loss {flow.loss:.3g}: try a start that is not zero"
+        flow.status = f"stands still at loss {flow.loss:.3g}: try an initialisation that is not zero"
 
 
 class _Flow:
@@ -266,7 +283,7 @@ def _compiled() -> Tree:
 
     def velocity(_: JaxArray, layers: JaxArray, args: JaxArray) -> Tree:
         A, y, _ = args
-        return jax.tree.map(lambda slope: -slope, jax.grad(loss)(layers, A, y))
+        return jax.tree.map(jax.numpy.negative, jax.grad(loss)(layers, A, y))
 
     def low_enough(_: JaxArray, layers: JaxArray, args: JaxArray, **__: JaxArray) -> Tree:
         A, y, enough = args

@@ -1,19 +1,18 @@
-"""Function space: the flow of W = W_L…W_1 itself, vec(Ẇ) = −M vec(∇L), for starts where M depends on W and δ alone.
+"""Function space: the flow of W = W_L…W_1 itself, vec(Ẇ) = −M vec(∇L), where M depends on W and δ alone.
 
-Kunin et al. 2024, Theorems 2 and 3, Lemmas 8, 9, 13, 14. Shapes are those of the library: W is (d_out, d_in), the
+Kunin et al. 2024, Theorem 3, Lemmas 8, 9, 13, 14. Shapes are those of the library: W is (d_out, d_in), the
 paper's β is Wᵀ, and its vec(β), column by column, is `W.ravel()`. For two layers
 
     Ẇ = −(A_out ∇L + ∇L A_in),     A_out = η_1 W2W2ᵀ,     A_in = η_2 W1ᵀW1,     M = A_out ⊗ I + I ⊗ A_in
 
-with ∇L = W Σxx − Σyx, for any inputs. What is conserved, Δ = η_1 W2ᵀW2 − η_2 W1W1ᵀ, gives A_out and A_in:
+with ∇L = W Σxx − Σyx, for any inputs. What is conserved, D = η_1 W2ᵀW2 − η_2 W1W1ᵀ, gives A_out and A_in:
 
-- one hidden neuron, one output: from β and δ = Δ (`neuron_preconditioner`; it needs β ≠ 0 if δ < 0);
-- wide: from the part β_k of each neuron in W and δ_k = Δ_kk (Theorem 2; all β_k ≠ 0);
-- isotropic, Δ = δI: from W and δ (Theorem 3; h = d_in if δ < 0, h = d_out if δ > 0, any h if δ = 0);
+- one hidden neuron, one output: from β and δ = D (`neuron_preconditioner`; it needs β ≠ 0 if δ < 0);
+- isotropic, D = δI: from W and δ (Theorem 3; h = d_in if δ < 0, h = d_out if δ > 0, any h if δ = 0);
 - deep isotropic, one output: from β and δ ≤ 0 (Lemmas 13, 14; L hidden layers, all of width d_in unless δ = 0).
 
-Corrections to the paper: M → |δ|I for δ → ±∞, and the deep M⁻¹ has a minus sign. The sum of Lemma 14 is a geometric
-one, and M = g^L I + L x g^{L−1} β̂β̂ᵀ with x = ‖a‖² and g = x − δ.
+Correction to the paper: M → |δ|I for δ → ±∞. The sum of Lemma 14 is a geometric one, and
+M = g^L I + L x g^{L−1} β̂β̂ᵀ with x = ‖a‖² and g = x − δ.
 """
 
 from __future__ import annotations
@@ -28,22 +27,9 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.inits.balanced import layer_strengths
+from lazyrich.inits.balanced import layer_factors
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
-
-__all__ = [
-    "Preconditioner",
-    "deep_inverse_preconditioner",
-    "deep_preconditioner",
-    "function_space_flow",
-    "isotropic_preconditioner",
-    "kappa",
-    "layer_grams",
-    "neuron_preconditioner",
-    "output_strength",
-    "wide_preconditioner",
-]
 
 _MODELS = ("single neuron", "isotropic", "deep")
 _RTOL, _ATOL = 1e-13, 1e-15  # of LSODA, which turns implicit where M is large and the flow stiff
@@ -51,15 +37,7 @@ _THROUGH_ZERO = 1e-6  # how near to zero, relative, β passes where it passes th
 
 
 class Preconditioner(NamedTuple):
-    """M of two layers, kept as its two factors: it is never needed as a matrix to apply it.
-
-    >>> M = lr.bias.isotropic_preconditioner([[2.0, 0.0]], delta=3.0)
-    >>> M.outputs, M.inputs
-    (array([[4.]]), array([[1., 0.],
-           [0., 0.]]))
-    >>> M.apply(np.array([[1.0, 1.0]]))
-    array([[5., 4.]])
-    """
+    """M of two layers, kept as its two factors: it is never needed as a matrix to apply it."""
 
     outputs: Float[Array, "out out"]  # η_1 W2W2ᵀ
     inputs: Float[Array, "in in"]  # η_2 W1ᵀW1
@@ -108,50 +86,24 @@ def neuron_preconditioner(beta: object, delta: float) -> Float[Array, "d d"]:
     return everywhere * np.eye(len(beta)) + along * np.outer(beta / size, beta / size)
 
 
-def wide_preconditioner(betas: object, deltas: object, rates: object = None) -> Preconditioner:
-    """M = Σ_k M_k from the neurons' parts β_k of W, `betas` (h, d_out, d_in), and their δ_k (Theorem 2).
-
-        A_out = Σ_k (κ_k + δ_k)/2 β_kβ_kᵀ/‖β_k‖²,   A_in = Σ_k (κ_k − δ_k)/2 β_kᵀβ_k/‖β_k‖²
-        κ_k = √(δ_k² + 4η_1η_2‖β_k‖²)
-
-    A neuron with β_k = 0 adds nothing if δ_k = 0; otherwise the direction of its weights is not known.
-
-    >>> import numpy as np
-    >>> W1, W2 = np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([[3.0, 1.0]])
-    >>> betas = np.einsum("ok,ki->koi", W2, W1)
-    >>> wide_preconditioner(betas, [4.0, 0.0]).inputs.round(12)
-    array([[1., 2.],
-           [2., 5.]])
-    """
-    betas, deltas = _check.as_array("betas", betas), _check.as_array("deltas", deltas, ndim=1)
-    if betas.ndim != 3 or len(betas) != len(deltas):
-        raise InvalidInput(
-            f"betas must have shape (h, d_out, d_in) with one of the {len(deltas)} deltas for each of h neurons,"
-            f" and it has shape {betas.shape}."
-        )
-    gain = _gain(rates)
-    U, s, Vt = np.linalg.svd(betas, full_matrices=False)
-    if np.any(s[:, 1:] > 1e-8 * s[:, :1]):
-        raise InvalidInput("betas must each have rank one, as what one neuron adds to W has, and one of them has not.")
-    unknown = np.flatnonzero((s[:, 0] == 0) & (deltas != 0))
-    if unknown.size:
-        raise InvalidInput(
-            f"betas[{unknown[0]}] must not be zero where its delta is {deltas[unknown[0]]:g}: the direction of the"
-            " neuron's weights would be unknown."
-        )
-    c1, c2 = layer_strengths(gain * s[:, 0], deltas)
-    a, w = c2[:, None] * U[:, :, 0], c1[:, None] * Vt[:, 0]
-    return Preconditioner(a.T @ a, w.T @ w)
-
-
 def isotropic_preconditioner(beta: object, delta: float, rates: object = None) -> Preconditioner:
-    """M from W = `beta` (d_out, d_in) and Δ = δI (Theorem 3): h = d_in if δ < 0, h = d_out if δ > 0.
+    """M from W = `beta` (d_out, d_in) and D = δI (Theorem 3): h = d_in if δ < 0, h = d_out if δ > 0.
 
         M = √(η_1η_2 WWᵀ + δ²/4) ⊗ I + I ⊗ √(η_1η_2 WᵀW + δ²/4)
 
     The factors are A_out and A_in, which hold the two roots plus and minus δ/2.
 
-    >>> isotropic_preconditioner([[0.0, 0.0]], -2.0).matrix
+    Parameters
+    ----------
+    beta : W, d_out × d_in
+    delta : δ of D = δI
+    rates : learning rate of each layer
+
+    Returns
+    -------
+    Preconditioner : `outputs` A_out, `inputs` A_in, `apply(gradient)` and the `matrix` M itself
+
+    >>> lr.bias.isotropic_preconditioner([[0.0, 0.0]], -2.0).matrix
     array([[2., 0.],
            [0., 2.]])
     """
@@ -163,7 +115,7 @@ def isotropic_preconditioner(beta: object, delta: float, rates: object = None) -
 def layer_grams(
     beta: object, delta: float, rates: object = None
 ) -> tuple[Float[Array, "in in"], Float[Array, "out out"]]:
-    """W1ᵀW1 and W2W2ᵀ of an isotropic start, Δ = δI, from W = `beta` (Lemmas 8 and 9).
+    """W1ᵀW1 and W2W2ᵀ of isotropic layers, D = δI, from W = `beta` (Lemmas 8 and 9).
 
         η_2 W1ᵀW1 = −δ/2 + √(η_1η_2 WᵀW + δ²/4)   if δ ≥ 0 or h = d_in
         η_1 W2W2ᵀ = +δ/2 + √(η_1η_2 WWᵀ + δ²/4)   if δ ≤ 0 or h = d_out
@@ -175,16 +127,16 @@ def layer_grams(
     """
     beta, delta = _check.as_matrix("beta", beta), _check.number("delta", delta)
     eta_1, eta_2 = _check.as_rates(rates, 2)
-    U, s, Vt = np.linalg.svd(_gain(rates) * beta)
-    c1, _ = layer_strengths(np.pad(s, (0, len(Vt) - len(s))), delta)
-    _, c2 = layer_strengths(np.pad(s, (0, len(U) - len(s))), delta)
+    U, s, Vt = np.linalg.svd(np.sqrt(eta_1 * eta_2) * beta)
+    c1, _ = layer_factors(np.pad(s, (0, len(Vt) - len(s))), delta)
+    _, c2 = layer_factors(np.pad(s, (0, len(U) - len(s))), delta)
     return (Vt.T * c1**2) @ Vt / eta_2, (U * c2**2) @ U.T / eta_1
 
 
-def output_strength(size: float, hidden_layers: int, delta: float = 0.0) -> float:
+def squared_output_norm(size: float, hidden_layers: int, delta: float = 0.0) -> float:
     """x = ‖a‖² of a deep isotropic network with ‖β‖ = `size`: the root of x(x − δ)^L = ‖β‖² (Lemma 13), for δ ≤ 0.
 
-    >>> output_strength(6.0, hidden_layers=1, delta=-5.0)
+    >>> squared_output_norm(6.0, hidden_layers=1, delta=-5.0)
     4.0
     """
     size, L, gap = _check.positive("size", size, or_zero=True), _layers(hidden_layers), -_not_positive(delta)
@@ -200,9 +152,9 @@ def output_strength(size: float, hidden_layers: int, delta: float = 0.0) -> floa
 
 
 def deep_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
-    """M = g^L I + L x g^{L−1} β̂β̂ᵀ for one output, L hidden layers and an isotropic start (Lemma 14).
+    """M = g^L I + L x g^{L−1} β̂β̂ᵀ for one output, L hidden layers and isotropic ones (Lemma 14).
 
-    x = `output_strength`, g = x − δ. δ = 0: M = ‖β‖^{2L/(L+1)}(I + Lβ̂β̂ᵀ). The start has aaᵀ − W_LW_Lᵀ = δI and
+    x = `squared_output_norm`, g = x − δ. δ = 0: M = ‖β‖^{2L/(L+1)}(I + Lβ̂β̂ᵀ). The layers have aaᵀ − W_LW_Lᵀ = δI and
     W_{ℓ+1}ᵀW_{ℓ+1} = W_ℓW_ℓᵀ below: δ = 0 is any zero-balanced one, δ < 0 needs all hidden widths to be d_in.
 
     >>> deep_preconditioner([0.0, 8.0], hidden_layers=2)
@@ -213,30 +165,28 @@ def deep_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) ->
     return across * np.eye(len(direction)) + (along - across) * np.outer(direction, direction)
 
 
-def deep_inverse_preconditioner(beta: object, hidden_layers: int, delta: float = 0.0) -> Float[Array, "in in"]:
-    """M⁻¹ of `deep_preconditioner`; δ = 0: ‖β‖^{−2L/(L+1)}(I − L/(L+1) β̂β̂ᵀ), where the paper has a plus.
-
-    >>> deep_inverse_preconditioner([0.0, 8.0], hidden_layers=2) * 48
-    array([[3., 0.],
-           [0., 1.]])
-    """
-    across, along, direction = _deep_eigenvalues(beta, hidden_layers, delta)
-    if across == 0:
-        raise InvalidInput("beta must not be zero where delta is: M is zero there, and has no inverse.")
-    return np.eye(len(direction)) / across + (1 / along - 1 / across) * np.outer(direction, direction)
-
-
 def function_space_flow(
     task: Task, beta0: object, delta: float, times: object, *, model: str = "single neuron", hidden_layers: int = 1
 ) -> Float[Array, "T out in"]:
     """W(t) from W(0) = `beta0` by Ẇ = −M(W, δ)∇L alone, for any inputs and unit rates; no weights are followed.
 
-    `model` is "single neuron" (one output), "isotropic" (two layers, Theorem 3) or "deep" (one output, δ ≤ 0, so many
-    `hidden_layers`). A single neuron with δ < 0 may pass through β = 0, where β does not tell M: that is an error.
+    A single neuron with δ < 0 may pass through β = 0, where β does not tell M: that is an error.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    task : whose loss is followed
+    beta0 : W(0), or β of one output
+    delta : δ, conserved
+    times : when to look
+    model : "single neuron" (one output), "isotropic" (two layers, Theorem 3) or "deep" (one output, δ ≤ 0)
+    hidden_layers : L of "deep"
+
+    Returns
+    -------
+    array : W at each time
+
     >>> task = lr.Task.from_correlations([[0.0, 2.0]])
-    >>> function_space_flow(task, [0.15, 0.2], 0.0, [0.0, 100.0]).round(9) + 0.0
+    >>> lr.bias.function_space_flow(task, [0.15, 0.2], 0.0, [0.0, 100.0]).round(9) + 0.0
     array([[[0.15, 0.2 ]],
     <BLANKLINE>
            [[0.  , 2.  ]]])
@@ -308,7 +258,7 @@ def _deep_eigenvalues(beta: object, hidden_layers: int, delta: float) -> tuple[f
     """Eigenvalues of M across β and along it, and the direction of β."""
     beta, L, delta = _check.as_array("beta", beta, ndim=1), _layers(hidden_layers), _not_positive(delta)
     size = float(np.linalg.norm(beta))
-    x = output_strength(size, L, delta)
+    x = squared_output_norm(size, L, delta)
     g = x - delta
     return g**L, g**L + L * x * g ** (L - 1), beta / size if size else beta
 
@@ -324,9 +274,3 @@ def _not_positive(delta: object) -> float:
             f"delta must not be above 0, and it is {delta:g}: aaᵀ − W_LW_Lᵀ = δI has no solution for two or more units."
         )
     return delta
-
-
-def _gain(rates: object) -> float:
-    """√(η_1η_2)."""
-    eta_1, eta_2 = _check.as_rates(rates, 2)
-    return float(np.sqrt(eta_1 * eta_2))

@@ -30,27 +30,14 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.bias.basins import NEAR, final_sign, refuse_the_saddle
-from lazyrich.bias.function_space import output_strength
+from lazyrich.bias.function_space import squared_output_norm
 from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neuron_potential
 from lazyrich.inits import single_neuron
-from lazyrich.inits.balanced import layer_strengths
+from lazyrich.inits.balanced import layer_factors
 from lazyrich.methods.flow import flow
 from lazyrich.problem import Problem, as_problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
-
-__all__ = [
-    "Comparison",
-    "Interpolation",
-    "closed_form",
-    "compare_with_flow",
-    "deep_interpolating_solution",
-    "downstream_end",
-    "interpolating_solution",
-    "passes_through_zero",
-    "predicted_end",
-    "upstream_end",
-]
 
 _FITTED = 1e-10  # distance from the solutions, relative, at which a flow has arrived
 _DOUBLINGS = 40  # of the time a flow is given to arrive
@@ -59,13 +46,7 @@ _SOLVED = 1e-10  # KKT residual that a prediction must have
 
 @dataclass(frozen=True, eq=False)
 class Interpolation:
-    """A predicted solution, and how well it satisfies the conditions of a minimum.
-
-    >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> found = lr.bias.predicted_end(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0)))
-    >>> found.beta.round(4), round(float(found.beta @ [0.5, 1.0]), 12), found.kkt_residual < 1e-12
-    (array([1.3644, 0.4178]), 1.1, True)
-    """
+    """A predicted solution, and how well it satisfies the conditions of a minimum."""
 
     beta: Float[Array, " in"]
     kkt_residual: float  # error of β, relative, that Nᵀ(∇Ψ − c) and the distance from the solutions stand for
@@ -96,7 +77,7 @@ class _Bias(NamedTuple):
     N: Float[Array, "in free"]
     factor: float
     excess: Callable[[float, float], float]  # of ‖β − Nz‖ and ‖z‖: share of ‖β‖ by which ‖z‖ is too large
-    start: float  # ‖β0‖
+    initial: float  # ‖β0‖
     passes_zero: bool = False
 
     @property
@@ -105,8 +86,8 @@ class _Bias(NamedTuple):
 
     @property
     def size(self) -> float:
-        """What errors are relative to: ‖β‖ in the end, and where that is zero, at the start."""
-        return float(np.linalg.norm(self.end)) or self.start or 1.0
+        """What errors are relative to: ‖β‖ in the end, and where that is zero, at initialisation."""
+        return float(np.linalg.norm(self.end)) or self.initial or 1.0
 
     def kkt_residual(self, beta: Float[Array, " in"]) -> float:
         z, free = self.N.T @ beta, self.N.T @ self.pull
@@ -134,9 +115,18 @@ def interpolating_solution(task: Task, beta0: object, delta: float) -> Interpola
 
     It starts from the closed form, and a KKT residual above 1e-10 would be an error.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+    delta : δ = a² − ‖w‖² of the neuron
+
+    Returns
+    -------
+    Interpolation : with `beta`, its `kkt_residual`, the `objective`, and whether β `passes_zero` on the way
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> end = interpolating_solution(task, [0.4, 0.05], delta=0.0)
+    >>> end = lr.bias.interpolating_solution(task, [0.4, 0.05], delta=0.0)
     >>> end.beta.round(6), end.kkt_residual < 1e-12
     (array([0.943004, 0.628498]), True)
     """
@@ -146,9 +136,19 @@ def interpolating_solution(task: Task, beta0: object, delta: float) -> Interpola
 def deep_interpolating_solution(task: Task, beta0: object, hidden_layers: int, delta: float = 0.0) -> Interpolation:
     """Where so many hidden layers end that start isotropic with W(0) = `beta0` and δ ≤ 0 (0: zero-balanced).
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+    hidden_layers : L, of isotropic layers
+    delta : δ ≤ 0; 0 is zero-balanced
+
+    Returns
+    -------
+    Interpolation : as of `interpolating_solution`
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> deep_interpolating_solution(task, [0.4, 0.05], hidden_layers=1).beta.round(6)
+    >>> lr.bias.deep_interpolating_solution(task, [0.4, 0.05], hidden_layers=1).beta.round(6)
     array([0.943004, 0.628498])
     """
     return _minimise(_deep_bias(task, beta0, hidden_layers, delta))
@@ -159,12 +159,21 @@ def closed_form(task: Task, beta0: object, delta: float) -> Interpolation:
 
         a² = γ/2 + √(γ²/4 + ‖β*‖²)
 
-    from a²‖w‖² = ‖β‖², where the part of w in the span of the inputs is β*/a and the rest is kept from the start. This
+    from a²‖w‖² = ‖β‖², where the part of w in the span of the inputs is β*/a and the rest stays as it was. This
     is the paper's "Exact solution when interpolating manifold is one-dimensional", for any number of free directions.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+    delta : δ = a² − ‖w‖² of the neuron
+
+    Returns
+    -------
+    Interpolation : as of `interpolating_solution`
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> closed_form(task, [0.4, 0.05], delta=0.0).beta.round(6)
+    >>> lr.bias.closed_form(task, [0.4, 0.05], delta=0.0).beta.round(6)
     array([0.943004, 0.628498])
     """
     bias = _single_neuron_bias(task, beta0, delta)
@@ -172,14 +181,22 @@ def closed_form(task: Task, beta0: object, delta: float) -> Interpolation:
 
 
 def upstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
-    """δ → ∞: β* + NNᵀβ0, the solution nearest to the start, as of linear regression.
+    """δ → ∞: β* + NNᵀβ0, the solution nearest to β0, as of linear regression.
 
-    >>> import lazyrich as lr
-    >>> upstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+
+    Returns
+    -------
+    array : β(∞)
+
+    >>> lr.bias.upstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([0.74, 0.73])
     """
     target, _, N = _solutions(_one_output(task))
-    beta0 = _start(task, beta0)
+    beta0 = _as_beta(task, beta0)
     return target + N @ (N.T @ beta0)
 
 
@@ -189,12 +206,20 @@ def downstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
     One input direction: β0‖β*‖²/(β*ᵀβ0), on the line of β0. The first thing the flow does is to fit along that line,
     through zero if β0 points the wrong way.
 
-    >>> import lazyrich as lr
-    >>> downstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
+    Parameters
+    ----------
+    task : one output, with inputs that may leave directions free
+    beta0 : β at initialisation, one entry per input
+
+    Returns
+    -------
+    array : β(∞)
+
+    >>> lr.bias.downstream_end(lr.Task.from_data([[0.5, 1.0]], [[1.1]]), [0.4, 0.05]).round(6)
     array([1.76, 0.22])
     """
     target, _, N = _solutions(_one_output(task))
-    beta0 = _start(task, beta0)
+    beta0 = _as_beta(task, beta0)
     free = N @ (N.T @ beta0)
     sign, within = np.sign(task.sigma_yx[0] @ beta0), np.linalg.norm(beta0 - free)
     if sign == 0:
@@ -202,31 +227,23 @@ def downstream_end(task: Task, beta0: object) -> Float[Array, " in"]:
     return target + sign * np.linalg.norm(target) / within * free
 
 
-def passes_through_zero(task: Task, beta0: object, delta: float) -> bool:
-    """Whether β of one hidden neuron goes through zero, where its output weight a changes sign.
-
-    Not for γ = δ + ‖Nᵀw0‖² ≥ 0, since a² = γ + ‖m‖²; nor once the loss is below that of β = 0. Otherwise a formula
-    tells for inputs that are white in their span, and an integration for others. A start that ends in the saddle β = 0,
-    or passes so near that rounding would decide, is refused.
-
-    >>> import lazyrich as lr
-    >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> [passes_through_zero(task, [-0.4, -0.05], delta) for delta in (-4.0, 0.0)]
-    [True, False]
-    """
-    return _single_neuron_bias(task, beta0, delta).passes_zero
-
-
 def predicted_end(problem: Problem) -> Interpolation:
-    """Where the flow of a problem ends, before any training: one output, and a start that the theorems know.
+    """Where the flow of a problem ends, before any training: one output, and an initialisation that the theorems know.
 
-    That is one hidden neuron; or any zero-balanced start (with one output, every layer has rank one then); or an
+    That is one hidden neuron; or any zero-balanced network (with one output, every layer has rank one then); or an
     isotropic one, with W_LW_Lᵀ = aaᵀ + |δ|I and balance below, of square width. Layer rates only rescale.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : a linear network with one output, of two layers or more, without weight decay
+
+    Returns
+    -------
+    Interpolation : as of `interpolating_solution`
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(2, 3, 3, 1), scale=0.5))
-    >>> end = predicted_end(problem)
+    >>> end = lr.bias.predicted_end(problem)
     >>> end.method, end.kkt_residual < 1e-12
     ('root of the slope', True)
     """
@@ -237,9 +254,17 @@ def predicted_end(problem: Problem) -> Interpolation:
 def compare_with_flow(problem: Problem, *, rtol: float = 1e-11) -> Comparison:
     """The predicted end of a problem beside that of `lr.flow`, which is given time until it fits.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : as for `predicted_end`
+    rtol : of the flow
+
+    Returns
+    -------
+    Comparison : `predicted`, `reached` by the flow at `time`, and their relative `distance`
+
     >>> task = lr.Task.from_data([[0.5, 1.0]], [[1.1]])
-    >>> compare_with_flow(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0))).distance < 1e-8
+    >>> lr.bias.compare_with_flow(lr.Problem(task, lr.inits.single_neuron([0.4, 0.05], delta=-2.0))).distance < 1e-8
     True
     """
     bias, gain = _bias_of(problem)
@@ -288,7 +313,7 @@ def _bias_of(problem: Problem) -> tuple[_Bias, float]:
         return _deep_bias(scaled, beta0, network.depth - 1, delta), gain
     lam = ", ".join(f"{value:.4g}" for value in facts.lam)
     raise InvalidInput(
-        "the end is known from one hidden neuron, a zero-balanced start, or an isotropic one of square width, and"
+        "the end is known from one hidden neuron, a zero-balanced network, or an isotropic one of square width, and"
         f" this is {network!r} with balance {lam} within {facts.balance_error:.1e}: lr.flow(problem, times) goes there."
     )
 
@@ -299,7 +324,7 @@ def _in_given_units(end: Interpolation, gain: float) -> Interpolation:
 
 def _single_neuron_bias(task: object, beta0: object, delta: object) -> _Bias:
     task, delta = _one_output(task), _check.number("delta", delta)
-    w, a = single_neuron(_start(task, beta0), delta=delta).weights
+    w, a = single_neuron(_as_beta(task, beta0), delta=delta).weights
     return _neuron_bias(task, float(a[0, 0]), w[0], delta)
 
 
@@ -317,7 +342,7 @@ def _neuron_bias(task: Task, a0: float, w0: Float[Array, " in"], delta: float) -
     def excess(within: float, along: float) -> float:
         """From ‖Nᵀw‖ = ‖Nᵀw0‖, or where ‖w‖ hardly depends on β, from the same equation as a² − ‖m‖² = γ."""
         total = np.hypot(within, along)
-        (w,), (a,) = layer_strengths(np.array([total]), delta)
+        (w,), (a,) = layer_factors(np.array([total]), delta)
         moving = a**2 + (within / a) ** 2
         if (w * along / total) ** 2 <= moving:
             return float(along / total - free / w)
@@ -332,14 +357,14 @@ def _neuron_bias(task: Task, a0: float, w0: Float[Array, " in"], delta: float) -
 def _deep_bias(task: object, beta0: object, hidden_layers: int, delta: float) -> _Bias:
     task = _one_output(task)
     target, V, N = _solutions(task)
-    beta0, potential = _start(task, beta0), deep_potential(hidden_layers, delta)
+    beta0, potential = _as_beta(task, beta0), deep_potential(hidden_layers, delta)
     pull = potential.gradient(beta0)  # ‖a‖β̂
-    free, strength = float(np.linalg.norm(N.T @ pull)), float(np.linalg.norm(pull))
-    if delta == 0 and strength == 0 and task.sigma_yx.any():
+    free, size = float(np.linalg.norm(N.T @ pull)), float(np.linalg.norm(pull))
+    if delta == 0 and size == 0 and task.sigma_yx.any():
         raise InvalidInput("beta0 must not be zero where delta is: that is a saddle, and nothing moves.")
-    if delta == 0 and free <= NEAR * strength:  # otherwise ‖a‖ ≥ ‖Nᵀc‖, and zero is not reached
+    if delta == 0 and free <= NEAR * size:  # otherwise ‖a‖ ≥ ‖Nᵀc‖, and zero is not reached
         refuse_the_saddle(task, V, pull, hidden_layers)
-    y = output_strength(float(np.linalg.norm(target)), hidden_layers, delta - free**2)
+    y = squared_output_norm(float(np.linalg.norm(target)), hidden_layers, delta - free**2)
     factor = (y + free**2 - delta) ** (hidden_layers / 2)
 
     def excess(within: float, along: float) -> float:
@@ -402,7 +427,7 @@ def _one_output(task: object) -> Task:
     return task
 
 
-def _start(task: Task, beta0: object) -> Float[Array, " in"]:
+def _as_beta(task: Task, beta0: object) -> Float[Array, " in"]:
     beta0 = _check.as_array("beta0", beta0, ndim=1)
     if len(beta0) != task.d_in:
         raise InvalidInput(f"beta0 must have {task.d_in} entries, as the inputs have, and it has {len(beta0)}.")

@@ -3,8 +3,8 @@
     loss(W) = ½ Σ_m (⟨A_m, W⟩ − y_m)²
 
 Completion, where some entries are observed, is the common case; its A_m are never formed. Fewer measurements than
-entries leave many solutions. One of them is the least nuclear norm solution, the conjectured end of depth 2 from a
-small start (Gunasekar et al. 2017); `least_nuclear_norm` finds it as a convex programme, with a dual certificate:
+entries leave many solutions. One of them is the least nuclear norm solution, the conjectured end of depth 2 from
+small weights (Gunasekar et al. 2017); `least_nuclear_norm` finds it as a convex programme, with a dual certificate:
 every Z = Σ_m ν_m A_m with ‖Z‖ ≤ 1 (largest singular value) bounds the nuclear norm of all solutions from below by yᵀν.
 
 Four problems of the literature tell the explanations of implicit bias apart:
@@ -31,19 +31,6 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits.random import random_frame
 
-__all__ = [
-    "LeastNorm",
-    "Measurements",
-    "commuting_measurements",
-    "completion",
-    "least_nuclear_norm",
-    "li_luo_lyu",
-    "random_completion",
-    "razin_cohen",
-    "residual",
-    "sensing",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
@@ -51,10 +38,6 @@ class Measurements:
 
     A is the mask of observed entries, 0 or 1, and y holds them in their places; or A has shape (M, d_out, d_in),
     one matrix per measurement, and y one value each. `truth` is the matrix that was measured, where it is known.
-
-    >>> known = lr.bias.completion([[1.0, 2.0], [2.0, 4.0]], [[1, 1], [1, 0]])
-    >>> known.shape, float(known.loss(np.array([[1.0, 2.0], [0.0, 4.0]])))
-    ((2, 2), 2.0)
     """
 
     A: Array
@@ -106,12 +89,18 @@ def residual(A: Any, y: Any, W: Any) -> Any:
 
 
 def completion(matrix: object, observed: object = None) -> Measurements:
-    """Some entries of a matrix. `observed` marks them by 1 or True; without it, every entry that is not nan counts.
+    """Some entries of a matrix.
 
-    Where no entry is nan the matrix is the truth, and its hidden entries are for `test_error` alone.
+    Parameters
+    ----------
+    matrix : d_out × d_in; nan where an entry is not known; otherwise it is the truth, for `test_error` alone
+    observed : 1 or True where an entry is seen; without it all that are not nan
 
-    >>> from lazyrich.bias.measurements import completion
-    >>> completion([[1.0, 2.0], [2.0, float("nan")]]).A
+    Returns
+    -------
+    Measurements : `A`, `y`, the `truth` where it is known, `loss(W)` and `test_error(W)`
+
+    >>> lr.bias.completion([[1.0, 2.0], [2.0, float("nan")]]).A
     array([[1., 1.],
            [1., 0.]])
     """
@@ -130,11 +119,19 @@ def completion(matrix: object, observed: object = None) -> Measurements:
 
 
 def sensing(matrices: object, values: object = None, *, truth: object = None) -> Measurements:
-    """Any linear measurements: matrices (M, d_out, d_in), and M values, or the truth that they are taken of.
+    """Any linear measurements.
 
-    >>> import numpy as np
-    >>> from lazyrich.bias.measurements import sensing
-    >>> sensing([np.eye(2)], truth=[[1.0, 5.0], [0.0, 2.0]]).y
+    Parameters
+    ----------
+    matrices : A_m, (M, d_out, d_in)
+    values : y_m; without them those of the truth
+    truth : the matrix, where it is known
+
+    Returns
+    -------
+    Measurements : as of `completion`
+
+    >>> lr.bias.sensing([np.eye(2)], truth=[[1.0, 5.0], [0.0, 2.0]]).y
     array([3.])
     """
     A = _check.as_array("matrices", matrices)
@@ -193,8 +190,15 @@ class LeastNorm(NamedTuple):
 def least_nuclear_norm(measurements: Measurements) -> LeastNorm:
     """argmin ‖W‖_* s.t. ⟨A_m, W⟩ = y_m, by CVXPY and Clarabel, with its duality gap.
 
-    >>> from lazyrich.bias.measurements import least_nuclear_norm, li_luo_lyu
-    >>> least = least_nuclear_norm(li_luo_lyu(2.0))  # the truth has 10
+    Parameters
+    ----------
+    measurements : of the matrix
+
+    Returns
+    -------
+    LeastNorm : `W`, its `norm`, and the evidence: the `dual`, the `gap`, the `misfit`
+
+    >>> least = lr.bias.least_nuclear_norm(lr.bias.li_luo_lyu(2.0))  # the truth has 10
     >>> round(least.norm, 6), least.gap < 1e-7
     (8.0, True)
     """
@@ -249,10 +253,9 @@ def commuting_measurements() -> Measurements:
 
     No measurement sees what is off the diagonal. Among all matrices vvᵀ with v = (1, √0.8, 0) is of least nuclear norm
     too, and of least rank. From depth 3 on the diagonal flow is unstable: once w_11 is learned, tilting its singular
-    vector is faster than raising another from ε, and a balanced random start ends in rank one, in a vvᵀ.
+    vector is faster than raising another from ε, and balanced random layers end in rank one, in a vvᵀ.
 
-    >>> from lazyrich.bias.measurements import commuting_measurements
-    >>> commuting_measurements().y
+    >>> lr.bias.commuting_measurements().y
     array([1. , 0.8])
     """
     a = np.array([[1, 0, 1 / 2.4], [0, 1, 0.8 / 2.4]])
@@ -265,8 +268,15 @@ def li_luo_lyu(R: float = 2.0) -> Measurements:
     The least rank is 1, of vvᵀ with v = (1, R, 1, R) and nuclear norm 2 + 2R²; the least nuclear norm is 4R, of
     rank 2 and more. From a small identity the flow ends in vvᵀ.
 
-    >>> from lazyrich.bias.measurements import li_luo_lyu
-    >>> int(li_luo_lyu().A.sum())
+    Parameters
+    ----------
+    R : above 1
+
+    Returns
+    -------
+    Measurements
+
+    >>> int(lr.bias.li_luo_lyu().A.sum())
     6
     """
     R = _check.number("R", R)
@@ -281,11 +291,10 @@ def li_luo_lyu(R: float = 2.0) -> Measurements:
 def razin_cohen() -> Measurements:
     """The completion of Razin and Cohen 2020: [? 1; 1 0].
 
-    From a start with det W > 0, whose sign the flow keeps, |w_11| ≥ w_12 w_21/|w_22| goes to infinity as the loss
+    From det W > 0, whose sign the flow keeps, |w_11| ≥ w_12 w_21/|w_22| goes to infinity as the loss
     goes to 0, and the effective rank to 1.
 
-    >>> from lazyrich.bias.measurements import razin_cohen
-    >>> razin_cohen().y
+    >>> lr.bias.razin_cohen().y
     array([[0., 1.],
            [1., 0.]])
     """
@@ -293,10 +302,20 @@ def razin_cohen() -> Measurements:
 
 
 def random_completion(rng: Rng, shape: object, singular_values: object, *, observed: int) -> Measurements:
-    """A matrix with random singular vectors and these singular values, of which `observed` random entries are seen.
+    """Some entries of a matrix with random singular vectors.
 
-    >>> from lazyrich.bias.measurements import random_completion
-    >>> problem = random_completion(0, (10, 12), [8.0, 4.0, 2.0], observed=80)
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    shape : (d_out, d_in)
+    singular_values : of the matrix
+    observed : how many entries are seen
+
+    Returns
+    -------
+    Measurements
+
+    >>> problem = lr.bias.random_completion(0, (10, 12), [8.0, 4.0, 2.0], observed=80)
     >>> problem.shape, int(problem.A.sum())
     ((10, 12), 80)
     """

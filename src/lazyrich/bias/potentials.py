@@ -5,12 +5,9 @@ clock g > 0 with ∇²Ψ = g M⁻¹ (Kunin et al. 2024, Theorems 1 and 15, time-
 stays in the span of the inputs. In the weights, ∇Ψ is plain to see:
 
 - one hidden neuron: ∇Ψ_δ = √2 sgn(a) w and g = √2|a|, with Ψ_δ = ⅓(κ − 2δ)√(κ + δ), κ = √(δ² + 4‖β‖²), any δ;
-- L hidden layers, isotropic start: ∇Ψ = ‖a‖β̂ and g = (‖a‖² − δ)^{L/2}. For δ = 0 (Theorem 15)
+- L hidden layers, isotropic: ∇Ψ = ‖a‖β̂ and g = (‖a‖² − δ)^{L/2}. For δ = 0 (Theorem 15)
   Ψ = (L+1)/(L+2) ‖β‖^{(L+2)/(L+1)}. For δ < 0, with square width and x = ‖a‖² of Lemma 13,
   Ψ = √x‖β‖ − [(x − δ)^{L/2+1} − |δ|^{L/2+1}]/(L+2): the paper stops at δ → 0, and this follows from its Lemmas.
-
-Singular values of a wide isotropic network: mirror flow with Σ q_δ(σ_i), q_δ the hyperbolic entropy (Theorem 11). It
-says nothing about the solution reached, since the singular vectors move too.
 
 All potentials here vanish at zero (the paper's Ψ_δ does for δ ≤ 0), and are written without cancellation.
 """
@@ -26,17 +23,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.bias.function_space import output_strength
-
-__all__ = [
-    "Profile",
-    "RadialPotential",
-    "deep_potential",
-    "hyperbolic_entropy",
-    "single_neuron_potential",
-    "spectral_gradient",
-    "spectral_potential",
-]
+from lazyrich.bias.function_space import squared_output_norm
 
 
 class Profile(NamedTuple):
@@ -49,12 +36,7 @@ class Profile(NamedTuple):
 
 @dataclass(frozen=True)
 class RadialPotential:
-    """Ψ(β) = q(‖β‖); `profile` gives q, q′ and q″ at a number not below zero.
-
-    >>> potential = lr.bias.single_neuron_potential(delta=1.0)
-    >>> potential.gradient([0.0, 0.5]).round(6), round(potential.value([0.0, 0.5]), 6)
-    (array([0.      , 0.643594]), 0.168011)
-    """
+    """Ψ(β) = q(‖β‖); `profile` gives q, q′ and q″ at a number not below zero."""
 
     profile: Callable[[float], Profile]
 
@@ -108,18 +90,18 @@ def single_neuron_potential(delta: float) -> RadialPotential:
 
 
 def deep_potential(hidden_layers: int, delta: float = 0.0) -> RadialPotential:
-    """Ψ of L hidden layers and an isotropic start with δ ≤ 0; δ = 0: (L+1)/(L+2) ‖β‖^{(L+2)/(L+1)} (Theorem 15).
+    """Ψ of L isotropic hidden layers with δ ≤ 0; δ = 0: (L+1)/(L+2) ‖β‖^{(L+2)/(L+1)} (Theorem 15).
 
     q′ = ‖a‖, so that the paper's Q(β) is Ψ(β) − ‖a0‖β̂0ᵀβ.
 
     >>> deep_potential(hidden_layers=2).gradient([0.0, 8.0])
     array([0., 2.])
     """
-    output_strength(1.0, hidden_layers, delta)  # for its checks
+    squared_output_norm(1.0, hidden_layers, delta)  # for its checks
     L, gap = hidden_layers, -float(delta)
 
     def profile(size: float) -> Profile:
-        x = output_strength(size, L, delta)
+        x = squared_output_norm(size, L, delta)
         g, root = x + gap, np.sqrt(x)
         if gap == 0:
             value = (L + 1) / (L + 2) * size * root
@@ -128,44 +110,6 @@ def deep_potential(hidden_layers: int, delta: float = 0.0) -> RadialPotential:
         return Profile(value, root, g ** (1 - L / 2) / (g + L * x) if g else np.inf)
 
     return RadialPotential(profile)
-
-
-def hyperbolic_entropy(x: object, delta: float) -> Profile:
-    """q_δ(x) = ¼(2x asinh(2x/|δ|) − √(4x² + δ²) + |δ|), its slope ½ asinh(2x/|δ|) and curvature 1/√(4x² + δ²), δ ≠ 0.
-
-    x²/(2|δ|) for |δ| ≫ x, like the ℓ2 norm; ½x ln(1/|δ|) for |δ| ≪ x, like the ℓ1 norm.
-
-    >>> hyperbolic_entropy([0.0, 3.0], -8.0).curvature
-    array([0.125, 0.1  ])
-    """
-    x, size = _check.as_array("x", x), abs(_check.number("delta", delta))
-    if size == 0:
-        raise InvalidInput("delta must not be zero: the hyperbolic entropy grows beyond bounds as it vanishes.")
-    u = 2 * x / size
-    value = size / 4 * (u * np.arcsinh(u) - u * (u / (1 + np.hypot(1, u))))
-    return Profile(value[()], (np.arcsinh(u) / 2)[()], (1 / np.hypot(size, 2 * x))[()])
-
-
-def spectral_potential(W: object, delta: float) -> float:
-    """Φ_δ = Σ q_δ(σ_i) over the singular values of W: they follow σ̇ = −(∇²Φ_δ)⁻¹ ∂L/∂σ (Theorem 11).
-
-    Two layers, Δ = δI with δ ≠ 0, and h ≥ min(d_in, d_out).
-
-    >>> round(spectral_potential([[3.0, 0.0], [0.0, 0.0]], -8.0), 12)
-    0.53972077084
-    """
-    return float(np.sum(hyperbolic_entropy(np.linalg.svd(_check.as_matrix("W", W), compute_uv=False), delta).value))
-
-
-def spectral_gradient(W: object, delta: float) -> Float[Array, "out in"]:
-    """∇Φ_δ(W) = U diag(q_δ′(σ)) Vᵀ.
-
-    >>> spectral_gradient([[3.0, 0.0], [0.0, 0.0]], -8.0).round(12)
-    array([[0.34657359, 0.        ],
-           [0.        , 0.        ]])
-    """
-    U, s, Vt = np.linalg.svd(_check.as_matrix("W", W), full_matrices=False)
-    return (U * hyperbolic_entropy(s, delta).slope) @ Vt
 
 
 def _split(beta: object) -> tuple[float, Float[Array, " in"]]:

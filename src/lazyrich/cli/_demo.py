@@ -175,7 +175,7 @@ def _draw_modes(axes: Axes, demo: Demo) -> None:
     for curve, colour in zip(mode_strengths(descent).T, style.mode_colours(len(MEANINGS)), strict=True):
         axes.plot(descent.times, curve, color=colour)
     axes.plot(theory.times, mode_strengths(theory), **style.THEORY)
-    half_way = (promise.start + promise.limit) / 2
+    half_way = (promise.initial + promise.limit) / 2
     axes.plot(promise.half_times, half_way, **style.MARK, label="predicted half-learning time")
     for level, modes in _LEVELS.items():
         end = (descent.times[-1], promise.limit[modes].mean())

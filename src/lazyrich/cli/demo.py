@@ -66,7 +66,7 @@ def _starts(demo: Demo) -> list[dict[str, str | float]]:
 def _modes(demo: Demo) -> list[dict[str, str | float]]:
     from lazyrich.cli._demo import MEANINGS
 
-    half_times = zip(MEANINGS, demo.promise.strengths, demo.promise.half_times, demo.observed, strict=True)
+    half_times = zip(MEANINGS, demo.promise.s, demo.promise.half_times, demo.observed, strict=True)
     return [
         {
             "mode": i,

@@ -108,7 +108,7 @@ def captions(state: State, view: View) -> Header:
         "refused": refused(first.problem.facts),
         "equation": equation(first.part, first.targets, first.ends, letter),
         "certificate": certificate(first.part),
-        "forgetting": None if run is None else run.to_dict()["forgetting"],
+        "forgetting": None if run is None else _entries(run.forgetting),
     }
 
 
@@ -131,6 +131,11 @@ def _fate_and_regime(part: lr.Trajectory) -> tuple[lr.Fate | None, lr.Regime | N
         return None, None
 
 
+def _entries(matrix: Array) -> list[list[float | None]]:
+    """None where a matrix has no entry."""
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
+
+
 def _marks(place: int, stage: _Stage) -> list[_Mark]:
     """When each mode is half way to its limit (integrated: to its target), where that is on the curve of the view.
 
@@ -146,7 +151,7 @@ def _marks(place: int, stage: _Stage) -> list[_Mark]:
     size = float(max(np.abs(limit).max(), np.abs(first).max()))
     times = lr.observables.half_times(part.times, strengths, limit)
     if fate is not None:
-        same = (np.abs(fate.start - first) <= _SAME * size) & (np.abs(fate.limit - limit) <= _SAME * size)
+        same = (np.abs(fate.initial - first) <= _SAME * size) & (np.abs(fate.limit - limit) <= _SAME * size)
         times = np.where(same, fate.half_times, times)
     moves = (np.abs(limit - first) > _SAME * size) & (times <= stage.end)  # not a time that is not a number
     return [
@@ -231,7 +236,7 @@ def _obstacle(problem: lr.Problem, fate: lr.Fate) -> str:
     facts, it = problem.facts, "it" if len(fate.missed) == 1 else "them"
     if facts.determinant_obstruction:
         return "the signs of det W₂W₁ and det Σyx differ, and the flow keeps them"
-    if facts.aligned and np.all(fate.start[list(fate.missed)] < 0):
+    if facts.aligned and np.all(fate.initial[list(fate.missed)] < 0):
         return "the initialisation has the wrong sign there, and no mode of balanced layers can cross zero"
     return f"the initialisation has no part in {it} that stronger modes do not have, and the flow gives it none"
 
@@ -292,7 +297,7 @@ def _end(fate: lr.Fate) -> str:
     """The minimum or saddle in words, modes from 1."""
     if not fate.missed:
         return "the global minimum"
-    strengths = ", ".join(f"{fate.strengths[mode]:.3g}" for mode in fate.missed)
+    strengths = ", ".join(f"{fate.s[mode]:.3g}" for mode in fate.missed)
     return f"the saddle that misses {_named(fate.missed)} (s = {strengths})"
 
 

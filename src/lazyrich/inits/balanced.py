@@ -35,7 +35,6 @@ def zero_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float) -> 
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01)
     >>> W1, W2 = net.weights
     >>> bool(abs(W2.T @ W2 - W1 @ W1.T).max() < 1e-15)
@@ -63,7 +62,6 @@ def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: float, sca
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.lambda_balanced(0, sizes=(5, 3, 4), lam=2.0, scale=0.1)
     >>> W1, W2 = net.weights
     >>> bool(abs(W2.T @ W2 - W1 @ W1.T - 2 * np.eye(3)).max() < 1e-14)
@@ -82,7 +80,7 @@ def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: float, sca
     generator = _check.as_rng(rng)
     U, s, Vt = _svd_of_gaussian_product(generator, widths, scale)
     a = np.pad(_BRAUN**2 * s, (0, h - len(s)))  # hidden directions with no partner carry λ alone
-    c1, c2 = layer_strengths(a, lam)
+    c1, c2 = layer_factors(a, lam)
     R = random_frame(generator, h, h)
     left, right = _complete(generator, U, h), _complete(generator, Vt.T, h)
     return Network(
@@ -106,7 +104,6 @@ def single_neuron(beta: ArrayLike, *, delta: float, sign: int = 1) -> Network:
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.single_neuron([-1.0, 0.0], delta=3.75)
     >>> net.function, float(net.weights[1][0, 0])
     (array([[-1.,  0.]]), 2.0)
@@ -117,12 +114,12 @@ def single_neuron(beta: ArrayLike, *, delta: float, sign: int = 1) -> Network:
     size = float(np.linalg.norm(beta))
     if size == 0 and delta < 0:
         raise InvalidInput("beta must not be zero when delta is negative: the direction of w would be unknown.")
-    norm_w, a = layer_strengths(np.array([size]), delta)
+    norm_w, a = layer_factors(np.array([size]), delta)
     direction = beta / size if size else np.zeros_like(beta)
     return Network([sign * norm_w * direction[None, :], sign * a[None, :]])
 
 
-def layer_strengths(a: Float[Array, " m"], lam: float | Array) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+def layer_factors(a: Float[Array, " m"], lam: float | Array) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
     """c1, c2 ≥ 0 with c1·c2 = |a| and c2² − c1² = λ, without cancellation for either sign of λ."""
     big = np.sqrt((np.hypot(lam, 2 * a) + np.abs(lam)) / 2)
     small = np.abs(a) / np.where(big > 0, big, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float, Rng
-from lazyrich.inits.balanced import layer_strengths
+from lazyrich.inits.balanced import layer_factors
 from lazyrich.inits.random import random_frame
 from lazyrich.networks import Network
 from lazyrich.tasks import Task
@@ -35,7 +35,6 @@ def aligned(
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
     >>> net = lr.inits.aligned(0, task, hidden=14, strengths=1e-3)
     >>> lr.Problem(task, net).facts.aligned
@@ -54,7 +53,7 @@ def aligned(
         U[:, :m] * np.where(a < 0, -1.0, 1.0),
     ]
     if len(widths) == 1:
-        c = list(layer_strengths(a, balance))
+        c = list(layer_factors(a, balance))
     else:
         c = [np.abs(a) ** (1 / (len(widths) + 1))] * (len(widths) + 1)
     return Network([(new * c_l) @ old.T for old, new, c_l in zip(frames, frames[1:], c, strict=False)])
@@ -75,7 +74,6 @@ def prior_knowledge(rng: Rng, task: Task, *, hidden: SupportsIndex | Sequence[Su
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
     >>> net = lr.inits.prior_knowledge(0, task, hidden=14)
     >>> bool(abs(net.function - task.target).max() < 1e-12)

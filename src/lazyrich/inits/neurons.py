@@ -38,7 +38,6 @@ def symmetrised(
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.symmetrised(0, sizes=(3, 4, 1), tau=0.5, delta=1.0)
     >>> W, a = net.weights
     >>> (a[0] ** 2 - (W**2).sum(axis=1)).round(12)
@@ -66,7 +65,6 @@ def rescaled(network: Network, *, tau: float, delta: float) -> Network:
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.rescaled(lr.Network([[[1.0]], [[1.0]]], "relu"), tau=2.0, delta=0.0)
     >>> net.weights[0].item(), net.weights[1].item()
     (2.0, 2.0)

@@ -26,7 +26,6 @@ def gaussian(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float, activati
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> lr.inits.gaussian(0, sizes=(8, 14, 8), scale=1e-4)
     <Network: 8-14-8, linear>
     """
@@ -52,7 +51,6 @@ def orthogonal(
     -------
     Network
 
-    >>> import lazyrich as lr
     >>> net = lr.inits.orthogonal(0, sizes=(3, 3, 3), scale=2.0)
     >>> abs(net.weights[0] @ net.weights[0].T).round(12)[0]
     array([4., 0., 0.])

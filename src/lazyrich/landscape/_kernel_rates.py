@@ -16,8 +16,6 @@ import numpy as np
 from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 
-__all__ = ["KernelRates"]
-
 _MANY = 1e8  # outputs × inputs³, beyond which all eigenvectors take longer than a few seconds
 _STEPS = 64  # of the Lanczos iteration
 _HELD = 2**24  # numbers of the vectors of the iteration at once

@@ -45,8 +45,6 @@ from lazyrich.problem import Problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
-__all__ = ["CriticalPoint", "Escape", "critical_points", "escape", "network_at"]
-
 _MOST = 2**16  # points listed at once
 
 _Push = tuple[float, Callable[[], list[Array]]]  # a rate, and what makes its direction, layer by layer
@@ -90,13 +88,6 @@ class CriticalPoint:
         frames = _frames(self, np.random.default_rng(0))  # the rates are the same in every hidden basis
         return np.array([rate for rate, _ in _pushes(self, frames)])
 
-    @property
-    def manner(self) -> str:
-        """In words."""
-        if self.kind == "global minimum":
-            return "nothing leads away"
-        return "escapes exponentially" if self.index else "escapes algebraically"
-
 
 class Escape(NamedTuple):
     """A network on a critical point, and the ways away from it: directions of norm 1, and the rates along them.
@@ -132,13 +123,21 @@ def critical_points(
 ) -> list[CriticalPoint]:
     """All critical points of a task and a width, lowest loss first.
 
-    `hidden` is the width of the hidden layer, or the widths of several. With distinct singular values there are 2^k
-    points; where that is too many, `rank` lists those with so many modes, and `largest` those made of the so many
-    strongest modes. Equal singular values count once for each number of them that is learned.
+    With distinct singular values there are 2^k points. Equal ones count once for each number of them that is learned.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    task : what is to be learned
+    hidden : width of the hidden layer, or of several
+    rank : only those with so many modes
+    largest : only those made of the so many strongest modes
+
+    Returns
+    -------
+    list of CriticalPoint : `modes`, `loss`, `index`, `kind`, `rates` of escape
+
     >>> task = lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]])
-    >>> for point in critical_points(task, hidden=2):
+    >>> for point in lr.landscape.critical_points(task, hidden=2):
     ...     print(point.modes, point.loss, point.index, point.kind)
     (0, 1) 0.0 0 global minimum
     (0,) 0.5 1 strict saddle
@@ -176,9 +175,17 @@ def critical_points(
 def network_at(point: CriticalPoint, rng: Rng = 0) -> Network:
     """Balanced weights on a critical point, each layer of its rank, in a random hidden basis.
 
-    >>> import lazyrich as lr
-    >>> saddle = critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=4)[1]
-    >>> abs(network_at(saddle).function.round(12))
+    Parameters
+    ----------
+    point : one of `critical_points`
+    rng : a seed, or a NumPy Generator, for the hidden basis
+
+    Returns
+    -------
+    Network
+
+    >>> saddle = lr.landscape.critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=4)[1]
+    >>> abs(lr.landscape.network_at(saddle).function.round(12))
     array([[3., 0.],
            [0., 0.]])
     """
@@ -186,12 +193,21 @@ def network_at(point: CriticalPoint, rng: Rng = 0) -> Network:
 
 
 def escape(point: CriticalPoint, rng: Rng = 0, *, fastest: int | None = None) -> Escape:
-    """The directions of negative curvature at `network_at(point, rng)`, all of them or the `fastest` so many.
+    """The directions of negative curvature at `network_at(point, rng)`.
 
-    >>> import lazyrich as lr
-    >>> saddle = critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=2)[2]  # it learns mode 1
-    >>> network, rates, directions = escape(saddle)
-    >>> rates.round(12)  # mode 0 by the free unit, or in place of mode 1
+    Parameters
+    ----------
+    point : one of `critical_points`
+    rng : a seed, or a NumPy Generator, for the hidden basis
+    fastest : only the so many fastest directions
+
+    Returns
+    -------
+    Escape : `network`, `rates`, fastest first, and `directions` per layer
+
+    >>> saddle = lr.landscape.critical_points(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), hidden=2)[2]
+    >>> network, rates, directions = lr.landscape.escape(saddle)
+    >>> rates.round(12)  # it has learned mode 1: mode 0 by the free unit, or in its place
     array([3., 2.])
     """
     frames = _frames(_as_point(point), _check.as_rng(rng))

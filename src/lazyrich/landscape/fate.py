@@ -1,7 +1,7 @@
 """`fate`: what will become of a network, before any training (theory: section 2).
 
-Going down in the eigenvalues w > 0 of F, a direction is learned if and only if the start has a part in it
-that the directions above do not have. So the limit, the saddle it may be, and the distance from the
+Going down in the eigenvalues w > 0 of F, a direction is learned if and only if the initial weights have a
+part in it that the directions above do not have. So the limit, the saddle it may be, and the distance from the
 separatrix are known at t = 0. The closed forms are bounded at every t, and the limit is their value at a
 time beyond all others; learning times are read off the exact curve.
 """
@@ -15,16 +15,14 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
-from lazyrich.landscape.regime import Regime, regime_of_solution, unseen
+from lazyrich.landscape.regime import Regime, regime_of_solution
 from lazyrich.methods.base import FOREVER
 from lazyrich.methods.solve import solve
+from lazyrich.observables.modes import half_way, look_closer
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
-__all__ = ["Fate", "Regime", "fate"]
-
 _GRID = 200
-_ROUNDS = 8  # of looking again at the half times found so far; two or three are the rule
 
 
 @dataclass(frozen=True)
@@ -39,17 +37,17 @@ class Fate:
     """
 
     method: str
-    strengths: Float[Array, " m"]  # s: singular values of the best linear map T
-    start: Float[Array, " m"]  # uᵀW(0)v
+    s: Float[Array, " m"]  # singular values of the best linear map T
+    initial: Float[Array, " m"]  # strength uᵀW(0)v of each mode
     limit: Float[Array, " m"]  # uᵀW(∞)v
     learned: Array  # which modes are learned
-    half_times: Float[Array, " m"]  # half way from start to limit; nan: not learned, or already there
+    half_times: Float[Array, " m"]  # half way from initial strength to limit; nan: not learned, or already there
     function_limit: Float[Array, "out in"]
     gram_limit: Float[Array, "n n"] | None
     loss_limit: float
     kind: str  # "global minimum" or "saddle"
     missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
-    separatrix_distance: float  # smallest new part of a row of the start, relative to the longest row
+    separatrix_distance: float  # smallest new part of a row of Q(0), relative to the longest row
     on_separatrix: bool
     regime: Regime
 
@@ -58,11 +56,11 @@ class Fate:
         distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
         lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
         lines.append(f"regime        {self.regime}")
-        lines.append(f"{'mode':>6} {'strength':>12} {'start':>12} {'limit':>12} {'half time':>12}")
-        for i, s in enumerate(self.strengths):
+        lines.append(f"{'mode':>6} {'s':>12} {'initial':>12} {'limit':>12} {'half time':>12}")
+        for i, s in enumerate(self.s):
             time = "–" if np.isnan(self.half_times[i]) else f"{self.half_times[i]:.6g}"
             end = "" if self.learned[i] or i not in self.missed else "   missed"
-            lines.append(f"{i + 1:>6} {s:>12.6g} {self.start[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
+            lines.append(f"{i + 1:>6} {s:>12.6g} {self.initial[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
         return "\n".join(lines)
 
     @property
@@ -71,7 +69,7 @@ class Fate:
         if self.kind == "global minimum":
             return "the global minimum"
         count = len(self.missed)
-        named = ", ".join(f"{i + 1} (s = {self.strengths[i]:.4g})" for i in self.missed)
+        named = ", ".join(f"{i + 1} (s = {self.s[i]:.4g})" for i in self.missed)
         return f"the saddle that misses mode{'s' * (count > 1)} {named}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,13 +79,13 @@ class Fate:
             "kind": self.kind,
             "modes": [
                 {
-                    "strength": float(s),
-                    "start": float(self.start[i]),
+                    "s": float(s),
+                    "initial": float(self.initial[i]),
                     "limit": float(self.limit[i]),
                     "learned": bool(self.learned[i]),
                     "half_time": None if np.isnan(self.half_times[i]) else float(self.half_times[i]),
                 }
-                for i, s in enumerate(self.strengths)
+                for i, s in enumerate(self.s)
             ],
             "missed": list(self.missed),
             "loss_limit": self.loss_limit,
@@ -100,7 +98,14 @@ class Fate:
 def fate(problem: Problem) -> Fate:
     """Which modes are learned and when, which minimum or saddle is the end, and in which regime.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : for which there is an exact solution
+
+    Returns
+    -------
+    Fate : `kind`, `learned`, `half_times`, `limit`, `missed`, `loss_limit`, `separatrix_distance`, `regime` …
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[-0.1]], [[0.1]]]))
     >>> lr.fate(problem).kind
     'saddle'
@@ -109,19 +114,19 @@ def fate(problem: Problem) -> Fate:
     function = trajectory.function[0]
     fit = align(problem.task.target, problem.task.sigma_xx, [function])
     m = len(fit.s)
-    start = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
-    scale = max(float(fit.s.max()), float(np.abs(start).max()))
+    initial = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
+    scale = max(float(fit.s.max()), float(np.abs(initial).max()))
     learned, missed = _verdict(problem, fit, scale)
     times, strengths = _curves(trajectory, fit, scale)
     assert trajectory.solution is not None
     separatrix = trajectory.solution.separatrix()
     return Fate(
         method=trajectory.method,
-        strengths=fit.s,
-        start=start,
+        s=fit.s,
+        initial=initial,
         limit=fit.a,
         learned=learned,
-        half_times=np.where(learned, _half_times(times, strengths, fit.a, scale), np.nan),
+        half_times=np.where(learned, half_way(times, strengths, fit.a), np.nan),
         function_limit=function,
         gram_limit=trajectory.gram[0] if problem.facts.depth == 2 else None,
         loss_limit=float(trajectory.loss[0]),
@@ -166,31 +171,4 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
     resting = np.all(np.abs(strengths(far) - fit.a) <= own, axis=1)
     last = np.argmax(resting) if resting.any() else -1
     times = np.concatenate([[0.0], np.geomspace(far[0], max(far[last], far[1]), _GRID)])
-    values = strengths(times)
-    for _ in range(_ROUNDS):
-        extra = unseen(_half_times(times, values, fit.a, scale), times)
-        if len(extra) == 0:
-            break
-        merged = np.concatenate([times, extra])
-        order = np.argsort(merged, kind="stable")
-        times, values = merged[order], np.concatenate([values, strengths(extra)])[order]
-    return times, values
-
-
-@np.errstate(divide="ignore", invalid="ignore")  # what is never reached has no neighbours
-def _half_times(
-    times: Float[Array, " T"], strengths: Float[Array, "T m"], limit: Float[Array, " m"], scale: float
-) -> Float[Array, " m"]:
-    """When each mode is first half way from its start to its limit, between the nearest times by a monotone
-    cubic, with the slopes of Fritsch and Butland."""
-    way = limit - strengths[0]
-    progress = (strengths - strengths[0]) / np.where(np.abs(way) > 1e-9 * scale, way, np.inf)
-    after = np.argmax(progress >= 0.5, axis=0)
-    near = np.clip(after + np.arange(-2, 2)[:, None], 0, len(times) - 1)
-    x, t = np.maximum.accumulate(np.take_along_axis(progress, near, axis=0)), times[near]
-    h = np.diff(x, axis=0)
-    secant = np.where(h > 0, np.diff(t, axis=0) / h, np.inf)  # what does not rise, or lies beyond the ends, has no say
-    slope = 3 * (h[:-1] + h[1:]) / ((h[:-1] + 2 * h[1:]) / secant[:-1] + (2 * h[:-1] + h[1:]) / secant[1:])
-    u = (0.5 - x[1]) / h[1]
-    cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
-    return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
+    return look_closer(strengths, times, fit.a)

@@ -1,8 +1,8 @@
 """The curvature of the loss: products with the Hessian, the Hessian itself, and its extreme eigenvalues.
 
 A product H·V costs about two gradients, at any depth and with any activation, by differentiating backpropagation
-along V (Pearlmutter 1994). Forward, with z_ℓ = W_ℓ a_{ℓ−1} and a_ℓ = σ(z_ℓ), and backward, with δ_ℓ the slope of the
-loss in z_ℓ:
+along V (Pearlmutter 1994). Forward, with z_ℓ = W_ℓ a_{ℓ−1} and a_ℓ = σ(z_ℓ), and backward, with δ_ℓ the gradient of
+the loss in z_ℓ:
 
     ż_ℓ = V_ℓ a_{ℓ−1} + W_ℓ ȧ_{ℓ−1},                        ȧ_ℓ = σ'(z_ℓ) ż_ℓ
     (H·V)_ℓ = δ̇_ℓ a_{ℓ−1}ᵀ + δ_ℓ ȧ_{ℓ−1}ᵀ + γ V_ℓ,          δ̇_{ℓ−1} = (V_ℓᵀδ_ℓ + W_ℓᵀδ̇_ℓ) σ' + (W_ℓᵀδ_ℓ) σ'' ż_{ℓ−1}
@@ -31,8 +31,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = ["Eigenvalues", "extreme_eigenvalues", "hessian", "hessian_vector_product", "sharpness"]
-
 _LARGEST_MATRIX = 4000  # weights: 128 MB
 _SMALL = 400  # weights: up to here all eigenvalues cost no more than one by Lanczos, and five times that many than five
 _RESTARTS = 300  # of ARPACK, before all eigenvalues are asked for instead
@@ -49,9 +47,18 @@ class Eigenvalues(NamedTuple):
 def hessian_vector_product(problem: Problem, weights: Sequence[object], direction: Sequence[object]) -> list[Array]:
     """H·V, layer by layer, at any weights of the problem's network; weight decay γ adds γV.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : a task and any network
+    weights : where, one matrix per layer
+    direction : V, one matrix per layer
+
+    Returns
+    -------
+    list : H·V, one matrix per layer
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]], [[3.0]]]))
-    >>> hessian_vector_product(problem, [[[0.5]], [[3.0]]], [[[1.0]], [[0.0]]])  # loss ½(w₂w₁ − 2)²
+    >>> lr.landscape.hessian_vector_product(problem, [[[0.5]], [[3.0]]], [[[1.0]], [[0.0]]])  # loss ½(w₂w₁ − 2)²
     [array([[9.]]), array([[1.]])]
     """
     curvature = _Curvature(problem, _as_layers("weights", weights, problem))
@@ -61,9 +68,17 @@ def hessian_vector_product(problem: Problem, weights: Sequence[object], directio
 def hessian(problem: Problem, weights: Sequence[object]) -> Float[Array, "n n"]:
     """All second derivatives, for small networks; weights are numbered layer after layer, each row by row.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : a task and any network
+    weights : where, one matrix per layer
+
+    Returns
+    -------
+    array : H
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]], [[3.0]]]))
-    >>> hessian(problem, problem.network.weights)
+    >>> lr.landscape.hessian(problem, problem.network.weights)
     array([[9.  , 1.  ],
            [1.  , 0.25]])
     """
@@ -73,14 +88,24 @@ def hessian(problem: Problem, weights: Sequence[object]) -> Float[Array, "n n"]:
 def extreme_eigenvalues(
     problem: Problem, weights: Sequence[object], count: int = 1, *, smallest: bool = False
 ) -> Eigenvalues:
-    """The `count` largest eigenvalues of the Hessian, largest first, or the smallest, smallest first.
+    """The largest eigenvalues of the Hessian, largest first, or the smallest, smallest first.
 
     Small networks have their whole Hessian decomposed, large ones a few eigenvalues found by Lanczos iterations on
     products; those may miss copies of an eigenvalue that occurs several times.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : a task and any network
+    weights : where, one matrix per layer
+    count : how many
+    smallest : the smallest instead of the largest
+
+    Returns
+    -------
+    Eigenvalues : `values`, and `directions` of norm 1 per layer
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.0]], [[0.0]]]))
-    >>> extreme_eigenvalues(problem, problem.network.weights, smallest=True).values
+    >>> lr.landscape.extreme_eigenvalues(problem, problem.network.weights, smallest=True).values
     array([-2.])
     """
     curvature = _Curvature(problem, _as_layers("weights", weights, problem))
@@ -95,13 +120,20 @@ def extreme_eigenvalues(
 def sharpness(traj: Trajectory, *, preconditioned: bool = False) -> Float[Array, " T"]:
     """The largest eigenvalue of the Hessian at each time; weight decay γ adds γ.
 
-    With `preconditioned`, that of η^{1/2} H η^{1/2}, where η holds the layer rates of the problem: it is this one that
-    decides whether descent is stable (rate × sharpness < 2) where the layers have rates of their own.
+    Descent is stable while rate × sharpness < 2.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network
+    preconditioned : that of η^{1/2} H η^{1/2}, η the layer rates of the problem, where these differ
+
+    Returns
+    -------
+    array : one number per time
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]]), lr.inits.zero_balanced(
     ...     2, sizes=(2, 4, 2), scale=0.1))
-    >>> sharpness(lr.solve(problem, [100.0])).round(9)  # L s^{2−2/L} at the minimum
+    >>> lr.landscape.sharpness(lr.solve(problem, [100.0])).round(9)  # L s^{2−2/L} at the minimum
     array([6.])
     """
     traj, preconditioned = as_trajectory(traj), _check.flag("preconditioned", preconditioned)
@@ -211,13 +243,13 @@ def _extremes(curvature: _Curvature, count: int, smallest: bool) -> tuple[Array,
 
 
 def _lanczos(curvature: _Curvature, count: int, smallest: bool) -> tuple[Array, Array]:
-    """By ARPACK, from the same start every time."""
+    """By ARPACK, from the same vector every time."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # here, to keep `import lazyrich` quick
 
     n = curvature.size
     # not a seed that weights are drawn with: from the weights themselves, the iterations miss whole symmetry classes
-    start = np.random.default_rng((1994, n)).normal(size=n)
-    scale = float(np.linalg.norm(curvature.flat(start)) / np.linalg.norm(start))
+    first = np.random.default_rng((1994, n)).normal(size=n)
+    scale = float(np.linalg.norm(curvature.flat(first)) / np.linalg.norm(first))
     if scale == 0:  # a generic vector has a part in every direction: all of H is zero
         return np.zeros(count), np.eye(n, count)
     # ARPACK judges each eigenvalue by its own size: the scale of H is brought to 1, and flat directions away from 0
@@ -225,7 +257,7 @@ def _lanczos(curvature: _Curvature, count: int, smallest: bool) -> tuple[Array, 
     operator = LinearOperator((n, n), lambda v: curvature.flat(v.ravel()) / scale + shift * v.ravel(), dtype=np.float64)
     end, room = "SA" if smallest else "LA", max(2 * count + 1, 60)
     try:
-        values, vectors = eigsh(operator, count, which=end, v0=start, ncv=room, tol=1e-12, maxiter=_RESTARTS)
+        values, vectors = eigsh(operator, count, which=end, v0=first, ncv=room, tol=1e-12, maxiter=_RESTARTS)
     except ArpackNoConvergence:
         return np.linalg.eigh(curvature.matrix())
     return (values - shift) * scale, vectors

@@ -13,8 +13,6 @@ from lazyrich.methods.solve import solve
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem, as_problem
 
-__all__ = ["horizon", "rounded_up"]
-
 _LEFT = 1e-3  # of the way of the loss
 _SEEN = 1.3  # how far to look beyond
 _GRID = np.geomspace(1e-4, 1e8, 241)  # twenty times a decade around the estimate
@@ -23,7 +21,14 @@ _GRID = np.geomspace(1e-4, 1e8, 241)  # twenty times a decade around the estimat
 def horizon(problem: Problem) -> float:
     """The time by which the network has learned what it will learn, to two digits, rounded up.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : a task and any network
+
+    Returns
+    -------
+    time : an estimate where no closed form applies
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.landscape.horizon(problem)
     3.1

@@ -1,26 +1,26 @@
-"""When each mode appears, predicted from the start alone, and compared with a trajectory.
+"""When each mode appears, predicted from the initial weights alone, and compared with a trajectory.
 
-Half time: when the strength uᵀWv of a mode is half way from its start a0 to s, the strength it ends at (Σyx/c for
-white inputs). In the units of `problem.canonical` (unit rates, white inputs, time c·t):
+Half time: when the strength uᵀWv of a mode is half way from its initial value a0 to s, the strength it ends at (Σyx/c
+for white inputs). In the units of `problem.canonical` (unit rates, white inputs, time c·t):
 
-exact           Start and inputs aligned with the task: the modes do not interact. Two layers, any balance, with
-                z = √(l² + 4a²) + 2a and l² = N² − 4a² of the mode (`exact/modes`), K = √(l² + 4s²):
+exact           Aligned with the task, inputs and layers: the modes do not interact. Two layers, any balance, with
+                z = √(l² + 4a²) + 2a and l² = N² − 4a² of the mode (`methods/modes`), K = √(l² + 4s²):
                     t = (2/K) artanh(K (z − z0) / (2s(z + z0) + l² − z z0)),     l = 0: (1/2s) ln(1 + s/a0)
                 L ≥ 3, zero-balanced: (1/L)[Φ((s + a0)/2) − Φ(a0)] (Saxe et al. 2014).
-leading order   Two layers, any small start. Mode α grows from the part of its row p_α = W1v_α + W2ᵀu_α that the rows
+leading order   Two layers, small weights. Mode α grows from the part of its row p_α = W1v_α + W2ᵀu_α that the rows
                 of stronger modes do not have: those directions of the hidden layer are taken when its turn comes,
                     a0 = ¼‖new part of p_α‖²,     t = (1/2s) ln(1 + s/a0)
                 which is (1/s) ln(1/ε) for weights of size ε: by s, not by gaps. The error vanishes as ε^{2x}, with x
                 the least of 1, s_β/s_α − 1 for stronger modes β and 1 − s_β/s_α for weaker ones: slowly where two
                 modes are close (measured: these powers).
-scaling only    L ≥ 3, any small start: t = a0^{−(1−2/L)}/((L−2)s), with a0 = (K/L)^{L/(2L−2)} the strength of the
+scaling only    L ≥ 3, small weights: t = a0^{−(1−2/L)}/((L−2)s), with a0 = (K/L)^{L/(2L−2)} the strength of the
                 balanced mode that would be learned as fast, K = Σ_ℓ ‖W_{L:ℓ+1}ᵀu‖² ‖W_{ℓ−1:1}v‖². Modes turn and
                 layers balance as slowly as they grow, so the factor is not known: trust the power ε^{−(L−2)} alone.
-                (Gaussian starts, L = 3 and 4: observed over predicted tends to a constant, between 1 and 3.)
+                (Gaussian weights, L = 3 and 4: observed over predicted tends to a constant, between 1 and 3.)
 
-nan: a mode that is never learned (no new part, no room in the narrowest layer, a start at zero or backwards), or that
-is learned already.
-Among equal singular values the modes are turned so that they do not mix: `U` and `V` say how. Theory: sections 2, 3, 7.
+nan: a mode that is never learned (no new part, no room in the narrowest layer, an initial strength of zero or below),
+or that is learned already. Among equal singular values the modes are turned so that they do not mix: `U` and `V` say
+how. Theory: sections 2, 3, 7.
 """
 
 from __future__ import annotations
@@ -33,18 +33,16 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
-from lazyrich.landscape.saddle_path import crossing, time_grid
+from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.methods.deep_modes import DeepModesSolution
 from lazyrich.methods.mode_times import time_to_learn
 from lazyrich.methods.modes import ModesSolution
 from lazyrich.methods.riccati.grading import grade, spectrum
-from lazyrich.observables.modes import half_times
+from lazyrich.observables.modes import half_times, half_way, look_closer
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, as_trajectory
 
-__all__ = ["PlateauComparison", "Plateaus", "compare_plateaus", "plateau_times"]
-
-_THERE = 1e-9  # of the strongest mode: a start so near to its limit is learned already
+_THERE = 1e-9  # of the strongest mode: a mode so near to its limit is learned already
 
 
 @dataclass(frozen=True)
@@ -61,25 +59,15 @@ class Plateaus:
     U: Float[Array, "out m"]
     V: Float[Array, "in m"]
     limit: Float[Array, " m"]  # uᵀWv when learned
-    start: Float[Array, " m"]  # a0, from which the mode grows
+    initial: Float[Array, " m"]  # a0, from which the mode grows
     times: Float[Array, " m"]
 
     def __str__(self) -> str:
-        rows = zip(self.limit, self.start, self.times, strict=True)
+        rows = zip(self.limit, self.initial, self.times, strict=True)
         return "\n".join(
-            [f"half times, {self.kind}", f"{'mode':>6} {'limit':>12} {'start':>12} {'half time':>12}"]
+            [f"half times, {self.kind}", f"{'mode':>6} {'limit':>12} {'initial':>12} {'half time':>12}"]
             + [f"{i:>6} {s:>12.6g} {a:>12.4g} {_time(t)}" for i, (s, a, t) in enumerate(rows, start=1)]
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: None for times that never come."""
-        return {
-            "kind": self.kind,
-            "modes": [
-                {"limit": float(s), "start": float(a), "half_time": _none(t)}
-                for s, a, t in zip(self.limit, self.start, self.times, strict=True)
-            ],
-        }
 
 
 @dataclass(frozen=True)
@@ -113,22 +101,22 @@ class PlateauComparison:
             + [f"observed between records up to {self.spacing.max():.3g} apart"] * bool(self.spacing.any())
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: None for times that never come."""
-        predicted = self.prediction.to_dict()
-        for mode, seen, ratio in zip(predicted["modes"], self.observed, self.ratio, strict=True):
-            mode |= {"observed": _none(seen), "ratio": _none(ratio)}
-        return predicted | {"spacing": self.spacing.tolist()}
-
 
 def plateau_times(problem: Problem) -> Plateaus:
-    """When each mode will be half learned, from the start of a linear network of any depth; `kind` says how well.
+    """When each mode will be half learned, from the initial weights of any deep linear network; `kind` says how well.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : two linear layers or more, without weight decay
+
+    Returns
+    -------
+    Plateaus : `times`, nan for never, by `kind` of prediction; `initial` strengths and `limit`
+
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
-    >>> print(plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
+    >>> print(lr.landscape.plateau_times(lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=1e-6))))
     half times, exact
-      mode        limit        start    half time
+      mode        limit      initial    half time
          1            4        1e-06      1.90023
          2            1        1e-06      6.90776
     """
@@ -153,12 +141,19 @@ def plateau_times(problem: Problem) -> Plateaus:
 
 
 def compare_plateaus(traj: Trajectory) -> PlateauComparison:
-    """Half times as predicted from the start, and as they are along a trajectory (exact ones: at any times).
+    """Half times as predicted from the initial weights, and as they are along a trajectory (exact ones: at any times).
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : a trajectory of such a problem
+
+    Returns
+    -------
+    PlateauComparison : `prediction`, `observed` half times and their `ratio`
+
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(2, 3, 2), scale=1e-6))
-    >>> compare_plateaus(lr.solve(problem, [0.0, 100.0])).ratio.round(4)
+    >>> lr.landscape.compare_plateaus(lr.solve(problem, [0.0, 100.0])).ratio.round(4)
     array([1., 1.])
     """
     traj = as_trajectory(traj)
@@ -180,17 +175,9 @@ def compare_plateaus(traj: Trajectory) -> PlateauComparison:
         return PlateauComparison(
             prediction, observed, np.where(np.isfinite(observed), times[after] - times[after - 1], 0.0)
         )
-    times, solution = time_grid(traj), traj.solution
-    a = strengths(solution.function(times))
-    observed = half_times(times, a, limit)
-    for mode in np.flatnonzero(np.isfinite(observed)):
-        half = (a[0, mode] + limit[mode]) / 2
-
-        def beyond(t: float, mode: Any = mode, half: float = half) -> float:
-            return float(strengths(solution.function(np.array([t])))[0, mode] - half)
-
-        after = np.searchsorted(times, observed[mode])
-        observed[mode] = crossing(beyond, times[after - 1], times[after])
+    solution = traj.solution
+    times, a = look_closer(lambda times: strengths(solution.function(times)), time_grid(traj), limit)
+    observed = half_way(times, a, limit)
     return PlateauComparison(prediction, observed, np.zeros_like(observed))
 
 
@@ -256,15 +243,11 @@ def _small_deep(problem: Problem) -> Plateaus:
     return _plateaus("scaling only", fit.U, fit.V, s / unit.gain, a0 / unit.gain, t)
 
 
-def _plateaus(kind: str, U: Any, V: Any, limit: Float[Array, " m"], start: Any, times: Any) -> Plateaus:
-    m, there = len(limit), np.abs(limit - start) <= _THERE * np.abs(limit).max(initial=0.0)
+def _plateaus(kind: str, U: Any, V: Any, limit: Float[Array, " m"], initial: Any, times: Any) -> Plateaus:
+    m, there = len(limit), np.abs(limit - initial) <= _THERE * np.abs(limit).max(initial=0.0)
     comes = np.isfinite(times) & (limit > 0) & ~there
-    return Plateaus(kind, U[:, :m], V[:, :m], limit, start, np.where(comes, times, np.nan))
+    return Plateaus(kind, U[:, :m], V[:, :m], limit, initial, np.where(comes, times, np.nan))
 
 
 def _time(value: float) -> str:
     return f"{'–' if np.isnan(value) else f'{value:.6g}':>12}"
-
-
-def _none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -1,8 +1,8 @@
 """Lazy, rich or delayed rich: the regime of a trajectory, measured from how far its tangent kernel moves, and when.
 
 What the words mean is said in `lazyrich.laziness.definition`. Here the kernel and the loss are followed along a
-trajectory, as closely as the verdict needs where it is exact, and phases are told apart: each has a start, an end, and
-a share of what the loss falls.
+trajectory, as closely as the verdict needs where it is exact, and phases are told apart: each has a beginning, an end,
+and a share of what the loss falls.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.observables.kernels.algebra import Kernel
 from lazyrich.observables.kernels.along import kernels
+from lazyrich.observables.modes import unseen
 from lazyrich.problem import Problem, loss_of
 from lazyrich.trajectory import Trajectory, as_trajectory
-
-__all__ = ["Phase", "Regime", "regime", "regime_of_solution", "unseen"]
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
@@ -59,7 +58,7 @@ class Regime:
 
     judgement: Judgement
     kernel_half_time: float  # when half of the movement is done; nan: it does not move
-    lazy_time: float  # 1/‖K(0)‖, by its largest eigenvalue: how fast the kernel of the start learns
+    lazy_time: float  # 1/‖K(0)‖, by its largest eigenvalue: in which the kernel of the initialisation learns
     learned_by: float  # when the loss has fallen by 99 of 100 parts
     phases: tuple[Phase, ...]
 
@@ -81,45 +80,59 @@ class Regime:
     def __str__(self) -> str:
         words = str(self.judgement)
         if np.isfinite(self.kernel_half_time) and self.name != "lazy":
-            words += f"; half of the movement by t = {self.kernel_half_time:.4g} (delayed after "
-            words += f"{self.judgement.thresholds.late:g} times the start's own time, {self.lazy_time:.4g})"
+            words += f"; half of the movement is done by t = {self.kernel_half_time:.4g}"
+            words += self._how_late() if np.isfinite(self.lazy_time) else ""
         for phase in self.phases:
             words += f"; {phase.name} from {phase.start:.4g} to {phase.end:.4g}"
             words += f", {phase.share:.0%} of the loss" if np.isfinite(phase.share) else ""
         return words
 
+    def _how_late(self) -> str:
+        times, late = self.kernel_half_time / self.lazy_time, self.judgement.thresholds.late
+        words = f", {times:.3g} times the {self.lazy_time:.4g} in which the kernel of the initialisation learns"
+        untold = self.name is RegimeName.RICH and times > late
+        return words + (
+            " (records are too far apart to call it delayed)" if untold else f" (over {late:g} times is delayed)"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for what does not happen."""
-        plain = {key: _finite(value) for key, value in asdict(self).items()}
-        plain = {key: _finite(value) for key, value in plain.pop("judgement").items()} | plain
-        return plain | {"phases": [{k: _finite(v) for k, v in asdict(phase).items()} for phase in self.phases]}
+        plain = asdict(self)
+        return _finite(plain.pop("judgement") | plain)
 
 
 def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
-    """The regime in which a network learned, from its start to the last time of a trajectory.
+    """The regime in which a network learned, from t = 0 to the last time of a trajectory.
 
     Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
-    more. Delayed rich: half of that comes over ten times later than the start's own learning time. `thresholds` sets
-    other limits; `lazyrich.laziness.definition` says why these.
+    more. Delayed rich: half of that is done only after ten times the time in which the kernel of the initialisation
+    learns, 1/‖K(0)‖. `thresholds` sets other limits; `lazyrich.laziness.definition` says why these.
 
     Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
     something changes; between the records of others is interpolated, and a change counts as late only where records
-    tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the start alone.
+    tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the initial weights
+    alone.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of a linear network, or of two layers with a ReLU or a leaky one
+    thresholds : where lazy ends and late begins
+
+    Returns
+    -------
+    Regime : `name`, `kernel_movement`, `kernel_distance`, `kernel_half_time`, `learned_by`, `phases`
+
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
     >>> lr.regime(lr.solve(problem, [200.0])).name
     'rich'
     """
     problem, end = as_trajectory(traj).problem, float(traj.clock[-1])
     if end == 0:
-        raise InvalidInput(
-            f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at a start."
-        )
+        raise InvalidInput(f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at once.")
     if traj.solution is not None:
         return regime_of_solution(traj, np.append(time_grid(traj), end), thresholds)
     weights = [W[None] for W in problem.network.weights]
-    first = kernels(Trajectory(problem, np.zeros(1), "start", {"weights": weights}))[0]
+    first = kernels(Trajectory(problem, np.zeros(1), "initial", {"weights": weights}))[0]
     times, along = np.asarray(traj.times, dtype=float), kernels(traj)
     pair = along.compared_with(first)
     seen = np.array([pair.change, pair.other_norm, pair.distance, traj.loss])
@@ -165,15 +178,8 @@ def _closer(found: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array
     return unseen(np.append(found, (found + np.where(found - start > end - found, start, end)) / 2), times)
 
 
-def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
-    """The new times that are apart from the others, and from each other, by more than rounding."""
-    new = np.unique(new[np.isfinite(new)])
-    new = new[np.diff(new, prepend=-1.0) > 1e-12 * new]
-    return new[np.abs(times - new[:, None]).min(axis=1) > 1e-12 * new]
-
-
 def _lazy_time(problem: Problem, first: Kernel) -> float:
-    """1 over the largest eigenvalue of K(0), as a rate: how fast the kernel of the start learns."""
+    """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
     own = first.largest_eigenvalue() * _weight(problem)
     return 1 / own if own > 0 else float("inf")
 
@@ -211,6 +217,11 @@ def _phases(judgement: Judgement, course: Course) -> tuple[Phase, ...]:
 
 
 def _finite(value: Any) -> Any:
+    """The same with None for numbers that are not finite, in dictionaries and tuples too."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return [_finite(part) for part in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

@@ -1,28 +1,28 @@
 """Lazy, rich or delayed rich, before any training: Kunin et al. 2024, Theorems 2, 3 and 6 made quantitative.
 
-A two-layer linear network moves in function space by Ẇ = (B R + R A)Σxx with A = W1ᵀW1, B = W2W2ᵀ and R = T − W:
-this is M of Theorem 2. With M as it is at the start, the part of RΣxx^½ along an eigenvector of B (value b) and one of
+A two-layer linear network moves in function space by Ẇ = (B R + R A)Σxx with A = W1ᵀW1, B = W2W2ᵀ and R = T − W: this
+is M of Theorem 2. With M as it is at initialisation, the part of RΣxx^½ along an eigenvector of B (value b) and one of
 bΣxx + Σxx^½AΣxx^½ (value m; a + b for white inputs) is fitted at the rate m. Where one layer dominates, M reaches what
 that layer spans: Theorem 6 calls it lazy if the solution lies there, and if not, the rest waits until that layer has
 turned, and the regime is delayed rich. Here the limits become numbers. The rest is what M fits ten times slower than
 what it fits first.
 
 - Early movement of the kernel: by fitting all but the rest. Where it ends follows from W and the conserved
-  Δ = W2ᵀW2 − W1W1ᵀ (for Δ = δI that is Theorem 3).
+  D = W2ᵀW2 − W1W1ᵀ (for D = δI that is Theorem 3).
 - Late movement: by fitting the rest, which grows at √(s² + m²/4) − m/2 for a mode of strength s, m the largest rate:
   s²/m where one layer is large (theory: section 2).
 - What these movements are called is said in `lazyrich.laziness.definition`: lazy, if both are below a tenth; delayed
-  rich, if more than half is late, by ten times the start's own time; else rich. What is less than a hundredth of the
-  loss is not waited for.
+  rich, if more than half is late, by ten times the time in which the first kernel learns; else rich. What is less than
+  a hundredth of the loss is not waited for.
 
-These are estimates. On random problems they name the measured regime in 97 of 100 cases; where they do not, a start
-that is neither small nor dominated by one layer is the rule.
+These are estimates. On random problems they name the measured regime in 97 of 100 cases; where they do not, an
+initialisation that is neither small nor dominated by one layer is the rule.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape._kernel_rates import KernelRates
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge, percent
 from lazyrich.problem import Problem, as_problem
-
-__all__ = ["RegimePrediction", "limiting_regimes", "predict_regime"]
 
 _STEPS = 8  # of the way to what is fitted first; the kernel is needed to a percent
 
@@ -51,8 +49,8 @@ class RegimePrediction:
     judgement: Judgement  # its kernel_distance is nan unless lazy: how far a rich kernel turns is not known before
     early_movement: float  # of the kernel, relative, by what is fitted first
     missing: float  # share of the loss that has to wait
-    delay: float  # when half of that is fitted, in units of the start's own time; 0 where nothing has to wait
-    balance: tuple[float, float]  # least and largest eigenvalue of Δ = W2ᵀW2 − W1W1ᵀ, relative to the target's norm
+    delay: float  # when half of that is fitted, over the time in which the first kernel learns; 0: nothing waits
+    balance: tuple[float, float]  # least and largest eigenvalue of D = W2ᵀW2 − W1W1ᵀ, relative to the target's norm
     limit: str  # what Theorem 6 says of the limit that this balance tends to
 
     @property
@@ -69,27 +67,31 @@ class RegimePrediction:
         if self.name is RegimeName.UNKNOWN:
             return str(self.judgement)
         turned = "" if np.isfinite(self.judgement.kernel_distance) else "; how far it turns is not predicted"
-        words = f"{self.judgement}{turned}; the start's kernel fits {1 - self.missing:.0%}, moving by "
+        words = f"{self.judgement}{turned}; the kernel of the initialisation fits {1 - self.missing:.0%}, moving by "
         words += percent(self.early_movement)
         if self.missing:
-            when = f", {self.delay:.3g} times the start's own time later" if self.delay > 1 else ""
-            words += f"; the rest follows{when} (delayed after {self.judgement.thresholds.late:g} times)"
-        return f"{words}; Δ from {self.balance[0]:.3g} to {self.balance[1]:.3g}: {self.limit}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        plain = asdict(self)
-        plain = {"late_movement": self.late_movement} | plain.pop("judgement") | plain
-        return {key: None if value != value else value for key, value in plain.items()}
+            words += "; the rest follows"
+            if self.delay > 1:
+                words += f", half of it after {self.delay:.3g} times the time in which that kernel learns"
+                words += f" (over {self.judgement.thresholds.late:g} times is delayed)"
+        return f"{words}; D from {self.balance[0]:.3g} to {self.balance[1]:.3g}: {self.limit}"
 
 
 def limiting_regimes(sizes: object) -> dict[str, str]:
-    """What Theorem 6 says of two layers of these sizes, from generic starts, in the three limits of δ.
+    """What Theorem 6 says of two layers of these sizes, from generic weights, in the three limits of δ.
 
     One layer dominates as δ → ±∞, and the network is lazy if that layer alone reaches every output (δ → ∞) or
     reads every input (δ → −∞).
 
-    >>> limiting_regimes((8, 3, 3))  # a funnel
+    Parameters
+    ----------
+    sizes : widths (d_in, hidden, d_out)
+
+    Returns
+    -------
+    dict : a word for each limit
+
+    >>> lr.landscape.limiting_regimes((8, 3, 3))  # a funnel
     {'δ → −∞': 'delayed rich', 'δ → 0': 'rich', 'δ → ∞': 'lazy'}
     """
     d_in, h, d_out = _check.sizes(sizes, depth=2)
@@ -103,9 +105,17 @@ def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePr
     An estimate, right in about 97 of 100 random problems, and in 80 to 90 where the hidden layer is narrower than the
     task; `lr.regime(trajectory)` measures.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : two linear layers
+    thresholds : where lazy ends and late begins
+
+    Returns
+    -------
+    RegimePrediction : `name`, `early_movement`, `late_movement`, `missing`, `delay`, `balance`
+
     >>> task = lr.Task.from_correlations([[1.0, 2.0]])
-    >>> [predict_regime(lr.Problem(task, lr.inits.single_neuron([-1.0, 0.0], delta=d))).name for d in (-60, 0, 60)]
+    >>> [lr.predict_regime(lr.Problem(task, lr.inits.single_neuron([-1.0, 0.0], delta=d))).name for d in (-60, 0, 60)]
     ['delayed rich', 'rich', 'lazy']
     """
     as_problem(problem)
@@ -117,9 +127,9 @@ def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePr
         )
     v1, v2 = (k * W for k, W in zip(problem.canonical.k, network.weights, strict=True))
     T = _reachable(problem.task.target * problem.canonical.gain, len(v1))
-    start = _Start(v1, v2, T - v2 @ v1, problem.task.sigma_xx, thresholds)
-    early, delay, missing = start.early(), start.delay(), start.missing
-    late = early if missing < 1 - thresholds.learned else max(start.late(), early)
+    initial = _Initial(v1, v2, T - v2 @ v1, problem.task.sigma_xx, thresholds)
+    early, delay, missing = initial.early(), initial.delay(), initial.missing
+    late = early if missing < 1 - thresholds.learned else max(initial.late(), early)
     turned = late.distance if late.movement < thresholds.lazy else float("nan")  # a rich end is not known so well
     judged_delay = delay if early.movement <= late.movement / 2 else 0.0
     size = float(np.linalg.norm(T, 2)) or 1.0
@@ -136,14 +146,14 @@ def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePr
 
 
 class _Moved(NamedTuple):
-    """From the kernel of the start to another one."""
+    """From the kernel of the initialisation to another one."""
 
     movement: float
     distance: float
 
 
-class _Start:
-    """What the kernel of the start makes of the residual R; inputs in the basis where Σxx is diagonal."""
+class _Initial:
+    """What the kernel of the initialisation makes of the residual R; inputs in the basis where Σxx is diagonal."""
 
     def __init__(
         self,
@@ -179,7 +189,7 @@ class _Start:
         return float(self.fastest / (growth[half] + drift))
 
     def early(self) -> _Moved:
-        """By fitting all but the rest, with Δ conserved on the way."""
+        """By fitting all but the rest, with D conserved on the way."""
         change = self.fitted / _STEPS * (self.R - self.rest)
         v1, v2 = self.v1, self.v2
         for _ in range(_STEPS):
@@ -189,7 +199,7 @@ class _Start:
         return self._moved_to(v1, v2)
 
     def late(self) -> _Moved:
-        """The same by fitting the rest, in the direction that the start's kernel gives it."""
+        """The same by fitting the rest, in the direction that the first kernel gives it."""
         least = 1e-16 * self.fastest
         Z = self.fitted * self.rates.apply(lambda m: self.slow(m) / np.maximum(m, least), self.R)
         return self._moved_to(self.v1 + self.v2.T @ Z * self.xx, self.v2 + Z @ self.v1.T)
@@ -206,11 +216,11 @@ class _Start:
         return v2.T @ Z * self.xx, Z @ v1.T
 
     def _moved_to(self, v1: Float[Array, "h in"], v2: Float[Array, "out h"]) -> _Moved:
-        """Movement and distance of the kernel B ⊗ Σxx + I ⊗ A from the one of the start."""
+        """Movement and distance of the kernel B ⊗ Σxx + I ⊗ A from the one of the initialisation."""
         A, B, A0, B0 = v1.T @ v1, v2 @ v2.T, self.v1.T @ self.v1, self.v2 @ self.v2.T
-        norm, start, change = (self._norm(*pair) for pair in ((A, B), (A0, B0), (A - A0, B - B0)))
-        size, product = max(norm, start), norm * start
-        turned = max((change**2 - (norm - start) ** 2) / (2 * product), 0.0) if product else float("nan")
+        norm, first, change = (self._norm(*pair) for pair in ((A, B), (A0, B0), (A - A0, B - B0)))
+        size, product = max(norm, first), norm * first
+        turned = max((change**2 - (norm - first) ** 2) / (2 * product), 0.0) if product else float("nan")
         return _Moved(change / size if size else float("nan"), turned)
 
     def _norm(self, A: Float[Array, "in in"], B: Float[Array, "out out"]) -> float:
@@ -233,4 +243,4 @@ def _limit(sizes: tuple[int, ...], balance: Float[Array, " h"]) -> str:
         return f"{limits['δ → ∞']} as δ → ∞"
     if balance[-1] < 0:
         return f"{limits['δ → −∞']} as δ → −∞"
-    return "rich as δ → 0" if not balance.any() else "Δ has both signs"
+    return "rich as δ → 0" if not balance.any() else "D has both signs"

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +43,6 @@ from lazyrich.alignment import equal_groups
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory, as_trajectory
-
-__all__ = ["SaddlePath", "Visit", "saddle_path"]
 
 _GRID = 200  # times looked at first
 _STEP = 0.05  # between neighbouring looks no strength changes by more, relative to its mode
@@ -100,26 +98,23 @@ class SaddlePath:
             lines.append(f"read between records up to {self.spacing:.3g} apart: shorter visits may be missed")
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: None for a departure that does not come."""
-        visits = [asdict(v) | {"modes": list(v.modes)} for v in self.visits]
-        return {
-            "radius": self.radius,
-            "spacing": self.spacing,
-            "visits": [v | {"departure": None if np.isinf(v["departure"]) else v["departure"]} for v in visits],
-        }
-
 
 def saddle_path(traj: Trajectory, *, radius: float = 0.1, modes: int | None = None) -> SaddlePath:
     """Which saddles a trajectory of a linear network visits, and when.
 
-    `radius` is how near is there (below ½). `modes` tells apart the strongest ones only, and leaves aside what W does
-    among the others: for tasks with a tail of weak modes that even a small start has long since passed.
+    Parameters
+    ----------
+    traj : of a linear network, two layers or more
+    radius : how near is there, below ½
+    modes : tells apart the so many strongest only, for tasks with a tail of weak modes
 
-    >>> import lazyrich as lr
+    Returns
+    -------
+    SaddlePath : `visits`, each with `modes`, `loss`, `arrival` and `departure`
+
     >>> task = lr.Task.from_correlations([[4.0, 0.0], [0.0, 1.0]])
     >>> problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 3, 2), scale=1e-6))
-    >>> [visit.modes for visit in saddle_path(lr.flow(problem, range(25))).visits]
+    >>> [visit.modes for visit in lr.landscape.saddle_path(lr.flow(problem, range(25))).visits]
     [(), (0,), (0, 1)]
     """
     traj, radius = as_trajectory(traj), _check.positive("radius", radius)

@@ -1,7 +1,7 @@
 """How lazy or rich a run was: one definition, for exact trajectories and for any network of your own.
 
 definition  course      what counts as lazy, rich and delayed rich, from movements over time
-measuring               checkpoints of any JAX or PyTorch model, measured (`jax_models`, `torch_models`, `tangent`)
+measuring  result       checkpoints of any JAX or PyTorch model, measured (`jax_models`, `torch_models`, `tangent`)
 scaling                 the same model with layers rescaled
 words                   what is said about it
 """

@@ -1,6 +1,7 @@
 from .course import Course
 from .definition import USUAL, Judgement, RegimeName, Thresholds, judge
-from .measuring import Laziness, measure
+from .measuring import measure
+from .result import Laziness
 from .scaling import rescaled
 
 __all__ = ["USUAL", "Course", "Judgement", "Laziness", "RegimeName", "Thresholds", "judge", "measure", "rescaled"]

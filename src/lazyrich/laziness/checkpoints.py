@@ -120,7 +120,7 @@ def is_torch_module(model: object) -> TypeGuard[Module]:
 
 
 def described(found: object) -> str:
-    """What came instead of an array that would do: its shape, where it has one."""
+    """What came instead of an array: its shape, where it has one."""
     return f"shape {tuple(shape)}" if (shape := getattr(found, "shape", None)) is not None else _check.shown(found)
 
 

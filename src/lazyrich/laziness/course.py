@@ -13,14 +13,12 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.laziness.definition import USUAL, Thresholds
 
-__all__ = ["Course", "first_time"]
-
 _STILL = 1e-7  # movement that may be rounding, and has no half time
 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Records from the start until the loss has fallen; the last one is interpolated.
+    """Records from t = 0 until the loss has fallen; the last one is interpolated.
 
     >>> course = lr.laziness.Course.of([0.0, 1.0, 9.0], [0.0, 0.1, 5.0], [1.0, 1.0, 5.0], loss=[100.0, 1.0, 0.0])
     >>> float(course.times[-1]), round(course.movement, 3)
@@ -38,7 +36,7 @@ class Course:
     def of(
         cls, times: Any, change: Any, norm: Any, turned: Any = None, loss: Any = None, thresholds: Thresholds = USUAL
     ) -> Course:
-        """From ‖K − K(0)‖, ‖K‖, and S and the loss if they are known, at all times of a run, from its start on."""
+        """From ‖K − K(0)‖, ‖K‖, and S and the loss if they are known, at all times of a run, from its first on."""
         times, change, norm = (np.asarray(values, dtype=float) for values in (times, change, norm))
         fallen = np.full(len(times), np.nan)
         if loss is not None:
@@ -60,7 +58,7 @@ class Course:
 
     @property
     def size(self) -> float:
-        """What the movement is measured by: the larger of ‖K‖ at the start and at the last time."""
+        """What the movement is measured by: the larger of ‖K‖ at the first time and at the last."""
         return max(self.first, self.last)
 
     @property

@@ -1,26 +1,26 @@
 """Lazy and rich, defined once: whatever in the library says one of these words asks `judge`.
 
-A lazy network learns with the tangent kernel K of its start. Two numbers tell how far K goes from there:
+A lazy network learns with the tangent kernel K of its initialisation. Two numbers tell how far K goes from there:
 
 - movement, ‖K(t) − K(0)‖ relative to the larger of ‖K(0)‖ and ‖K‖: how far it turns and grows, from 0 to √2;
 - rotation, S = 1 − ⟨K(0), K(t)⟩/(‖K(0)‖‖K(t)‖), the kernel distance: how far it turns, from 0 to 1.
 
 Both are reported. The movement decides. **Lazy**: it stays below a tenth until the loss has fallen by 99 of 100 parts.
-**Rich**: it does not. **Delayed rich**: it does not, but half of the movement comes over ten times later than the
-start's own learning time, 1 over the largest eigenvalue of K(0): the kernel of the start has long fitted what it can.
+**Rich**: it does not. **Delayed rich**: it does not, but half of the movement is done only after ten times the time in
+which the kernel of the initialisation learns, 1 over the largest eigenvalue of K(0): it has long fitted what it can.
 What the kernel does when there is nothing left to learn does not count.
 
-Why the movement. Lazy means that a network follows its tangent model at the start, and for this K has to stay what it
-is. A kernel that grows and does not turn (S = 0, as for any network of one input, one unit and one output) learns
-along a sigmoid. On 285 exact solutions (two layers, seven shapes, λ from −30 to 30, scales from 0.001 to 4), the 42
-with a movement below 0.1 stay within 2.2 % of their way from the tangent model; the 63 with S ≤ 0.01 leave it by up to
-36 %, the 79 with S ≤ 0.05 by up to 40 %. A threshold of the movement between 0.1 and 0.16 tells those that leave the
+Why the movement. Lazy means that a network follows its tangent model at the initialisation, and for this K has to stay
+what it is. A kernel that grows and does not turn (S = 0, as for any network of one input, one unit and one output)
+learns along a sigmoid. On 285 exact solutions (two layers, seven shapes, λ from −30 to 30, scales from 0.001 to 4), the
+42 with a movement below 0.1 stay within 2.2 % of their way from the tangent model; the 63 with S ≤ 0.01 leave it by up
+to 36 %, the 79 with S ≤ 0.05 by up to 40 %. A threshold of the movement between 0.1 and 0.16 tells those that leave the
 tangent model by more than 5 % with 6 errors or fewer, S = 0.01 with 15 and S = 0.05 with 31.
 
 Who uses which. Kunin et al. 2024 use the kernel distance S, and no threshold: S(0, t) ≈ 0 is lazy, 0 ≪ S(0, t) ≤ 1 is
 rich, and the two are ends of a spectrum. Chizat, Oyallon and Bach 2019 call a model lazy that behaves like its
-linearisation around the start, which is what the movement is held against above. The lecture notes (section 9) call a
-network lazy whose kernel stays, K(t) ≈ K(0), which is small movement. Braun et al. 2022 (section 4) tell a rich
+linearisation around the initialisation, which is what the movement is held against above. The lecture notes (section 9)
+call a network lazy whose kernel stays, K(t) ≈ K(0), which is small movement. Braun et al. 2022 (section 4) tell a rich
 solution by its representations, which are those of the task, not by the kernel. The tenth, the 99 parts and the ten
 times are ours.
 """
@@ -33,8 +33,6 @@ from enum import StrEnum
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-
-__all__ = ["USUAL", "Judgement", "RegimeName", "Thresholds", "judge"]
 
 
 class RegimeName(StrEnum):
@@ -63,9 +61,9 @@ class Thresholds:
     ('lazy', 'rich')
     """
 
-    lazy: float = 0.1  # movement of the kernel below which it counts as the one of the start
+    lazy: float = 0.1  # movement of the kernel below which it counts as unchanged
     learned: float = 0.99  # share of the fall of the loss, after which the kernel is not looked at
-    late: float = 10.0  # times the start's own learning time, beyond which a change is delayed
+    late: float = 10.0  # times the time in which the kernel of the initialisation learns: a later change is delayed
 
     def __post_init__(self) -> None:
         for name in ("lazy", "learned", "late"):
@@ -105,7 +103,8 @@ class Judgement:
 def judge(
     kernel_movement: float, kernel_distance: float, *, delay: float = 0.0, thresholds: Thresholds = USUAL
 ) -> Judgement:
-    """The regime of a kernel that moved and turned so far, half of it `delay` times the start's own time late.
+    """The regime of a kernel that moved and turned so far, half of it after `delay` times the time in which the
+    kernel of the initialisation learns.
 
     Without a known delay (0) a network that is not lazy is rich.
 

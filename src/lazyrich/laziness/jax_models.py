@@ -248,11 +248,11 @@ def _agreeing(states: Sequence[Tree]) -> list[np.dtype]:
                 f"checkpoint {t} must have the structure of checkpoint 0, and its pytree is another: "
                 "all must be made by the same code."
             )
-        for (path, start), leaf in zip(first, jax.tree.leaves(state), strict=True):
-            if not callable(leaf) and not hasattr(leaf, "dtype") and leaf != start:
+        for (path, before), leaf in zip(first, jax.tree.leaves(state), strict=True):
+            if not callable(leaf) and not hasattr(leaf, "dtype") and leaf != before:
                 place = jax.tree_util.keystr(path, simple=True, separator=".")
                 raise InvalidInput(
-                    f"{place} must be the same in all checkpoints unless it is an array, and it is {shown(start)} in "
+                    f"{place} must be the same in all checkpoints unless it is an array, and it is {shown(before)} in "
                     f"checkpoint 0 and {shown(leaf)} in checkpoint {t}."
                 )
     kinds = [leaf.dtype for _, leaf in first if eqx.is_inexact_array(leaf)]
@@ -261,10 +261,10 @@ def _agreeing(states: Sequence[Tree]) -> list[np.dtype]:
     return kinds
 
 
-def _check_parameter(name: str, t: int, start: JaxArray, leaf: JaxArray) -> None:
-    if start.shape != leaf.shape or start.dtype != leaf.dtype:
+def _check_parameter(name: str, t: int, before: JaxArray, leaf: JaxArray) -> None:
+    if before.shape != leaf.shape or before.dtype != leaf.dtype:
         raise InvalidInput(
-            f"{name} must have the same shape and type in all checkpoints, and it has {start.shape} of {start.dtype} "
+            f"{name} must have the same shape and type in all checkpoints, and it has {before.shape} of {before.dtype} "
             f"in checkpoint 0 and {leaf.shape} of {leaf.dtype} in checkpoint {t}."
         )
     values = np.asarray(leaf)

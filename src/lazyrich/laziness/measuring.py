@@ -13,27 +13,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lazyrich import _check, _engines, _progress
+from lazyrich import _check, _progress
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float, Tree
 from lazyrich.landscape.regime import regime
 from lazyrich.laziness.checkpoints import Jacobian, Run, is_torch_module, layer_of, neighbours
 from lazyrich.laziness.course import Course
-from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
-from lazyrich.laziness.scaling import SAME, Scaling, scaled, suggestion, unit_squares
-from lazyrich.laziness.tangent import KernelChanges, kernel_changes, kernel_distances
-from lazyrich.laziness.words import as_table, in_one_sentence
+from lazyrich.laziness.definition import USUAL, Judgement, Thresholds, judge
+from lazyrich.laziness.result import Laziness
+from lazyrich.laziness.scaling import SAME, Scaling, scaled, unit_squares
+from lazyrich.laziness.tangent import KernelChanges, kernel_changes
 from lazyrich.networks import Network
 from lazyrich.observables.distances import unit_activity
 from lazyrich.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
 
 _HELD = 2**27  # numbers of a Jacobian at once: 512 MiB in float32, and there are two
 _LARGEST = 2**29  # numbers of the Jacobian of one sample
@@ -78,8 +73,8 @@ def measure(
     Laziness : distances over checkpoints, the regime, and what would change it
 
     >>> W, x = np.array([[1.0, -0.5], [0.3, 0.8]]), np.array([[1.0, 0.2], [0.4, -1.0], [0.7, 0.7]])
-    >>> start, end = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
-    >>> found = measure([start, end], x)
+    >>> first, last = (lr.Network([c * W, [[1.0, -1.0]]], "relu") for c in (1.0, 1.2))
+    >>> found = lr.laziness.measure([first, last], x)
     >>> found.regime, found.kernel_movement.round(3), found.kernel_distance.round(3), found.hamming_distance
     ('rich', array([0.   , 0.141]), array([0.   , 0.002]), array([0., 0.]))
     """
@@ -103,96 +98,6 @@ def measure(
         return _Measurement(run, len(chosen), loss, thresholds, trajectory).result(of=len(inputs), seed=seed)
 
 
-@dataclass(frozen=True, eq=False)
-class Laziness:
-    """What has moved since the first checkpoint. Arrays over checkpoints (T); nan where a layer is silent.
-
-    >>> W = np.eye(2)
-    >>> found = measure([lr.Network([W, W]), lr.Network([W, np.diag([1.0, 3.0])])], W)
-    >>> found.regime, found.kernel_movement.round(3), found.kernel_distance.round(3), found.parameter_distance
-    ('rich', array([0.   , 0.784]), array([0.   , 0.168]), array([0., 2.]))
-    """
-
-    judgement: Judgement  # the regime, with the numbers and thresholds behind it
-    until_learned: bool  # whether the loss is known and falls, so that what the kernel does afterwards does not count
-    kernel_movement: Float[Array, " T"]  # ‖K_t − K_0‖/max(‖K_t‖, ‖K_0‖) of the tangent kernel over all outputs
-    kernel_distance: Float[Array, " T"]  # S(0, t) of the same, its rotation
-    function_distance: Float[Array, " T"]  # ‖f_t − f_0‖, relative to the larger of the two
-    parameter_distance: Float[Array, " T"]
-    relative_parameter_distance: Float[Array, " T"]  # relative to the norm at initialisation
-    hamming_distance: Float[Array, " T"]  # share of (sample, unit) that is above zero at one of the two only
-    layers: tuple[str, ...]  # that hold parameters
-    layer_distance: Float[Array, "T layer"]
-    relative_layer_distance: Float[Array, "T layer"]
-    hidden: tuple[str, ...]  # layers whose activity was seen
-    representation_distance: Float[Array, "T hidden"]  # S(0, t) of the Gram matrix of centred activity: 1 − CKA
-    layer_hamming_distance: Float[Array, "T hidden"]
-    delta: Mapping[str, Float[Array, "2 units"]]  # of each unit of a layer, at the first and at the last checkpoint
-    delta_drift: Mapping[
-        str, float
-    ]  # mean change of δ, relative to the mean of ‖outgoing‖² + ‖incoming‖² at initialisation
-    scaling: Scaling | None
-    linear: bool  # a network known to have no activation functions
-    normalisations: tuple[str, ...]  # layers that undo the scale of what they follow
-    samples: int  # that were used
-    of: int  # that there were
-    seed: int  # with which they were drawn
-    outputs: int
-    parameters: int
-    notes: tuple[str, ...]  # what was left out, and why
-
-    @property
-    def regime(self) -> RegimeName:
-        """ "lazy" or "rich" by the movement of the kernel, or "unknown"; a Trajectory may be "delayed rich"."""
-        return self.judgement.name
-
-    @property
-    def verdict(self) -> str:
-        """One sentence: the regime, and what it stands on."""
-        return in_one_sentence(self)
-
-    @property
-    def suggestion(self) -> str:
-        """Which layers to multiply before training for another regime, and how far to trust that."""
-        return suggestion(self.scaling, self.linear, self.normalisations)
-
-    def __str__(self) -> str:
-        return as_table(self)
-
-    def to_xarray(self) -> xarray.Dataset:
-        """All arrays, with named dimensions."""
-        xarray = _engines.load("xarray", "to_xarray", "sweeps")
-        dims = {
-            "kernel_movement": ("checkpoint",),
-            "kernel_distance": ("checkpoint",),
-            "function_distance": ("checkpoint",),
-            "parameter_distance": ("checkpoint",),
-            "relative_parameter_distance": ("checkpoint",),
-            "hamming_distance": ("checkpoint",),
-            "layer_distance": ("checkpoint", "layer"),
-            "relative_layer_distance": ("checkpoint", "layer"),
-            "representation_distance": ("checkpoint", "hidden_layer"),
-            "layer_hamming_distance": ("checkpoint", "hidden_layer"),
-        }
-        data = {name: (axes, getattr(self, name)) for name, axes in dims.items()}
-        data["delta"] = (("end", "unit"), np.concatenate([np.empty((2, 0)), *self.delta.values()], axis=1))
-        owners = [layer for layer, values in self.delta.items() for _ in values[0]]
-        coordinates = {
-            "checkpoint": np.arange(len(self.kernel_distance)),
-            "layer": np.array(self.layers, str),
-            "hidden_layer": np.array(self.hidden, str),
-            "end": ["first", "last"],
-            "unit_layer": ("unit", np.array(owners, str)),
-        }
-        facts = {name: getattr(self, name) for name in ("samples", "of", "seed", "outputs", "parameters")}
-        about = {"regime": str(self.regime), "lazy_below": self.judgement.thresholds.lazy}
-        about |= {"verdict": self.verdict, "notes": "\n".join(self.notes)}
-        return xarray.Dataset(data, coords=coordinates, attrs=facts | about)
-
-
-# measuring ---------------------------------------------------------------------------------------------------
-
-
 class _Measurement:
     """One run, measured. The first checkpoint is at hand, and another beside it."""
 
@@ -205,17 +110,17 @@ class _Measurement:
         trajectory: Trajectory | None,
     ) -> None:
         self.run, self.samples, self.loss, self.thresholds, self.trajectory = run, samples, loss, thresholds, trajectory
-        self.start, self.first_outputs, self.first_hidden = run.leaves(0), run.outputs(0), run.hidden(0)
-        self.layers = tuple(dict.fromkeys(map(layer_of, self.start)))
+        self.first, self.first_outputs, self.first_hidden = run.leaves(0), run.outputs(0), run.hidden(0)
+        self.layers = tuple(dict.fromkeys(map(layer_of, self.first)))
         self.hidden = tuple(self.first_hidden)
-        self.size = sum(leaf.size for leaf in self.start.values())
+        self.size = sum(leaf.size for leaf in self.first.values())
         self.notes = list(run.notes)
 
     def result(self, of: int, seed: int) -> Laziness:
         rows = [self.compared(t) for t in range(self.run.count)]
         function, layers, representation, flips = (np.array([row[i] for row in rows]) for i in range(4))
         kernel = self.kernel()
-        norms = np.array([self.norm(self.start, layer) for layer in self.layers])
+        norms = np.array([self.norm(self.first, layer) for layer in self.layers])
         units = np.array([part.shape[1] for part in self.first_hidden.values()], float)
         if not self.hidden:
             self.notes.append("representation and Hamming distances are left out: hidden= says where activity is.")
@@ -300,7 +205,7 @@ class _Measurement:
             raise InvalidInput(
                 f"the outputs of the model must be finite, and at checkpoint {t} they are not: leave it out."
             )
-        moved = {name: np.subtract(leaf, self.start[name], dtype=np.float64) for name, leaf in leaves.items()}
+        moved = {name: np.subtract(leaf, self.first[name], dtype=np.float64) for name, leaf in leaves.items()}
         pairs = [(hidden[name], self.first_hidden[name]) for name in self.hidden]
         return (
             _relative_change(outputs, self.first_outputs),
@@ -318,7 +223,8 @@ class _Measurement:
     def turned(self, now: Array, before: Array) -> float:
         """The Gram matrix of activity is a kernel too: its factor is the activity, centred as for `observables.cka`."""
         states = (unit_activity(before), unit_activity(now))
-        return float(kernel_distances(lambda i, some: states[i][some], 2, self.samples, rows=self.samples)[1])
+        found = kernel_changes(lambda i, some: states[i][some], 2, self.samples, rows=self.samples)
+        return float(found.distance[1])
 
     def balance(self) -> tuple[dict[str, Array], dict[str, float]]:
         """δ at both ends and its drift, of layers that are known to follow each other."""
@@ -326,7 +232,7 @@ class _Measurement:
         delta: dict[str, Array] = {}
         drift: dict[str, float] = {}
         for one, other in neighbours(self.run.course):
-            incoming, outgoing = unit_squares(self.start, one, other, follows=True)
+            incoming, outgoing = unit_squares(self.first, one, other, follows=True)
             homogeneous = self.change_by({one: _TRIAL, other: 1 / _TRIAL}) < SAME
             if len(incoming) != len(outgoing) or not (homogeneous or self.run.sequential):
                 self.notes.append(f"δ of {one} is left out: its units cannot be traced into {other}.")
@@ -346,14 +252,14 @@ class _Measurement:
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
         if len(order) < 2 or kinds[0] != "layer" or kinds[-1] != "layer":
             return None
-        incoming, outgoing = unit_squares(self.start, order[0], order[-1], follows=len(kinds) == 2)
+        incoming, outgoing = unit_squares(self.first, order[0], order[-1], follows=len(kinds) == 2)
         change = self.change_by({order[0]: 1 / _TRIAL, order[-1]: _TRIAL})
         return Scaling(tuple(order), float(incoming.mean()), float(outgoing.mean()), change)
 
     def change_by(self, factors: Mapping[str, float]) -> float:
         """What multiplying layers of the first checkpoint makes of the outputs, relative to them."""
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
-        return _relative_change(self.run.outputs(0, scaled(self.start, factors, order)), self.first_outputs)
+        return _relative_change(self.run.outputs(0, scaled(self.first, factors, order)), self.first_outputs)
 
 
 def _relative_change(now: Array, before: Array) -> float:

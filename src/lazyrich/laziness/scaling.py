@@ -195,7 +195,7 @@ def rescaled(model: Tree, factors: float | Mapping[str, float], *, order: Sequen
     model : what came, with other numbers
 
     >>> state = {"0.weight": np.ones((3, 2)), "0.bias": np.ones(3), "2.weight": np.ones((1, 3)), "2.bias": np.ones(1)}
-    >>> {name: float(array.max()) for name, array in rescaled(state, 4.0).items()}
+    >>> {name: float(array.max()) for name, array in lr.laziness.rescaled(state, 4.0).items()}
     {'0.weight': 0.25, '0.bias': 0.25, '2.weight': 4.0, '2.bias': 1.0}
     """
     if is_torch_module(model):

@@ -53,16 +53,6 @@ class KernelChanges(NamedTuple):
             return self.change / np.maximum(self.norm, self.norm[0])
 
 
-def kernel_distances(jacobian: JacobianOf, states: int, samples: int, *, rows: int) -> Float[Array, " states"]:
-    """S(0, t) of `kernel_changes` alone; nan where a kernel is zero or not finite.
-
-    >>> J = np.array([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]]])  # two states, two samples, one output
-    >>> kernel_distances(lambda t, some: J[t, some], states=2, samples=2, rows=1).round(3)
-    array([0.   , 0.293])
-    """
-    return kernel_changes(jacobian, states, samples, rows=rows).distance
-
-
 def kernel_changes(jacobian: JacobianOf, states: int, samples: int, *, rows: int) -> KernelChanges:
     """How far the kernels of the states t = 0 … states − 1 are from the first.
 
@@ -99,7 +89,7 @@ def kernel_changes(jacobian: JacobianOf, states: int, samples: int, *, rows: int
 
 
 def jax_jacobian(f: Callable[[Tree, JaxArray], JaxArray], states: Sequence[Tree], inputs: JaxArray) -> JacobianOf:
-    """The `jacobian` of `kernel_distances` for f(parameters, input) → outputs of one sample, written in JAX.
+    """The `jacobian` of `kernel_changes` for f(parameters, input) → outputs of one sample, written in JAX.
 
     `states` holds parameters: pytrees of the same structure, such as equinox modules (then f = `lambda m, x: m(x)`).
     The columns are all their floating-point entries; `inputs` has one sample per entry of its first axis.
@@ -157,7 +147,7 @@ def _checked(J: Jacobian, some: slice) -> Jacobian:
 def _compare(K_0: Kernel, K: Kernel) -> Array:
     """p = ‖K_0‖², c = ⟨K_0, K⟩/p and R = ‖K − cK_0‖² of a block."""
     if array_api_compat.is_jax_array(K):
-        with _engines.double_precision("kernel_distances"):
+        with _engines.double_precision("kernel_changes"):
             return np.asarray(_in_jax()[1](K_0, K))
     return np.array([float(number) for number in _sums(array_api_compat.array_namespace(K), K_0, K)])
 

@@ -258,9 +258,9 @@ class TorchRun:
 
     def _refuse_views(self) -> None:
         """state_dict() does not copy: one kept during training holds what the module holds now."""
-        start = self._states[0]
+        first = self._states[0]
         for t, state in enumerate(self._states[1:], start=1):
-            if all(state[name].data_ptr() == start[name].data_ptr() for name in self._learned):
+            if all(state[name].data_ptr() == first[name].data_ptr() for name in self._learned):
                 raise InvalidInput(
                     f"checkpoint {t} must have tensors of its own, and it shares those of checkpoint 0: state_dict() "
                     "does not copy, and copy.deepcopy(model.state_dict()) does."

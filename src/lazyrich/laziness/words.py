@@ -11,7 +11,7 @@ from lazyrich._typing import Array
 from lazyrich.laziness.definition import RegimeName, percent
 
 if TYPE_CHECKING:
-    from lazyrich.laziness.measuring import Laziness
+    from lazyrich.laziness.result import Laziness
 
 _NOTHING = 0.01  # change of the outputs, relative, below which hardly anything was learned
 _SHOWN, _WIDTH = 8, 100  # rows of a table, and characters of a line below it

@@ -64,13 +64,6 @@ def deep_mode_strength(L: int, s: Real, a0: Real, times: Real) -> Array:
     return a
 
 
-def half_time(L: int, s: Any, a0: Any) -> Any:
-    """Time from a0 to s/2, for 0 < a0 < s/2 and L ≥ 3."""
-    x0, x1 = (np.asarray(a0) / s) ** (1 / L), 0.5 ** (1 / L)
-    rising = np.full(np.shape(x0), _RISING)
-    return (_time(L, x1, rising) - _time(L, x0, rising)) / np.asarray(s) ** (2 - 2 / L)
-
-
 class DeepModes(Method):
     """Three linear layers or more, balanced, whose modes do not interact."""
 

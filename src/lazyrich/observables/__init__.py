@@ -1,24 +1,21 @@
 """Pure functions of a trajectory: what a reader of the papers would measure along it.
 
+What they return has the times along its first axis; the signatures have the others.
+
 `traj.to_xarray("mode_strengths", "kernel_distance")` has those with one value per time under the same names.
 """
 
 from lazyrich.observables.balance import (
-    BalanceDistribution,
     balancedness,
     conserved,
     neuron_balance,
-    neuron_balance_distribution,
     neuron_coordinates,
-    start_balance,
-    zero_balancedness,
 )
-from lazyrich.observables.decoupling import PeakTime, coupling, decoupling, peak_time
+from lazyrich.observables.decoupling import coupling, decoupling, peak_time
 from lazyrich.observables.distances import cka, function_distance, hamming_distance, parameter_distance
 from lazyrich.observables.kernels.along import (
     kernel_alignment,
     kernel_distance,
-    kernel_distances,
     kernel_movement,
     kernel_norm,
     kernels,
@@ -27,25 +24,18 @@ from lazyrich.observables.modes import half_times, mode_strengths
 from lazyrich.observables.regions import activation_patterns, activation_regions, region_colours
 from lazyrich.observables.representations import (
     effective_rank,
-    hidden_gram,
     input_gram,
     output_gram,
     rsm_in,
     rsm_out,
-    stable_rank,
 )
 from lazyrich.observables.singular import (
-    SingularModes,
     mode_alignment,
-    off_diagonal_fraction,
     singular_modes,
     singular_values,
 )
 
 __all__ = [
-    "BalanceDistribution",
-    "PeakTime",
-    "SingularModes",
     "activation_patterns",
     "activation_regions",
     "balancedness",
@@ -57,20 +47,16 @@ __all__ = [
     "function_distance",
     "half_times",
     "hamming_distance",
-    "hidden_gram",
     "input_gram",
     "kernel_alignment",
     "kernel_distance",
-    "kernel_distances",
     "kernel_movement",
     "kernel_norm",
     "kernels",
     "mode_alignment",
     "mode_strengths",
     "neuron_balance",
-    "neuron_balance_distribution",
     "neuron_coordinates",
-    "off_diagonal_fraction",
     "output_gram",
     "parameter_distance",
     "peak_time",
@@ -79,7 +65,4 @@ __all__ = [
     "rsm_out",
     "singular_modes",
     "singular_values",
-    "stable_rank",
-    "start_balance",
-    "zero_balancedness",
 ]

@@ -13,8 +13,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory, as_trajectory
 
-__all__ = ["as_hidden_layer", "as_layer", "linear", "samples", "two_layer_linear"]
-
 
 def linear(traj: object, wanted_by: str) -> Trajectory:
     """The trajectory of a linear network, or a sentence."""

@@ -14,29 +14,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import as_hidden_layer
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
-
-__all__ = [
-    "BalanceDistribution",
-    "NeuronCoordinates",
-    "balancedness",
-    "conserved",
-    "neuron_balance",
-    "neuron_balance_distribution",
-    "neuron_coordinates",
-    "start_balance",
-    "zero_balancedness",
-]
 
 
 class NeuronCoordinates(NamedTuple):
@@ -46,42 +32,11 @@ class NeuronCoordinates(NamedTuple):
     direction: Float[Array, "T h in"]  # β̂ = w/‖w‖; zero where w is
 
 
-@dataclass(frozen=True)
-class BalanceDistribution:
-    """How δ is spread over the hidden neurons; relative to η_w‖a‖² + η_a‖w‖² it lies between −1 and 1.
-
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1], [0.3]], [[0.5, 0.3]]]))
-    >>> found = lr.observables.neuron_balance_distribution(problem)
-    >>> found.neurons, found.upstream, found.balanced
-    (2, 0.5, 0.5)
-    """
-
-    neurons: int
-    quantiles: Float[Array, " 5"]  # of δ: least, lower quartile, median, upper quartile, largest
-    relative_quantiles: Float[Array, " 5"]  # the same of δ relative to the neuron's size
-    upstream: float  # fraction of neurons with relative δ above the tolerance
-    balanced: float
-    downstream: float  # … below minus the tolerance
-    tolerance: float
-
-    def __str__(self) -> str:
-        kinds = f"{self.upstream:.1%} upstream, {self.balanced:.1%} balanced, {self.downstream:.1%} downstream"
-        return "\n".join(
-            [
-                f"{self.neurons} neurons: {kinds} (balanced: within {self.tolerance:g} of their size)",
-                f"{'':<14}{'least':>10}  {'quarter':>10}  {'half':>10}  {'quarter':>10}  {'largest':>10}",
-                f"{'δ':<14}{_row(self.quantiles)}",
-                f"{'δ / size':<14}{_row(self.relative_quantiles)}",
-            ]
-        )
-
-
 def conserved(traj: Trajectory) -> list[Float[Array, "T h h"]]:
     """D_ℓ of each pair of neighbouring layers, ℓ = 1 … L−1; piecewise linear networks conserve its diagonal alone.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.5]]]))
-    >>> conserved(lr.solve(problem, [0.0, 1.0, 10.0]))[0].ravel().round(6)
+    >>> lr.observables.conserved(lr.solve(problem, [0.0, 1.0, 10.0]))[0].ravel().round(6)
     array([0.24, 0.24, 0.24])
     """
     problem = _conserving(as_trajectory(traj).problem, "conserved")
@@ -95,88 +50,46 @@ def conserved(traj: Trajectory) -> list[Float[Array, "T h h"]]:
 def balancedness(traj: Trajectory) -> Float[Array, "T pairs"]:
     """‖D_ℓ − λI‖/(η_ℓ‖W_{ℓ+1}‖² + η_{ℓ+1}‖W_ℓ‖²) (Frobenius), with the λ that fits best, tr D_ℓ/h: 0 where λ-balanced.
 
-    >>> import lazyrich as lr
     >>> network = lr.inits.lambda_balanced(0, sizes=(3, 2, 4), lam=1.0, scale=0.5)
     >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations(np.eye(4, 3)), network), [0.0, 5.0])
-    >>> bool(balancedness(traj).max() < 1e-12)
+    >>> bool(lr.observables.balancedness(traj).max() < 1e-12)
     True
     """
     D, size = conserved(traj), _sizes(traj)
-    trace = [np.trace(M, axis1=1, axis2=2)[:, None, None] / M.shape[1] for M in D]
-    return _relative([M - lam * np.eye(M.shape[1]) for M, lam in zip(D, trace, strict=True)], size)
-
-
-@observable("pair", long_name="departure of neighbouring layers from zero balance")
-def zero_balancedness(traj: Trajectory) -> Float[Array, "T pairs"]:
-    """‖D_ℓ‖/(η_ℓ‖W_{ℓ+1}‖² + η_{ℓ+1}‖W_ℓ‖²) (Frobenius): 0 where zero-balanced, at most 1.
-
-    >>> import lazyrich as lr
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.5]]]))
-    >>> zero_balancedness(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
-    array([0.923077, 0.059892])
-    """
-    return _relative(conserved(traj), _sizes(traj))
+    lams = [np.trace(M, axis1=1, axis2=2)[:, None, None] / M.shape[1] for M in D]
+    off = [np.linalg.norm(M - lam * np.eye(M.shape[1]), axis=(1, 2)) for M, lam in zip(D, lams, strict=True)]
+    return np.stack(off, axis=1) / np.where(size > 0, size, 1.0)
 
 
 @observable("neuron", long_name="balance δ of each hidden neuron")
 def neuron_balance(traj: Trajectory, layer: int = 1) -> Float[Array, "T h"]:
     """δ_k = η_ℓ‖a_k‖² − η_{ℓ+1}‖w_k‖² of the neurons of hidden layer ℓ, with incoming weights w_k and outgoing a_k.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of a linear or piecewise linear network
+    layer : ℓ, from 1
+
+    Returns
+    -------
+    array : (times, h)
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.5]]]))
-    >>> neuron_balance(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.neuron_balance(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.24, 0.24])
     """
     problem = _conserving(as_trajectory(traj).problem, "neuron_balance")
     layer = as_hidden_layer(problem, layer, "neuron_balance")
-    out, into = _outgoing_and_incoming(problem, traj.weights, layer)
-    return out - into
-
-
-def start_balance(problem: Problem, layer: int = 1) -> Float[Array, " h"]:
-    """δ_k of the neurons of hidden layer ℓ at the start, which gradient flow keeps.
-
-    >>> import lazyrich as lr
-    >>> start_balance(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1], [0.3]], [[0.5, 0.3]]])))
-    array([0.24, 0.  ])
-    """
-    out, into = _at_start(problem, layer, "start_balance")
-    return out - into
-
-
-def neuron_balance_distribution(problem: Problem, layer: int = 1, tolerance: float = 0.1) -> BalanceDistribution:
-    """How δ is spread over the neurons of hidden layer ℓ at the start; balanced means within `tolerance` of their size.
-
-    >>> import lazyrich as lr
-    >>> network = lr.Network([[[0.1], [0.3], [0.2], [0.0]], [[0.5, 0.3, 0.01, 0.1]]])
-    >>> print(neuron_balance_distribution(lr.Problem(lr.Task.from_correlations([[2.0]]), network)))
-    4 neurons: 50.0% upstream, 25.0% balanced, 25.0% downstream (balanced: within 0.1 of their size)
-                       least     quarter        half     quarter     largest
-    δ                -0.0399   -0.009975       0.005      0.0675        0.24
-    δ / size          -0.995     -0.2488      0.4615      0.9423           1
-    """
-    out, into = _at_start(problem, layer, "neuron_balance_distribution")
-    tolerance = _check.positive("tolerance", tolerance, or_zero=True)
-    size = out + into
-    relative = (out - into) / np.where(size > 0, size, 1.0)  # a dead neuron is balanced
-    quarters = np.linspace(0, 1, 5)
-    return BalanceDistribution(
-        neurons=len(size),
-        quantiles=np.quantile(out - into, quarters),
-        relative_quantiles=np.quantile(relative, quarters),
-        upstream=float(np.mean(relative > tolerance)),
-        balanced=float(np.mean(np.abs(relative) <= tolerance)),
-        downstream=float(np.mean(relative < -tolerance)),
-        tolerance=tolerance,
-    )
+    W, a = (np.asarray(M) for M in traj.weights[layer - 1 : layer + 1])
+    below, above = problem.rates[layer - 1 : layer + 1]
+    return below * np.sum(a**2, axis=1) - above * np.sum(W**2, axis=2)
 
 
 def neuron_coordinates(traj: Trajectory) -> NeuronCoordinates:
     """μ_k = a_k‖w_k‖ and β̂_k = w_k/‖w_k‖ of the hidden neurons of f(x) = aᵀσ(Wx): two layers, one output.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0]]), lr.Network([[[0.3, 0.4]], [[-2.0]]]))
-    >>> mu, direction = neuron_coordinates(lr.solve(problem, [0.0]))
+    >>> mu, direction = lr.observables.neuron_coordinates(lr.solve(problem, [0.0]))
     >>> mu.round(6), direction.round(6)
     (array([[-1.]]), array([[[0.6, 0.8]]]))
     """
@@ -188,10 +101,6 @@ def neuron_coordinates(traj: Trajectory) -> NeuronCoordinates:
     W, a = (np.asarray(layer) for layer in traj.weights)
     length = np.linalg.norm(W, axis=2)
     return NeuronCoordinates(a[:, 0] * length, W / np.where(length > 0, length, 1.0)[:, :, None])
-
-
-def _row(values: Sequence[float] | Array) -> str:
-    return "  ".join(f"{value:10.4g}" for value in values)
 
 
 def _conserving(problem: Problem, wanted_by: str) -> Problem:
@@ -215,22 +124,3 @@ def _sizes(traj: Trajectory) -> Float[Array, "T pairs"]:
         for (A, B), (below, above) in zip(_pairs(traj.weights), rates, strict=True)
     ]
     return np.stack(parts, axis=1)
-
-
-def _relative(parts: Sequence[Array], size: Float[Array, "T pairs"]) -> Float[Array, "T pairs"]:
-    norms = np.stack([np.linalg.norm(part, axis=(1, 2)) for part in parts], axis=1)
-    return norms / np.where(size > 0, size, 1.0)
-
-
-def _outgoing_and_incoming(problem: Problem, weights: Sequence[Any], layer: int) -> tuple[Array, Array]:
-    """η_ℓ‖a_k‖² and η_{ℓ+1}‖w_k‖² of every neuron, of one set of weights or of many at once."""
-    W, a = (np.asarray(M) for M in weights[layer - 1 : layer + 1])
-    below, above = problem.rates[layer - 1 : layer + 1]
-    return below * np.sum(a**2, axis=-2), above * np.sum(W**2, axis=-1)
-
-
-def _at_start(problem: Problem, layer: object, wanted_by: str) -> tuple[Array, Array]:
-    as_problem(problem)
-    _conserving(problem, wanted_by)
-    layer = as_hidden_layer(problem, layer, wanted_by)
-    return _outgoing_and_incoming(problem, problem.network.weights, layer)

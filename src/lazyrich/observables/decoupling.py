@@ -4,7 +4,7 @@ With Σyx = Ũ diag(s̃) Ṽᵀ (`task.modes`), the decoupling matrix is
 
     ½ (Ṽᵀ W1ᵀW1 Ṽ + Ũᵀ W2W2ᵀ Ũ),
 
-which is Braun's AᵀA where W1 = AṼᵀ and W2 = ŨAᵀ, and is defined for every other start too. Its diagonal says how
+which is Braun's AᵀA where W1 = AṼᵀ and W2 = ŨAᵀ, and is defined for every other network too. Its diagonal says how
 strong each mode of the task is in the weights, its off-diagonal b how strongly two are coupled. From small weights |b|
 rises to a peak before it fades; from large ones it only fades. Where s̃ has equal values, Ũ and Ṽ, and b with them,
 are one choice of many.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,38 +28,18 @@ from lazyrich.observables.representations import input_gram, output_gram
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory, observable
 
-__all__ = ["PeakTime", "coupling", "decoupling", "gram_2x2", "peak_time", "peak_time_of_pair", "peak_time_small_start"]
-
 _EPS = float(np.finfo(np.float64).eps)
 _GRID = 1000  # on a logarithmic scale: finer by far than any mode rises
 _CHUNK = 4_000_000  # numbers in the Gram matrices of one call: bounds memory
 
 
-class PeakTime(NamedTuple):
-    """When the coupling of two modes is largest.
-
-    `exact` is nan where it is largest at t = 0 or zero throughout, and infinite where it never fades. `small_start` is
-    the formula that Braun et al. print, (1/4s) ln[s(s − a1 − a2)/(a1a2 − b²)]; nan where it does not apply.
-
-    >>> A = np.array([[0.02, 0.01], [0.0, 0.02]])
-    >>> problem = lr.Problem(lr.Task.from_correlations([[5.0, 0.0], [0.0, 5.0]]), lr.Network([A, A.T]))
-    >>> exact, small_start = lr.observables.peak_time(problem)
-    >>> round(exact, 6), round(small_start, 6)
-    (0.943339, 0.943339)
-    """
-
-    exact: float
-    small_start: float
-
-
 @observable("mode", "mode_", long_name="decoupling matrix AᵀA in the task's modes")
 def decoupling(traj: Trajectory) -> Float[Array, "T m m"]:
-    """½ (Ṽᵀ W1ᵀW1 Ṽ + Ũᵀ W2W2ᵀ Ũ): strengths of the task's modes on the diagonal, their coupling off it.
+    """½ (Ṽᵀ W1ᵀW1 Ṽ + Ũᵀ W2W2ᵀ Ũ): the task's modes on the diagonal, their coupling off it.
 
-    >>> import lazyrich as lr
     >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network)
-    >>> decoupling(lr.solve(problem, [100.0]))[0].round(6) + 0.0
+    >>> lr.observables.decoupling(lr.solve(problem, [100.0]))[0].round(6) + 0.0
     array([[2., 0.],
            [0., 1.]])
     """
@@ -72,10 +52,9 @@ def decoupling(traj: Trajectory) -> Float[Array, "T m m"]:
 def coupling(traj: Trajectory) -> Float[Array, " T"]:
     """Frobenius norm of the off-diagonals of `decoupling` over the whole: 0 where decoupled, or at zero weights.
 
-    >>> import lazyrich as lr
     >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network)
-    >>> coupling(lr.solve(problem, [0.0, 100.0])).round(6)
+    >>> lr.observables.coupling(lr.solve(problem, [0.0, 100.0])).round(6)
     array([0.354913, 0.      ])
     """
     AtA = decoupling(two_layer_linear(traj, "coupling"))
@@ -84,30 +63,37 @@ def coupling(traj: Trajectory) -> Float[Array, " T"]:
     return off / np.where(size > 0, size, 1.0)
 
 
-def peak_time(problem: Problem, pair: tuple[int, int] = (0, 1)) -> PeakTime:
-    """When |b(t)| of two modes of the task is largest, known before any training; modes are numbered from 0.
+def peak_time(problem: Problem, pair: tuple[int, int] = (0, 1)) -> float:
+    """When |b(t)| of two modes of the task is largest, known before any training.
 
     For two modes of equal strength in Braun's setting, by the closed form; for all others that `solve` has a solution
     of, where the slope of b on the exact curve passes zero.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    problem : two linear layers, for which there is an exact solution
+    pair : the two modes, numbered from 0
+
+    Returns
+    -------
+    time : nan where the coupling is largest at t = 0 or zero throughout, infinite where it never fades
+
     >>> A = np.array([[1.0, 0.5], [0.2, 0.7]])
     >>> problem = lr.Problem(lr.Task.from_correlations([[5.0, 0.0], [0.0, 5.0]]), lr.Network([A, A.T]))
-    >>> [round(time, 6) for time in peak_time(problem)]
-    [0.191129, 0.190024]
+    >>> round(lr.observables.peak_time(problem), 6)
+    0.191129
     >>> task = lr.Task.from_correlations([[5.0, 0.0], [0.0, 1.0]])
-    >>> [round(time, 6) for time in peak_time(lr.Problem(task, lr.Network([A, A.T])))]
-    [0.13407, nan]
+    >>> round(lr.observables.peak_time(lr.Problem(task, lr.Network([A, A.T]))), 6)
+    0.13407
     """
     as_problem(problem)
     solution = two_layer_linear(solve(problem, [0.0]), "peak_time").solution
     assert solution is not None
     i, j = _as_pair(pair, len(problem.task.modes.s))
-    letters = _equal_modes(problem, i, j)
-    if letters is None:
-        return PeakTime(_search(problem, solution, i, j), math.nan)
-    clock = problem.canonical.clock
-    return PeakTime(peak_time_of_pair(**letters) / clock, peak_time_small_start(**letters) / clock)
+    equal = _equal_modes(problem, i, j)
+    if equal is None:
+        return _search(problem, solution, i, j)
+    return peak_time_of_pair(**equal) / problem.canonical.clock
 
 
 def peak_time_of_pair(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
@@ -128,21 +114,6 @@ def peak_time_of_pair(a1: float, a2: float, b: float, s: float, *, determinant: 
     if s <= a1 + a2:
         return math.nan
     return math.log1p(s * (s - a1 - a2) / determinant) / (4 * s) if determinant else math.inf
-
-
-def peak_time_small_start(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
-    """(1/4s) ln[s(s − a1 − a2)/Δ], which is `peak_time_of_pair` for small starts and too early for others.
-
-    >>> [round(t(0.2, 0.1, 0.05, s=3.0), 6) for t in (peak_time_of_pair, peak_time_small_start)]
-    [0.511631, 0.511452]
-    >>> [round(t(1.0, 0.8, 0.05, s=3.0), 6) for t in (peak_time_of_pair, peak_time_small_start)]
-    [0.142276, 0.125601]
-    """
-    a1, a2, b, determinant = gram_2x2(a1, a2, b, determinant)
-    s = _check.positive("s", s)
-    if s <= a1 + a2:
-        return math.nan
-    return math.log(s * (s - a1 - a2) / determinant) / (4 * s) if determinant else math.inf
 
 
 def gram_2x2(a1: float, a2: float, b: float, determinant: float | None = None) -> tuple[float, float, float, float]:

@@ -1,8 +1,5 @@
 """How far a network has gone from where it was at a reference time: weights, activation patterns, representation,
-function.
-
-`reference` is the index of one of the times, by default the first.
-"""
+function."""
 
 from __future__ import annotations
 
@@ -20,8 +17,6 @@ from lazyrich.observables.representations import features
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = ["cka", "function_distance", "hamming_distance", "parameter_distance", "unit_activity"]
-
 _ROUNDING = 8  # times the precision of numbers: what taking off the mean leaves of equal ones
 
 
@@ -29,18 +24,27 @@ _ROUNDING = 8  # times the precision of numbers: what taking off the mean leaves
 def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = False) -> Float[Array, " T"]:
     """√Σ_ℓ‖W_ℓ(t) − W_ℓ(t_ref)‖², or that divided by √Σ_ℓ‖W_ℓ(t_ref)‖².
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network
+    reference : index of the time it is measured from
+    relative : to the norm at the reference
+
+    Returns
+    -------
+    array : one number per time
+
     >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]]])), [0.0, 100.0])
-    >>> parameter_distance(traj), parameter_distance(traj, relative=True)
+    >>> lr.observables.parameter_distance(traj), lr.observables.parameter_distance(traj, relative=True)
     (array([0. , 1.5]), array([0., 3.]))
     """
-    start = _check.index("reference", reference, len(as_trajectory(traj).times))
+    at = _check.index("reference", reference, len(as_trajectory(traj).times))
     relative = _check.flag("relative", relative)
     weights = [np.asarray(W) for W in traj.weights]
-    distance = _length([W - W[start] for W in weights])
+    distance = _length([W - W[at] for W in weights])
     if not relative:
         return distance
-    size = float(_length([W[start, None] for W in weights])[0])
+    size = float(_length([W[at, None] for W in weights])[0])
     if size == 0:
         raise InvalidInput("relative=True needs weights that are not all zero at the reference: try relative=False.")
     return distance / size
@@ -53,15 +57,23 @@ def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]
     All hidden layers count. In linear networks the units are those of the given hidden basis, and the samples of a
     task of correlations alone are one item per input.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    reference : index of the time it is measured from
+
+    Returns
+    -------
+    array : one number per time
+
     >>> task = lr.Task.from_correlations([[-1.0]])
     >>> traj = lr.Trajectory(lr.Problem(task, lr.Network([[[1.0], [1.0]], [[0.0, 0.0]]])), np.arange(2.0), "flow",
     ...     {"weights": [np.array([[[1.0], [1.0]], [[-1.0], [1.0]]]), np.zeros((2, 1, 2))]})
-    >>> hamming_distance(traj)
+    >>> lr.observables.hamming_distance(traj)
     array([0. , 0.5])
     """
-    start = _check.index("reference", reference, len(as_trajectory(traj).times))
-    before = next(islice(patterns(traj, "hamming_distance"), start, None))
+    at = _check.index("reference", reference, len(as_trajectory(traj).times))
+    before = next(islice(patterns(traj, "hamming_distance"), at, None))
     return np.array([np.mean(active != before) for active in patterns(traj, "hamming_distance")])
 
 
@@ -69,22 +81,31 @@ def hamming_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]
 def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = True) -> Float[Array, " T"]:
     """⟨K, K'⟩/(‖K‖‖K'‖) of K = HHᵀ at the two times, H the activity of hidden layer ℓ, a sample per row.
 
-    1: the same representation up to rotation and scale. `centred` takes the mean over the samples off every unit
-    first, as is usual (Kornblith et al. 2019). A layer that is silent, or the same for all samples, is nan.
+    1: the same representation up to rotation and scale.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    reference : index of the time it is measured from
+    layer : ℓ of a hidden layer, from 1
+    centred : take the mean over the samples off first, as is usual (Kornblith et al. 2019)
+
+    Returns
+    -------
+    array : one number per time, nan where a layer is silent, or the same for all samples
+
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
-    >>> cka(lr.solve(problem, [0.0, 20.0, 1e4])).round(3)
+    >>> lr.observables.cka(lr.solve(problem, [0.0, 20.0, 1e4])).round(3)
     array([1.   , 0.518, 0.713])
     """
-    start = _check.index("reference", reference, len(as_trajectory(traj).times))
+    at = _check.index("reference", reference, len(as_trajectory(traj).times))
     layer, centred = as_hidden_layer(traj.problem, layer, "cka"), _check.flag("centred", centred)
     if centred and traj.problem.task.inputs is None:
         raise InvalidInput(
             "cka needs the samples of the task to centre on them, and this task holds correlations only: "
             "centred=False compares one item per input."
         )
-    H0 = unit_activity(next(islice(features(traj, layer, "cka"), start, None)), centred)
+    H0 = unit_activity(next(islice(features(traj, layer, "cka"), at, None)), centred)
     return np.array([_inner(unit_activity(H, centred), H0) for H in features(traj, layer, "cka")])
 
 
@@ -92,22 +113,30 @@ def cka(traj: Trajectory, reference: int = 0, layer: int = 1, centred: bool = Tr
 def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"]:
     """√ mean‖ŷ(t) − ŷ(t_ref)‖² over the samples (the sum, where the task's loss is one); ‖W − W_ref‖_Σxx if linear.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network
+    reference : index of the time it is measured from
+
+    Returns
+    -------
+    array : one number per time
+
     >>> traj = lr.solve(lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.5]]])), [0.0, 100.0])
-    >>> function_distance(traj)
+    >>> lr.observables.function_distance(traj)
     array([0. , 1.5])
     """
-    start = _check.index("reference", reference, len(as_trajectory(traj).times))
+    at = _check.index("reference", reference, len(as_trajectory(traj).times))
     network, task = traj.problem.network, traj.problem.task
     if network.activation.linear:
         W = np.asarray(traj.function)
-        return np.linalg.norm((W - W[start]) @ _input_root(task).T, axis=(1, 2))
+        return np.linalg.norm((W - W[at]) @ _input_root(task).T, axis=(1, 2))
     X, weights = samples(traj.problem, "function_distance"), [np.asarray(W) for W in traj.weights]
 
     def outputs(i: int) -> Array:
         return list(forward([W[i] for W in weights], network.activation, X))[-1]
 
-    before, count = outputs(start), len(X) if task.reduction == "mean" else 1
+    before, count = outputs(at), len(X) if task.reduction == "mean" else 1
     return np.array([np.linalg.norm(outputs(i) - before) for i in range(len(traj.times))]) / np.sqrt(count)
 
 

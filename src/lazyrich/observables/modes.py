@@ -6,6 +6,8 @@ it ends at s_α/c for a mode that is learned.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from lazyrich import _check
@@ -14,17 +16,17 @@ from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import linear
 from lazyrich.trajectory import Trajectory, observable
 
-__all__ = ["half_times", "mode_strengths"]
+_STILL = 1e-9  # of the largest strength: a mode that moves by less rests
+_ROUNDS = 8  # of looking again at the half times found so far; two or three are the rule
 
 
 @observable("mode", long_name="mode strength uᵀWv")
 def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     """u_αᵀ W(t) v_α of every mode of the task, strongest mode first.
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
-    >>> (mode_strengths(lr.solve(problem, [1e4])) / 8).round(4)  # Σxx = I/8
+    >>> (lr.observables.mode_strengths(lr.solve(problem, [1e4])) / 8).round(4)  # Σxx = I/8
     array([[0.3889, 0.3712, 0.2583, 0.2562, 0.1803, 0.1797, 0.1793, 0.179 ]])
     """
     U, _, V = linear(traj, "mode_strengths").problem.task.modes
@@ -32,12 +34,20 @@ def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
 
 
 def half_times(times: object, strengths: object, limit: object = None) -> Float[Array, " m"]:
-    """When each mode was first half way from its start to its end, interpolated; nan if it never was.
+    """When each mode is first half way from its initial strength to its limit.
 
-    The end is `limit` where that is known, one number per mode, and otherwise the last of the strengths.
+    Parameters
+    ----------
+    times : when the strengths were recorded
+    strengths : one row per time, one column per mode, as `mode_strengths` gives them
+    limit : where each mode ends, if that is known; otherwise the last of its strengths
 
-    >>> half_times([0.0, 1.0, 2.0], [[0.0, 0.0], [4.0, 0.0], [6.0, 0.0]])
-    array([0.75,  nan])
+    Returns
+    -------
+    array : one time per mode, interpolated between records; nan where it is never half way, or rests from the first
+
+    >>> lr.observables.half_times([0.0, 1.0, 3.0], [[0.0, 2.0], [1.0, 2.0], [3.0, 2.0]], limit=[4.0, 2.0])
+    array([ 2., nan])
     """
     t, a = _check.as_times(times), _check.as_matrix("strengths", strengths)
     if len(a) != len(t):
@@ -45,12 +55,47 @@ def half_times(times: object, strengths: object, limit: object = None) -> Float[
     end = a[-1] if limit is None else _check.as_array("limit", limit, ndim=1)
     if end.shape != a.shape[1:]:
         raise InvalidInput(f"limit must hold one number per mode ({a.shape[1]}), and it has shape {end.shape}.")
-    way = end - a[0]
-    still = np.abs(way) <= 64 * np.finfo(np.float64).eps * max(np.abs(a).max(), np.abs(end).max())
-    done = (a - a[0]) / np.where(still, np.inf, way)  # from 0 to 1; 0 throughout for a mode that rests
-    halfway = np.full(a.shape[1], np.nan)
-    for mode in np.flatnonzero((done >= 0.5).any(axis=0)):
-        after = int(np.argmax(done[:, mode] >= 0.5))  # at least 1, since done starts at 0
-        rise, pair = done[after - 1 : after + 1, mode], t[after - 1 : after + 1]
-        halfway[mode] = pair[0] + (0.5 - rise[0]) / (rise[1] - rise[0]) * (pair[1] - pair[0])
-    return halfway
+    return half_way(t, a, end)
+
+
+@np.errstate(divide="ignore", invalid="ignore")  # what is never reached has no neighbours
+def half_way(
+    times: Float[Array, " T"], strengths: Float[Array, "T m"], limit: Float[Array, " m"]
+) -> Float[Array, " m"]:
+    """`half_times`, unchecked: t as a monotone cubic of the share of the way done, with the slopes of Fritsch and
+    Butland, between the two records around one half and with the say of their neighbours."""
+    way = limit - strengths[0]
+    scale = max(float(np.abs(strengths).max()), float(np.abs(limit).max()))
+    done = (strengths - strengths[0]) / np.where(np.abs(way) > _STILL * scale, way, np.inf)
+    after = np.argmax(done >= 0.5, axis=0)
+    near = np.clip(after + np.arange(-2, 2)[:, None], 0, len(times) - 1)
+    x, t = np.maximum.accumulate(np.take_along_axis(done, near, axis=0)), times[near]
+    h = np.diff(x, axis=0)
+    secant = np.diff(t, axis=0) / h
+    secant = np.where(h > 0, secant, secant[1])  # what does not rise, or lies beyond the ends, has no say
+    slope = 3 * (h[:-1] + h[1:]) / ((h[:-1] + 2 * h[1:]) / secant[:-1] + (2 * h[:-1] + h[1:]) / secant[1:])
+    u = (0.5 - x[1]) / h[1]
+    cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
+    return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
+
+
+def look_closer(
+    strengths: Callable[[Array], Array], times: Float[Array, " few"], limit: Float[Array, " m"]
+) -> tuple[Float[Array, " T"], Float[Array, "T m"]]:
+    """The times, and those at which modes are half way on an exact curve, to the last digits; strengths at all."""
+    values = strengths(times)
+    for _ in range(_ROUNDS):
+        extra = unseen(half_way(times, values, limit), times)
+        if len(extra) == 0:
+            break
+        merged = np.concatenate([times, extra])
+        order = np.argsort(merged, kind="stable")
+        times, values = merged[order], np.concatenate([values, strengths(extra)])[order]
+    return times, values
+
+
+def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
+    """The new times that are apart from the others, and from each other, by more than rounding."""
+    new = np.unique(new[np.isfinite(new)])
+    new = new[np.diff(new, prepend=-1.0) > 1e-12 * new]
+    return new[np.abs(times - new[:, None]).min(axis=1) > 1e-12 * new]

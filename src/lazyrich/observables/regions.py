@@ -19,17 +19,23 @@ from lazyrich.networks.network import forward
 from lazyrich.observables._reading import as_hidden_layer, samples
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = ["activation_patterns", "activation_regions", "patterns", "region_colours"]
-
 
 @observable("sample", "hidden_unit", long_name="whether a hidden unit is active", items=("input", "hidden_unit"))
 def activation_patterns(traj: Trajectory, inputs: object = None) -> Float[Array, "T P units"]:
     """1 where a unit of any hidden layer is active on a sample (or on a row of `inputs`), 0 where it is not.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    inputs : rows to look at; without them the samples of the task
+
+    Returns
+    -------
+    array : (times, samples, units)
+
     >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 1.0]], [[1.0], [0.0]])
     >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0]]], "relu"))
-    >>> activation_patterns(lr.descend(problem, rate=0.1, steps=1))[0]
+    >>> lr.observables.activation_patterns(lr.descend(problem, rate=0.1, steps=1))[0]
     array([[1., 1.],
            [0., 1.]])
     """
@@ -40,10 +46,18 @@ def activation_patterns(traj: Trajectory, inputs: object = None) -> Float[Array,
 def activation_regions(traj: Trajectory, inputs: object = None) -> Float[Array, " T"]:
     """How many different patterns the samples (or the rows of `inputs`) have.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    inputs : rows to look at; without them the samples of the task
+
+    Returns
+    -------
+    array : one number per time
+
     >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 1.0]], [[1.0], [0.0]])
     >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0]]], "relu"))
-    >>> activation_regions(lr.descend(problem, rate=0.1, steps=1))
+    >>> lr.observables.activation_regions(lr.descend(problem, rate=0.1, steps=1))
     array([2., 2.])
     """
     packed = (np.packbits(active, axis=1) for active in patterns(traj, "activation_regions", inputs))
@@ -54,10 +68,18 @@ def activation_regions(traj: Trajectory, inputs: object = None) -> Float[Array, 
 def region_colours(traj: Trajectory, inputs: object = None) -> Float[Array, "T P"]:
     """0 or 1: the parity of the number of active units, which differs between regions that share a wall.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network with hidden layers
+    inputs : rows to look at; without them the samples of the task
+
+    Returns
+    -------
+    array : (times, samples)
+
     >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 1.0]], [[1.0], [0.0]])
     >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0], [1.0, 1.0]], [[1.0, 1.0]]], "relu"))
-    >>> region_colours(lr.descend(problem, rate=0.1, steps=1))[0]
+    >>> lr.observables.region_colours(lr.descend(problem, rate=0.1, steps=1))[0]
     array([0., 1.])
     """
     return np.array([active.sum(axis=1) % 2 for active in patterns(traj, "region_colours", inputs)], float)

@@ -10,9 +10,8 @@ correlations alone has no samples: one item per input and one per output stand i
 M_ℓᵀM_ℓ and (N_ℓN_ℓᵀ)⁺. In a network that is not linear, RSM_in is that of the hidden activities, after the
 activation.
 
-Ranks are those of the network function, or of one layer. Effective: the exponential of the entropy of the singular
-values, normalised to sum 1 (Roy & Vetterli 2007). Stable: ‖W‖_F²/‖W‖². Both count equal singular values, ignore
-scale, and are 0 where W = 0.
+The effective rank of the network function, or of one layer, is the exponential of the entropy of the singular
+values, normalised to sum 1 (Roy & Vetterli 2007). It counts equal singular values, ignores scale, and is 0 where W = 0.
 
 Exact trajectories of two linear layers are read through QQᵀ, which is cheap, and not through the weights.
 """
@@ -32,26 +31,13 @@ from lazyrich.networks.network import forward, product
 from lazyrich.observables._reading import as_hidden_layer, as_layer, linear, samples
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
-__all__ = [
-    "effective_rank",
-    "effective_rank_of",
-    "features",
-    "hidden_gram",
-    "input_gram",
-    "output_gram",
-    "rsm_in",
-    "rsm_out",
-    "stable_rank",
-]
-
 
 @observable("input", "input_", long_name="input Gram matrix W1ᵀW1")
 def input_gram(traj: Trajectory) -> Float[Array, "T in in"]:
     """W_1ᵀW_1: how the inputs are laid out by the first layer.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
-    >>> input_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.input_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
     return as_trajectory(traj).state.input_gram
@@ -61,37 +47,29 @@ def input_gram(traj: Trajectory) -> Float[Array, "T in in"]:
 def output_gram(traj: Trajectory) -> Float[Array, "T out out"]:
     """W_LW_Lᵀ: how the outputs are laid out by the last layer.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
-    >>> output_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.output_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
     return as_trajectory(traj).state.output_gram
-
-
-@observable("hidden", "hidden_", long_name="hidden Gram matrix W1W1ᵀ")
-def hidden_gram(traj: Trajectory, layer: int = 1) -> Float[Array, "T h h"]:
-    """W_ℓW_ℓᵀ of hidden layer ℓ: how the units are laid out by their incoming weights.
-
-    >>> import lazyrich as lr
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.3], [0.4]], [[0.3, 0.4]]]))
-    >>> hidden_gram(lr.solve(problem, [0.0]))
-    array([[[0.09, 0.12],
-            [0.12, 0.16]]])
-    """
-    layer = as_hidden_layer(as_trajectory(traj).problem, layer, "hidden_gram")
-    W = np.asarray(traj.weights[layer - 1])
-    return W @ np.swapaxes(W, 1, 2)
 
 
 @observable("sample", "sample_", long_name="similarity of the samples in the hidden layer", items=("input", "input_"))
 def rsm_in(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
     """X M_ℓᵀM_ℓ Xᵀ: inner products of the hidden activities that the samples cause (M_ℓᵀM_ℓ of no samples).
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of any network
+    layer : ℓ of a hidden layer, from 1
+
+    Returns
+    -------
+    array : (times, samples, samples)
+
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
-    >>> similarity = rsm_in(lr.solve(problem, [1e4]))[0]
+    >>> similarity = lr.observables.rsm_in(lr.solve(problem, [1e4]))[0]
     >>> [float(similarity[0, other].round(2)) for other in (0, 1, 2, 4)]  # itself, a sibling, cousins
     [2.0, 0.56, 0.24, 0.02]
     """
@@ -108,15 +86,23 @@ def rsm_in(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
 def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Array, "T P P"]:
     """Y (N_ℓN_ℓᵀ)⁺ Yᵀ: inner products of the least hidden activities that cause the targets ((N_ℓN_ℓᵀ)⁺ of no samples).
 
-    Directions in which the singular value of N_ℓ (in two layers W2) is below `cutoff` times the largest one at the
-    same time count as not there. So the measure is blind to the scale of the weights: a tiny random start has a large
+    The measure is blind to the scale of the weights: tiny random weights have a large
     RSM, of size ‖Y‖²/‖W2‖², with all directions in it, and modes leave it while others outgrow them by 1/cutoff.
     From QQᵀ, singular values are known to 1e-8 of the largest: less is no cut-off, and digits are lost as
     1e-16/(relative singular value)².
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of a linear network
+    layer : ℓ of a hidden layer, from 1
+    cutoff : of the largest singular value of N_ℓ (in two layers W2): directions below it count as not there
+
+    Returns
+    -------
+    array : (times, samples, samples)
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
-    >>> rsm_out(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
+    >>> lr.observables.rsm_out(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([100. ,   0.5])
     """
     problem = linear(traj, "rsm_out").problem
@@ -136,13 +122,28 @@ def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Arr
 def effective_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, " T"]:
     """exp(−Σ p ln p) with p = σ/Σσ, over the singular values of W, or of W_ℓ for `layer` = ℓ; 0 where all are 0.
 
-    >>> import lazyrich as lr
+    Parameters
+    ----------
+    traj : of a linear network, or of any with `layer`
+    layer : ℓ of a weight matrix W_ℓ; without it the network function
+
+    Returns
+    -------
+    array : one number per time
+
     >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 2.0]]), network)
-    >>> effective_rank(lr.solve(problem, [0.0, 100.0])).round(6)
+    >>> lr.observables.effective_rank(lr.solve(problem, [0.0, 100.0])).round(6)
     array([1.296572, 2.      ])
     """
-    return effective_rank_of(_singular_values(traj, layer, "effective_rank"))
+    network = as_trajectory(traj).problem.network
+    if layer is None and not network.activation.linear:
+        raise InvalidInput(
+            f"effective_rank of the network function belongs to linear networks, and this one is {network.kind}: "
+            "try layer=1, for W1."
+        )
+    W = traj.function if layer is None else traj.weights[as_layer(traj.problem, layer) - 1]
+    return effective_rank_of(np.linalg.svd(np.asarray(W), compute_uv=False))
 
 
 def effective_rank_of(singular_values: Float[Array, "*batch m"]) -> Any:
@@ -155,21 +156,6 @@ def effective_rank_of(singular_values: Float[Array, "*batch m"]) -> Any:
     p = singular_values / np.where(total > 0, total, 1.0)
     entropy = -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=-1)
     return np.where(total[..., 0] > 0, np.exp(entropy), 0.0)
-
-
-@observable(long_name="stable rank of the network function")
-def stable_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, " T"]:
-    """Σσ²/max σ² over the singular values of W, or of W_ℓ for `layer` = ℓ; 0 where all are 0.
-
-    >>> import lazyrich as lr
-    >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network)
-    >>> stable_rank(lr.solve(problem, [100.0])).round(6)
-    array([1.25])
-    """
-    s = _singular_values(traj, layer, "stable_rank")
-    relative = s / np.where(s[:, :1] > 0, s[:, :1], 1.0)  # squares of what is tiny would be zero
-    return np.sum(relative**2, axis=1)
 
 
 def features(traj: Trajectory, layer: int, wanted_by: str) -> Iterator[Float[Array, "P h"]]:
@@ -200,15 +186,3 @@ def _root(G: Float[Array, "d d"]) -> Float[Array, "d d"]:
     values, vectors = np.linalg.eigh(G)
     rounding = len(G) * np.finfo(np.float64).eps * values[-1]  # the root of it would be no rounding any more
     return vectors * np.sqrt(np.where(values > rounding, values, 0.0))
-
-
-def _singular_values(traj: Trajectory, layer: int | None, wanted_by: str) -> Float[Array, "T m"]:
-    problem = as_trajectory(traj).problem
-    if layer is not None:
-        return np.linalg.svd(np.asarray(traj.weights[as_layer(problem, layer) - 1]), compute_uv=False)
-    if not problem.network.activation.linear:
-        raise InvalidInput(
-            f"{wanted_by} of the network function belongs to linear networks, and this one is {problem.network.kind}: "
-            "try layer=1, for W1."
-        )
-    return np.linalg.svd(np.asarray(traj.function), compute_uv=False)

@@ -26,21 +26,12 @@ from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import linear
 from lazyrich.trajectory import Trajectory, observable
 
-__all__ = ["SingularModes", "mode_alignment", "off_diagonal_fraction", "singular_modes", "singular_values"]
-
 _EPS = float(np.finfo(np.float64).eps)
 _EQUAL = 1e-12  # relative: closer singular values cannot be told apart, since W itself is not known better
 
 
 class SingularModes(NamedTuple):
-    """W(t) = U diag(s) Vᵀ, a column per mode; s may be negative after the first time.
-
-    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
-    >>> traj = lr.solve(problem, [0.0, 10.0, 100.0])
-    >>> U, s, V = lr.observables.singular_modes(traj)
-    >>> bool(np.allclose(U * s[:, None, :] @ np.swapaxes(V, 1, 2), traj.function))
-    True
-    """
+    """W(t) = U diag(s) Vᵀ, a column per mode; s may be negative after the first time."""
 
     U: Float[Array, "T out m"]
     s: Float[Array, "T m"]
@@ -58,10 +49,9 @@ class _Svd(NamedTuple):
 def singular_modes(traj: Trajectory) -> SingularModes:
     """The singular modes of W(t), each followed from the first time to the last.
 
-    >>> import lazyrich as lr
     >>> task, layer = lr.Task.from_correlations([[1.0, 0.0], [0.0, 4.0]]), [[0.6, 0.0], [0.0, 0.3]]
     >>> problem = lr.Problem(task, lr.Network([layer, layer]))
-    >>> singular_modes(lr.solve(problem, [0.0, 0.5, 5.0])).s.round(3)  # the second overtakes
+    >>> lr.observables.singular_modes(lr.solve(problem, [0.0, 0.5, 5.0])).s.round(3)  # the second overtakes
     array([[0.36 , 0.09 ],
            [0.605, 2.228],
            [1.   , 4.   ]])
@@ -79,9 +69,8 @@ def singular_modes(traj: Trajectory) -> SingularModes:
 def singular_values(traj: Trajectory) -> Float[Array, "T m"]:
     """s of `singular_modes`: crossing where they cross, and negative where a mode has passed zero.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[-1.0]]), lr.Network([[[0.5]]]))
-    >>> singular_values(lr.solve(problem, [0.0, 1.0, 100.0])).ravel().round(6)
+    >>> lr.observables.singular_values(lr.solve(problem, [0.0, 1.0, 100.0])).ravel().round(6)
     array([ 0.5     , -0.448181, -1.      ])
     """
     return singular_modes(traj).s
@@ -93,34 +82,14 @@ def mode_alignment(traj: Trajectory) -> Float[Array, "T m m"]:
 
     1: the same mode. −1: the same with the wrong sign. A mode of strength 0 has no direction, and aligns with none.
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), lr.Network([[[0.3, 0], [0, -0.1]]]))
-    >>> mode_alignment(lr.solve(problem, [0.0]))[0].round(6) + 0.0
+    >>> lr.observables.mode_alignment(lr.solve(problem, [0.0]))[0].round(6) + 0.0
     array([[ 1.,  0.],
            [ 0., -1.]])
     """
     U, s, V = singular_modes(linear(traj, "mode_alignment"))
     U_task, _, V_task = traj.problem.task.modes
     return (U_task.T @ U) * (V_task.T @ V) * np.sign(s)[:, None, :]
-
-
-@observable(long_name="fraction of the network function off the task's modes")
-def off_diagonal_fraction(traj: Trajectory) -> Float[Array, " T"]:
-    """‖W − Ũ diag(a) Ṽᵀ‖/‖W‖ (Frobenius), a_α = ũ_αᵀWṽ_α: what is off the diagonal in the task's full singular basis.
-
-    0: the network is decoupled, with the task's modes alone. 1: it has none of them. At W = 0 it is 0.
-
-    >>> import lazyrich as lr
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), lr.Network([[[0.3, 0.4], [0, 0]]]))
-    >>> off_diagonal_fraction(lr.solve(problem, [0.0, 100.0])).round(6)
-    array([0.8, 0. ])
-    """
-    W = np.asarray(linear(traj, "off_diagonal_fraction").function)
-    U, _, V = traj.problem.task.modes
-    a = np.sum(U * (W @ V), axis=1)
-    rest = np.linalg.norm(W - (U * a[:, None, :]) @ V.T, axis=(1, 2))
-    size = np.linalg.norm(W, axis=(1, 2))
-    return rest / np.where(size > 0, size, 1.0)
 
 
 def _first(first: _Svd, second: _Svd) -> _Svd:

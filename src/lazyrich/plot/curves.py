@@ -38,7 +38,6 @@ def loss(
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> run = lr.descend(problem, rate=0.05, steps=1000)
     >>> figure = lr.plot.loss(run, lr.solve(problem, run.times))
@@ -66,7 +65,6 @@ def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> lr.plot.modes(lr.solve(problem, range(100))).axes[0].get_ylabel()
     'mode strength uᵀWv'
@@ -97,7 +95,6 @@ def kernel_distance(*trajectories: Trajectory, labels: Sequence[str] | None = No
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> lr.plot.kernel_distance(lr.solve(problem, range(100))).axes[0].get_ylabel()
     'kernel distance S(0, t)'

@@ -37,7 +37,6 @@ def gram(traj: Trajectory, indices: ArrayLike | None = None) -> Figure:
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> len(lr.plot.gram(lr.solve(problem, range(100)), indices=[0, -1]).axes)  # two, and the colour bar
     3
@@ -74,7 +73,6 @@ def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> lr.plot.fate(problem).axes[0].get_title(loc="left")
     'Ends in the global minimum'
@@ -82,14 +80,14 @@ def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:
     known = problem if isinstance(problem, Fate) else fate_of(problem)
     with style.drawn_on(axes) as panel:
         timed = np.isfinite(known.half_times)
-        colours = style.mode_colours(len(known.strengths))
+        colours = style.mode_colours(len(known.s))
         for i in np.flatnonzero(timed):
             panel.vlines(known.half_times[i], 0.0, known.limit[i], color=colours[i], linewidth=1.6)
             panel.plot(known.half_times[i], known.limit[i], "o", color=colours[i], markersize=7)
             panel.annotate(str(i + 1), (known.half_times[i], known.limit[i]), (5, 4), textcoords="offset points")
         last = float(np.nanmax(known.half_times)) if timed.any() else 1.0
         for mode in known.missed:
-            never = (1.15 * last, known.strengths[mode])
+            never = (1.15 * last, known.s[mode])
             panel.plot(*never, "x", color=style.COLOURS["orange"], markersize=8)
             panel.annotate(f"{mode + 1} never", never, (7, -3), textcoords="offset points")
         panel.axhline(0.0, color="black", linewidth=0.8)
@@ -113,7 +111,6 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
     -------
     Figure
 
-    >>> import lazyrich as lr
     >>> tasks = [lr.tasks.random_regression(seed, d_in=4, d_out=3, samples=20) for seed in range(3)]
     >>> run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(4, 6, 3), scale=0.1), range(40))
     >>> lr.plot.forgetting(run).axes[0].get_ylabel()

@@ -1,5 +1,5 @@
-from .chain import continual, rebalance
+from .chain import continual
 from .forecast import forgetting, loss_matrix
 from .result import Continual
 
-__all__ = ["Continual", "continual", "forgetting", "loss_matrix", "rebalance"]
+__all__ = ["Continual", "continual", "forgetting", "loss_matrix"]

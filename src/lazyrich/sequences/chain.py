@@ -59,7 +59,7 @@ def continual(
     ----------
     tasks : in the order in which they are learned
     network : where the first begins
-    times : one vector for all tasks or one for each, from its own start; the last entry is where the next takes over
+    times : one vector for all tasks or one for each, each from 0; the last entry is where the next takes over
     rates : learning rate of each layer
     weight_decay : γ of loss + ½γ Σ‖W_ℓ‖²
     rate : learning rate of gradient descent, which nonlinear networks need; times are multiples of it
@@ -70,10 +70,8 @@ def continual(
     -------
     Continual : one trajectory per task, the losses of all tasks along them, forgetting and transfer
 
-    >>> import lazyrich as lr
-    >>> from lazyrich.sequences import continual
     >>> tasks = [lr.tasks.random_regression(seed, d_in=5, d_out=6, samples=25) for seed in range(3)]
-    >>> run = continual(tasks, lr.inits.zero_balanced(0, sizes=(5, 10, 6), scale=0.1), [0.0, 3000.0])
+    >>> run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(5, 10, 6), scale=0.1), [0.0, 3000.0])
     >>> run.methods
     ('riccati', 'riccati', 'riccati')
     >>> bool(np.nanmax(abs(run.forgetting - run.predicted_forgetting)) < 1e-12)
@@ -166,8 +164,6 @@ def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Pr
 def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
     """The two-layer linear network with D = λI and the same function, and ‖D − λI‖ before.
 
-    >>> import lazyrich as lr
-    >>> from lazyrich.sequences import rebalance
     >>> problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.5]], [[0.5 + 1e-9]]]))
     >>> network, departure = rebalance(problem, 0.0)
     >>> W1, W2 = network.weights

@@ -46,10 +46,8 @@ def loss_matrix(
     -------
     array : (stage, task)
 
-    >>> import lazyrich as lr
-    >>> from lazyrich.sequences import loss_matrix
     >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
-    >>> loss_matrix(tasks)
+    >>> lr.sequences.loss_matrix(tasks)
     array([[0., 2.],
            [2., 0.]])
     """
@@ -78,9 +76,7 @@ def forgetting(
     -------
     array : (stage, task), zero on the diagonal, nan above it, where task j is still to come
 
-    >>> import lazyrich as lr
-    >>> from lazyrich.sequences import forgetting
-    >>> forgetting([lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])])
+    >>> lr.forgetting([lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])])
     array([[ 0., nan],
            [ 2.,  0.]])
     """

@@ -27,10 +27,8 @@ class Continual:
     `predicted_…` follows from the tasks alone, `limit_…` from this network trained on each task for ever; both are
     known before training, and describe runs in which each task comes to its end.
 
-    >>> import lazyrich as lr
-    >>> from lazyrich.sequences import continual
     >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
-    >>> run = continual(tasks, lr.Network([[[0.1]], [[0.1]]]), [0.0, 40.0])
+    >>> run = lr.continual(tasks, lr.Network([[[0.1]], [[0.1]]]), [0.0, 40.0])
     >>> run.loss_matrix.round(12), run.times
     (array([[0., 2.],
            [2., 0.]]), array([ 0., 40., 40., 80.]))
@@ -49,14 +47,14 @@ class Continual:
 
     @property
     def boundaries(self) -> Float[Array, " stage"]:
-        """When each stage ends, from the start of the first."""
+        """When each stage ends, counted from the first."""
         return np.cumsum([float(trajectory.times[-1]) for trajectory in self.trajectories])
 
     @property
     def times(self) -> Float[Array, " T"]:
-        """The times of all stages, from the start of the first; a boundary may come twice, as end and as start."""
-        starts = np.append(0.0, self.boundaries[:-1])
-        return np.concatenate([start + part.times for start, part in zip(starts, self.trajectories, strict=True)])
+        """The times of all stages, counted from the first; a boundary may come twice, as an end and as a beginning."""
+        begun = np.append(0.0, self.boundaries[:-1])
+        return np.concatenate([t + part.times for t, part in zip(begun, self.trajectories, strict=True)])
 
     @property
     def training(self) -> Array:  # (T,)
@@ -70,7 +68,7 @@ class Continual:
         return np.concatenate([np.stack(columns, axis=1) for columns in rows])
 
     @property
-    def start_losses(self) -> Float[Array, " task"]:
+    def initial_losses(self) -> Float[Array, " task"]:
         """Loss of every task before any training."""
         network = self.trajectories[0].problem.network
         return np.array([loss_of(task, network.weights, network.activation) for task in self.tasks])
@@ -88,13 +86,12 @@ class Continual:
         Stage 0 changes the losses before any training; where task j is in training its loss falls. The amount of
         forgetting of Braun et al. 2022, L_a(T_c) − L_a(T_b), is column a where stage c follows stage b.
 
-        >>> import lazyrich as lr
         >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
         >>> lr.continual(tasks, lr.Network([[[1.0]], [[0.5]]]), [0.0, 40.0]).loss_changes
         array([[-0.125, -1.125],
                [ 2.   , -2.   ]])
         """
-        return np.diff(self.loss_matrix, axis=0, prepend=self.start_losses[None])
+        return np.diff(self.loss_matrix, axis=0, prepend=self.initial_losses[None])
 
     @property
     def forgetting(self) -> Float[Array, "stage task"]:
@@ -112,7 +109,7 @@ class Continual:
         """
         stages, tasks = self.loss_matrix.shape
         later = np.arange(stages)[:, None] < np.arange(tasks)
-        return np.where(later, self.loss_matrix - self.start_losses, np.nan)
+        return np.where(later, self.loss_matrix - self.initial_losses, np.nan)
 
     @property
     def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
@@ -122,7 +119,7 @@ class Continual:
     @property
     def predicted_loss_changes(self) -> Float[Array, "stage task"]:
         """`loss_changes` from the initialisation and the tasks, as if each were learned completely."""
-        return np.diff(self.predicted_loss_matrix, axis=0, prepend=self.start_losses[None])
+        return np.diff(self.predicted_loss_matrix, axis=0, prepend=self.initial_losses[None])
 
     @property
     def predicted_forgetting(self) -> Float[Array, "stage task"]:
@@ -135,11 +132,6 @@ class Continual:
         first = self.trajectories[0].problem
         return loss_matrix(self.tasks, first.network, rates=first.rates, weight_decay=first.weight_decay)
 
-    @property
-    def limit_forgetting(self) -> Float[Array, "stage task"]:
-        """`forgetting` of this network trained on each task for ever."""
-        return since_own_training(self.limit_loss_matrix)
-
     def network(self, stage: int = -1) -> Network:
         """The network after a stage."""
         return self.ends[_check.index("stage", stage, len(self.ends))]
@@ -147,7 +139,7 @@ class Continual:
     def to_xarray(self) -> xarray.Dataset:
         """Losses over time, task in training, and the matrices, with named dimensions."""
         xarray = _engines.load("xarray", "to_xarray", "sweeps")
-        kept = np.unique(self.times, return_index=True)[1]  # a boundary comes as end and as start
+        kept = np.unique(self.times, return_index=True)[1]  # a boundary comes as an end and as a beginning
         both = ("stage", "task")
         data = {
             "loss": (("time", "task"), self.losses[kept], _about("loss of every task")),
@@ -167,25 +159,10 @@ class Continual:
         }
         return xarray.Dataset(data, coords=coordinates, attrs={"notes": "\n".join(self.notes)})
 
-    def to_dict(self) -> dict[str, object]:
-        """For JSON: lists and numbers, None where a matrix has no entry."""
-        return {
-            "tasks": [task.name for task in self.tasks],
-            "methods": list(self.methods),
-            "boundaries": self.boundaries.tolist(),
-            "start_losses": self.start_losses.tolist(),
-            "loss_matrix": _entries(self.loss_matrix),
-            "loss_changes": _entries(self.loss_changes),
-            "forgetting": _entries(self.forgetting),
-            "transfer": _entries(self.transfer),
-            "rebalanced": list(self.rebalanced),
-            "notes": list(self.notes),
-        }
-
     def __str__(self) -> str:
         """Losses at the ends of the stages, with the forgetting below."""
         head = f"{'':<24}" + "".join(f"{f'task {j + 1}':>12}" for j in range(len(self.tasks)))
-        lines = [f"loss{head[4:]}", _row("before", self.start_losses)]
+        lines = [f"loss{head[4:]}", _row("before", self.initial_losses)]
         ends = [f"after {i}, {method}" for i, method in enumerate(self.methods, start=1)]
         lines += [_row(end, row) for end, row in zip(ends, self.loss_matrix, strict=True)]
         lines += [f"forgetting{head[10:]}"]
@@ -210,7 +187,3 @@ def _about(name: str) -> dict[str, str]:
 
 def _row(label: str, values: Float[Array, " task"]) -> str:
     return f"  {label:<22}" + "".join(f"{'–' if np.isnan(value) else f'{value:.5g}':>12}" for value in values)
-
-
-def _entries(matrix: Float[Array, "stage task"]) -> list[list[float | None]]:
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]

@@ -41,7 +41,6 @@ def semantic_hierarchy(*, split: float = 0.1) -> Task:
     -------
     Task
 
-    >>> import lazyrich as lr
     >>> lr.tasks.semantic_hierarchy().modes.s.round(3)
     array([0.389, 0.371, 0.258, 0.256, 0.18 , 0.18 , 0.179, 0.179])
     """
@@ -99,7 +98,6 @@ def binary_tree(rng: Rng, *, levels: int = 5, features: int = 1000, flip: float 
     -------
     Task
 
-    >>> import lazyrich as lr
     >>> lr.tasks.binary_tree(0, levels=3, features=100)
     <Task 'binary tree': 8 inputs, 100 outputs, 8 samples>
     """

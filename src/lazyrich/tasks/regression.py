@@ -24,7 +24,6 @@ def random_regression(rng: Rng, *, d_in: int, d_out: int, samples: int) -> Task:
     -------
     Task
 
-    >>> import lazyrich as lr
     >>> lr.tasks.random_regression(0, d_in=4, d_out=3, samples=10)
     <Task 'random regression': 4 inputs, 3 outputs, 10 samples>
     """
@@ -48,7 +47,6 @@ def linear_teacher(rng: Rng, teacher: ArrayLike, *, samples: int, noise: float =
     -------
     Task
 
-    >>> import lazyrich as lr
     >>> task = lr.tasks.linear_teacher(0, [[1.0, 0.0, 2.0]], samples=20)
     >>> task.target.round(12)
     array([[1., 0., 2.]])
@@ -72,7 +70,6 @@ def reversal(task: Task) -> Task:
     -------
     Task
 
-    >>> import lazyrich as lr
     >>> lr.tasks.reversal(lr.Task.from_correlations([[2.0]])).target
     array([[-2.]])
     """

@@ -39,7 +39,6 @@ class Modes(NamedTuple):
 class Task:
     """What is to be learned. Build one with `Task.from_data` or `Task.from_correlations`.
 
-    >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[3.0, 0.0], [0.0, 1.0]])
     >>> task.modes.s
     array([3., 1.])

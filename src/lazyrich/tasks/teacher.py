@@ -47,7 +47,6 @@ def piecewise_teacher(
     -------
     Taught : train, test, and the teacher's w and a
 
-    >>> import lazyrich as lr
     >>> taught = lr.tasks.piecewise_teacher(0, d=10, samples=50)
     >>> taught.train, taught.w.shape
     (<Task 'piecewise teacher': 10 inputs, 1 outputs, 50 samples>, (3, 10))

@@ -12,6 +12,7 @@ Theorem 5.1 reads UVᵀ = ŨṼᵀ. t_peak as printed and eq. 15 are approximati
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.facts import Facts
 from lazyrich.observables.decoupling import gram_2x2
 from lazyrich.observables.decoupling import peak_time_of_pair as t_peak
-from lazyrich.observables.decoupling import peak_time_small_start as t_peak_as_printed
 
 __all__ = [
     "AlignmentMatrices",
@@ -250,6 +250,21 @@ def decoupling_2x2(a1: float, a2: float, b: float, s1: float, s2: float, times: 
         s2 * (s1 * q1 * a2 + r1 * determinant) / N,
         s1 * s2 * np.exp(-(s1 + s2) * t) * b / N,
     )
+
+
+def t_peak_as_printed(a1: float, a2: float, b: float, s: float, *, determinant: float | None = None) -> float:
+    """(1/4s) ln[s(s − a1 − a2)/Δ], which is `t_peak` for small weights and too early for others.
+
+    >>> [round(t(0.2, 0.1, 0.05, s=3.0), 6) for t in (t_peak, t_peak_as_printed)]
+    [0.511631, 0.511452]
+    >>> [round(t(1.0, 0.8, 0.05, s=3.0), 6) for t in (t_peak, t_peak_as_printed)]
+    [0.142276, 0.125601]
+    """
+    a1, a2, b, determinant = gram_2x2(a1, a2, b, determinant)
+    s = _check.positive("s", s)
+    if s <= a1 + a2:
+        return math.nan
+    return math.log(s * (s - a1 - a2) / determinant) / (4 * s) if determinant else math.inf
 
 
 def equation_15(a1: float, a2: float, s: float, times: ArrayLike) -> Float[Array, " T"]:

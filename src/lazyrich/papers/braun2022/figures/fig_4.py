@@ -9,6 +9,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.observables.decoupling import decoupling, peak_time
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.base.types import Look
+from lazyrich.papers.braun2022.formulas import t_peak_as_printed
 from lazyrich.plot import style
 
 TITLE = "Decoupling: modes of the task are coupled, peak and part"
@@ -58,7 +59,7 @@ def compute(
     s = _TARGETS["equal"][0][0]
     last = np.sqrt(0.98 * s / np.sum(direction**2))  # there is a peak if and only if tr AᵀA < s
     swept = np.linspace(0.3, 1, 36) * last
-    swept_peaks = np.array([(*peak_time(_problem("equal", x * direction)), np.nan) for x in swept])
+    swept_peaks = np.array([(*_predicted(_problem("equal", x * direction)), np.nan) for x in swept])
     for k in np.linspace(0, len(swept) - 1, sweep).round().astype(int):
         swept_peaks[k] = _peaks(_problem("equal", swept[k] * direction), rate)
     data = dataset(
@@ -99,9 +100,18 @@ def _curves(problem: Problem, rate: float, horizon: float, records: int) -> tupl
     return run.times, np.array([np.stack([AtA[:, k, l] for k, l in _ENTRIES.values()], axis=1) for AtA in both])
 
 
+def _predicted(problem: Problem) -> tuple[float, float]:
+    """When |b| is largest: exactly, and by the printed formula, which is one of equal modes."""
+    s, A = problem.task.modes.s, problem.network.weights[0] @ problem.task.modes.V
+    (a1, b), (_, a2) = A.T @ A
+    determinant = float(np.linalg.det(A)) ** 2
+    printed = t_peak_as_printed(a1, a2, b, s[0], determinant=determinant) if s[0] == s[1] else np.nan
+    return peak_time(problem), printed
+
+
 def _peaks(problem: Problem, rate: float) -> tuple[float, float, float]:
     """When |b| is largest: exactly, by the printed formula, and in a simulation, between steps by a parabola."""
-    exact, printed = peak_time(problem)
+    exact, printed = _predicted(problem)
     if not np.isfinite(exact):
         return exact, printed, np.nan
     middle = max(round(exact / rate), 2)

@@ -51,7 +51,7 @@ def compute(
         for kind in KINDS:
             run = continual(sequence, Network(start.weights, kind), times, rate=rate)
             after = (run.predicted_loss_matrix, run.loss_matrix)
-            losses.append([np.vstack([run.start_losses, matrix]) for matrix in after])
+            losses.append([np.vstack([run.initial_losses, matrix]) for matrix in after])
             changes.append([run.predicted_loss_changes, run.loss_changes])
             states = [zip(*part.weights, strict=True) for part in run.trajectories]
             balance.append([imbalance(weights) for part in states for weights in part])

@@ -81,7 +81,7 @@ def _horizon(scale: float, *, equal: bool) -> float:
 def _peak(problem: Problem, curves: Array, rate: float) -> tuple[float, float]:
     """When the coupling that grows largest peaks, predicted and simulated (between steps by a parabola)."""
     i, j = max(_PAIRS, key=lambda pair: float(np.abs(curves[0, :, pair[0], pair[1]]).max()))
-    exact = peak_time(problem, (i, j)).exact
+    exact = peak_time(problem, (i, j))
     if not np.isfinite(exact):
         return np.nan, np.nan
     near = np.arange(max(round(exact / rate) - 150, 0), round(exact / rate) + 150, 2)

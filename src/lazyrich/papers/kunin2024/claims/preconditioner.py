@@ -3,7 +3,6 @@
 import numpy as np
 
 from lazyrich._typing import Array
-from lazyrich.bias.function_space import wide_preconditioner
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.base.oracles import relative_error
 from lazyrich.papers.base.types import Rng
@@ -22,6 +21,7 @@ from lazyrich.papers.kunin2024.claims.measures import (
     with_deltas,
 )
 from lazyrich.papers.kunin2024.claims.wide import conserved_with_rates, gaussian, kronecker_sum, sizes
+from lazyrich.papers.kunin2024.wide import wide_preconditioner
 
 _FAR = 1e3  # |δ| of the first of two values from which a limit is extrapolated: what remains is of order 1e-12
 

@@ -14,7 +14,7 @@ from lazyrich.papers.base.types import Rng, Tree, Values
 from lazyrich.papers.kunin2024.claims.measures import along, tangent, velocity
 from lazyrich.papers.kunin2024.claims.piecewise import loss_of, outputs
 from lazyrich.papers.kunin2024.experiments.grokking import start
-from lazyrich.tasks.random_hierarchy import random_hierarchy
+from lazyrich.papers.kunin2024.random_hierarchy import random_hierarchy
 
 NOT_CHECKED = (
     NotChecked(

@@ -3,7 +3,6 @@
 import numpy as np
 
 from lazyrich._typing import Array
-from lazyrich.bias.potentials import hyperbolic_entropy
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
 from lazyrich.papers.base.oracles import gradient, relative_error
@@ -18,6 +17,7 @@ from lazyrich.papers.kunin2024.claims.measures import (
     loss_of,
     velocity,
 )
+from lazyrich.papers.kunin2024.wide import hyperbolic_entropy
 
 NOT_CHECKED = (
     NotChecked(

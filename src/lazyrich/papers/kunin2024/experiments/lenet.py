@@ -41,7 +41,7 @@ import numpy as np
 
 from lazyrich import _check, _engines
 from lazyrich._typing import Array, Float
-from lazyrich.laziness.tangent import jax_jacobian, kernel_distances
+from lazyrich.laziness.tangent import jax_jacobian, kernel_changes
 from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.base.types import JaxArray, Tick, Tree
@@ -303,7 +303,7 @@ def movement(
 
     switched = [sum(int(_switched()(states[0], state, images[some])) for some in parts) for state in states]
     return {
-        "kernel_distance": kernel_distances(announced, len(states), len(images), rows=rows),
+        "kernel_distance": kernel_changes(announced, len(states), len(images), rows=rows).distance,
         "hamming_distance": np.array(switched) / (len(images) * _HIDDEN),
         "parameter_distance": np.linalg.norm(np.subtract(parameters, parameters[0], dtype=np.float64), axis=1),
     }

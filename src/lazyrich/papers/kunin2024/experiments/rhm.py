@@ -1,6 +1,6 @@
 """How many samples of a random hierarchy an MLP needs, against where it starts (Kunin et al. 2024, Fig. 5c).
 
-The task is the Random Hierarchy Model (`lazyrich.tasks.random_hierarchy`): L 3, 8 classes, m 4, s 2, v 8, which has
+The task is the Random Hierarchy Model (`kunin2024.random_hierarchy`): L 3, 8 classes, m 4, s 2, v 8, which has
 131,072 inputs, each of them 8 symbols as 64 zeros and ones. The network is an MLP without biases, three hidden layers
 of width 64, in the parametrisation of the code that the paper used (that of Cagnetta et al.): weights are standard
 normal at the start, h = relu(x W / √fan-in) at each hidden layer, and x W / fan-in at the readout. Then
@@ -34,8 +34,8 @@ from lazyrich.papers.base.figure import Dataset
 from lazyrich.papers.base.kind import Kind, Outcome, Report
 from lazyrich.papers.base.types import JaxArray, Rows, Tick, Tree
 from lazyrich.papers.kunin2024.experiments import loop
+from lazyrich.papers.kunin2024.random_hierarchy import RandomHierarchy, random_hierarchy
 from lazyrich.sweeps.grid import Variable
-from lazyrich.tasks.random_hierarchy import RandomHierarchy, random_hierarchy
 
 ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream starts."
 UNIT = "epoch"

@@ -26,7 +26,7 @@ ABOUT = (
     "The paper finds that upstream starts (large α), whose first layer learns faster, need fewer samples and "
     "downstream ones more; so it is here, at every size."
 )
-CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open", "lr.tasks.random_hierarchy")
+CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open")
 CHECKS = {
     "ratio": Check("samples to the accuracy marked, smallest α over largest, at least", at_least=1.3),
     "gain": Check("test accuracy, largest α minus smallest, mean over numbers of samples", at_least=0.05),

@@ -10,6 +10,7 @@ import numpy as np
 from lazyrich import Problem, Task, bias, flow
 from lazyrich._progress import progress
 from lazyrich._typing import Array
+from lazyrich.bias.potentials import deep_potential
 from lazyrich.inits import prior_knowledge
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.types import Colour, Real, Row
@@ -27,7 +28,6 @@ ABOUT = (
 )
 CALLS = (
     "lr.bias.deep_interpolating_solution",
-    "lr.bias.deep_potential",
     "lr.bias.function_space_flow",
     "lr.inits.prior_knowledge",
     "lr.flow",
@@ -63,7 +63,7 @@ def compute(
             reached = _reached(task, start, L, times)
             theory = bias.function_space_flow(task, start, 0.0, times, model="deep", hidden_layers=L)[:, 0]
             paths.append([theory, reached])
-            potential = bias.deep_potential(L)
+            potential = deep_potential(L)
             Q.append([potential.value(beta) - potential.gradient(start) @ beta for beta in line])
             ends.append([_predicted(task, start, L), reached[-1]])
             move_on(1)

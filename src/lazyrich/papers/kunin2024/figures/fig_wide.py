@@ -16,6 +16,7 @@ from lazyrich.observables.kernels import kernel_distance
 from lazyrich.observables.singular import singular_modes
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._shared import SOURCES, as_text
+from lazyrich.papers.kunin2024.wide import hyperbolic_entropy
 from lazyrich.plot import style
 
 TITLE = "Wide linear networks: the flow of the function, its potential, and regimes by shape"
@@ -31,7 +32,6 @@ ABOUT = (
 CALLS = (
     "lr.inits.lambda_balanced",
     "lr.bias.function_space_flow",
-    "lr.bias.hyperbolic_entropy",
     "lr.observables.singular_modes",
     "lr.observables.kernel_distance",
     "lr.predict_regime",
@@ -84,7 +84,7 @@ def compute(
         "regimes_right": float(np.mean(right[:, limits])),
     }
     size = np.linspace(0.0, 1.0, 101)
-    entropy = [bias.hyperbolic_entropy(size, delta).value for delta in _ENTROPIES]
+    entropy = [hyperbolic_entropy(size, delta).value for delta in _ENTROPIES]
     numbers["entropy_error"] = _entropy_error([float(values[-1]) for values in entropy])
     return dataset(
         {
@@ -144,7 +144,7 @@ def _mirror(run: Trajectory, delta: float) -> Array:
     task, (U, s, V) = run.problem.task, singular_modes(run)
     descent = np.einsum("tom,toi,tim->tm", U, task.sigma_yx - run.function @ task.sigma_xx, V)
     gained = cumulative_simpson(descent, x=np.asarray(run.times), axis=0, initial=0.0)
-    slope = bias.hyperbolic_entropy(s[0], delta).slope + gained
+    slope = hyperbolic_entropy(s[0], delta).slope + gained
     return np.array([abs(delta) / 2 * np.sinh(2 * slope), s])
 
 

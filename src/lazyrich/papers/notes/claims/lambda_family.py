@@ -97,7 +97,7 @@ def key_formula(a: float, s: float, lam: float, L: int) -> float:
     return L * a * (s - a) / (a + lam * (L - 1))
 
 
-def layer_strengths(rng: Rng, lam: float) -> Array:
+def layer_factors(rng: Rng, lam: float) -> Array:
     """c_ℓ with c_{ℓ+1}² − c_ℓ² = λ, of two to four layers."""
     return np.sqrt(rng.uniform(0.1, 1.0) + lam * np.arange(int(rng.integers(2, 5))))
 
@@ -128,7 +128,7 @@ def rate_of_layers(c: Array, s: float) -> float:
 )
 def key_formula_claim(rng: Rng) -> float:
     lam, s = rng.uniform(0.1, 3.0), rng.uniform(0.5, 5.0)
-    c = layer_strengths(rng, lam)
+    c = layer_factors(rng, lam)
     return relative_error(key_formula(float(np.prod(c)), s, lam, len(c)), measured_rate(c, s))
 
 
@@ -139,7 +139,7 @@ def key_formula_claim(rng: Rng) -> float:
 )
 def key_formula_corrected(rng: Rng) -> float:
     lam, s = rng.uniform(0.1, 3.0), rng.uniform(0.5, 5.0)
-    c = layer_strengths(rng, lam)
+    c = layer_factors(rng, lam)
     return relative_error(rate_of_layers(c, s), measured_rate(c, s))
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from lazyrich import bias
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
+from lazyrich.bias.factorisation import Factorisation
+from lazyrich.bias.measurements import Measurements
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.plot import style
 
@@ -74,17 +76,17 @@ def compute(
     ))  # fmt: skip
 
 
-def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: float) -> bias.Measurements:
+def _completion(seed: int, draw: int, s: Float[Array, " m"], size: int, share: float) -> Measurements:
     generator = np.random.default_rng((seed, draw))
     return bias.random_completion(generator, (size, size), s, observed=round(share * size**2))
 
 
-def _run(known: bias.Measurements, depth: int, epsilon: float, seed: int) -> bias.Factorisation:
-    start = bias.small_start(known.shape, depth=depth, epsilon=epsilon, rng=seed)
+def _run(known: Measurements, depth: int, epsilon: float, seed: int) -> Factorisation:
+    start = bias.small_init(known.shape, depth=depth, epsilon=epsilon, rng=seed)
     return bias.factorise(known, start, tolerance=_TOLERANCE)
 
 
-def _settled(run: bias.Factorisation) -> float:
+def _settled(run: Factorisation) -> float:
     """When the loss has fallen to a ten-thousandth."""
     return float(run.times[np.argmax(run.loss < 1e-4 * run.loss[0])])
 

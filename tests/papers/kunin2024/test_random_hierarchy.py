@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from lazyrich._check import InvalidInput
-from lazyrich.tasks.random_hierarchy import RandomHierarchy, random_hierarchy
+from lazyrich.papers.kunin2024.random_hierarchy import RandomHierarchy, random_hierarchy
 
 
 def all_written(rules, level, symbol):

@@ -199,7 +199,7 @@ def random_hierarchy(rng: Rng, *, L: int = 3, classes: int = 8, m: int = 4, s: i
     RandomHierarchy : its rules, and the inputs and labels that they make
 
     >>> import lazyrich as lr
-    >>> hierarchy = lr.tasks.random_hierarchy(0)
+    >>> hierarchy = random_hierarchy(0)
     >>> hierarchy
     <RandomHierarchy: L 3, 8 classes, m 4, s 2, v 8; 131,072 inputs of 8 symbols>
     >>> indices = hierarchy.sample(0, 500)
