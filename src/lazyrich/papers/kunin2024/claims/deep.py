@@ -24,8 +24,7 @@ NOT_CHECKED = (
     NotChecked(
         "Section 4, Deep linear networks; Appendix, after Theorem 15",
         "The implicit bias strikes a balance, which depends on depth, between the smallest norm and the direction of "
-        "the "
-        "start; it generalises an earlier result for two layers.",
+        "the start; it generalises an earlier result for two layers.",
         "A description of Theorem 15, which is entered with one hidden layer among the depths.",
     ),
 )
@@ -154,8 +153,7 @@ def telescoped(state: list[Array], power: int) -> float:
     "kunin2024/lemma-13-proof",
     place="Proof of Lemma 13",
     statement="On the way to Lemma 13 the norm of β is written with a power of W_LW_Lᵀ, the number of inputs d being "
-    "printed "
-    "as the exponent.",
+    "printed as the exponent.",
     formula=r"\|\beta\|^2 = a^\top(W_LW_L^\top)^d a",
     conditions="d = h, isotropic start.",
     tolerance=1e-9,
@@ -183,8 +181,7 @@ def _() -> tuple[float, float]:
     "kunin2024/lemma-14",
     place="Lemma 14",
     statement="β follows the gradient of the loss, preconditioned by a matrix of ‖a‖², W_1ᵀW_1 and δ that has no "
-    "negative "
-    "eigenvalue.",
+    "negative eigenvalue.",
     formula=r"M = (W_1^\top W_1)^L + \|a\|^2\sum_{l=0}^{L-1}(\|a\|^2 - \delta)^l(W_1^\top W_1)^{L-1-l}",
     conditions="d = h, isotropic start.",
     tolerance=1e-9,
@@ -309,9 +306,8 @@ def constrained_minimum(beta0: Array, L: int, X: Array, y: Array) -> Array:
 @claim(
     "kunin2024/theorem-15",
     place="Theorem 15; Section 4, Deep linear networks",
-    statement="Among all interpolations a deep rich network reaches the one that minimises a power of the norm, less "
-    "a pull "
-    "towards the start.",
+    statement="Among all interpolations a deep rich network reaches the one that minimises a power of the norm, less a "
+    "pull towards the start.",
     formula=r"\beta(\infty) = \operatorname*{arg\,min}_\beta \frac{L+1}{L+2}\|\beta\|^{\frac{L+2}{L+1}} -"
     r" \left(\frac{\beta(0)}{\|\beta(0)\|^{\frac{L}{L+1}}}\right)^\top\beta \quad\text{s.t.}\quad X\beta = y",
     conditions="d = h, isotropic start, δ → 0 (here δ = 0), ‖β(t)‖ > 0, Xβ(∞) = y.",

@@ -40,8 +40,7 @@ NOT_CHECKED = (
     "kunin2024/symmetrised-start",
     place="Experimental details, Figure 1",
     statement="A student made of pairs of neurons with equal w and opposite a predicts 0 on every input, is balanced "
-    "at "
-    "each neuron, and stays at 0 when its layers are rescaled.",
+    "at each neuron, and stays at 0 when its layers are rescaled.",
     formula=r"w_{i+h/2} = w_i,\ a_{i+h/2} = -a_i \;\Rightarrow\; f^{\mathrm{student}}(x) = 0, \qquad \delta_i = 0",
     conditions="‖w_i‖ = |a_i| = 1 before rescaling.",
     tolerance=1e-14,
@@ -175,8 +174,7 @@ def _error_of_laplacian(rng: Rng, centre: float) -> float:
     "kunin2024/laplacian-kernel",
     place="Experimental details, Gabor filters",
     statement="The 3 × 3 kernel by which the smoothness of filters is measured is a Laplacian, up to its sign: it "
-    "takes a "
-    "smooth image to its second derivatives, and a constant one to zero.",
+    "takes a smooth image to its second derivatives, and a constant one to zero.",
     formula=r"\Delta = \begin{pmatrix} -0.25 & -0.5 & -0.25 \\ -0.5 & 2 & -0.5 \\ -0.25 & -0.5 & -0.25 \end{pmatrix}",
     conditions="Away from the border; polynomials up to degree three, for which a Laplacian of nine points is exact.",
     tolerance=1e-7,
