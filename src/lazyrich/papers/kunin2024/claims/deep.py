@@ -89,11 +89,6 @@ def gaussian_imbalance(rng: Rng, d: int) -> Array:
     return W2.T @ W2 - W1 @ W1.T
 
 
-def _limit_missed(rng: Rng, limit: float) -> float:
-    """By how many standard errors beyond those allowed ‖imbalance‖²_F/d and its mean diagonal miss limit² and 0."""
-    return beyond_chance(lambda d: spread_and_mean(gaussian_imbalance(rng, d)), [limit**2, 0.0])
-
-
 @claim(
     "kunin2024/deep-gaussian",
     place="Appendix, Deep linear networks, after Definition 12",
@@ -105,8 +100,9 @@ def _limit_missed(rng: Rng, limit: float) -> float:
     conditions="d = h.",
     tolerance=0.0,  # standard errors beyond those that chance allows
 )
-def deep_gaussian(rng: Rng) -> float:
-    return _limit_missed(rng, 0.0)
+def deep_gaussian(rng: Rng, limit: float = 0.0) -> float:
+    """By how many standard errors beyond those allowed ‖imbalance‖²_F/d and its mean diagonal miss limit² and 0."""
+    return beyond_chance(lambda d: spread_and_mean(gaussian_imbalance(rng, d)), [limit**2, 0.0])
 
 
 @deep_gaussian.corrected(
@@ -117,7 +113,7 @@ def deep_gaussian(rng: Rng) -> float:
 )
 def deep_gaussian_by_entries(rng: Rng) -> float:
     """The second limit, which gives the first."""
-    return _limit_missed(rng, float(np.sqrt(2)))
+    return deep_gaussian.check(rng, limit=float(np.sqrt(2)))
 
 
 @deep_gaussian.counterexample(
@@ -250,10 +246,10 @@ def inverse_as_printed(beta: Array, L: int, sign: float = 1.0) -> Array:
     tolerance=1e-9,
     seeds=4,
 )
-def deep_rich_inverse(rng: Rng) -> float:
+def deep_rich_inverse(rng: Rng, sign: float = 1.0) -> float:
     state, L = rich_state(rng)
     truth = np.linalg.inv(tangent(beta_deep, state, [1.0] * (L + 1)))
-    return relative_error(inverse_as_printed(beta_deep(state), L), truth)
+    return relative_error(inverse_as_printed(beta_deep(state), L, sign), truth)
 
 
 @deep_rich_inverse.corrected(
@@ -261,9 +257,7 @@ def deep_rich_inverse(rng: Rng) -> float:
     formula=r"M^{-1} = \|\beta\|^{-\frac{2L}{L+1}}I_d - \frac{L}{L+1}\|\beta\|^{-\frac{4L+2}{L+1}}\beta\beta^\top",
 )
 def deep_rich_inverse_with_minus(rng: Rng) -> float:
-    state, L = rich_state(rng)
-    truth = np.linalg.inv(tangent(beta_deep, state, [1.0] * (L + 1)))
-    return relative_error(inverse_as_printed(beta_deep(state), L, -1.0), truth)
+    return deep_rich_inverse.check(rng, sign=-1.0)
 
 
 @deep_rich_inverse.counterexample("One input, one hidden neuron, a = w = 1: M is a² + w² = 2")

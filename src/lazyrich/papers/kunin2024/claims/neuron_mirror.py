@@ -112,8 +112,10 @@ def time_warp(rng: Rng) -> float:
     conditions="As for the mirror flow; g = 1 without warp; ρ = Xβ − y.",
     tolerance=1e-10,
 )
-def kkt_multiplier(rng: Rng) -> float:
-    return _multiplier_error(rng, 1.0)
+def kkt_multiplier(rng: Rng, sign: float = 1.0) -> float:
+    mirror = Mirror(rng, warped=bool(rng.integers(2)))
+    end, integral = mirror.run()
+    return relative_error(sign * mirror.X.T @ integral, mirror.slope(end) - mirror.slope(mirror.beta0))
 
 
 @kkt_multiplier.corrected(
@@ -121,13 +123,7 @@ def kkt_multiplier(rng: Rng) -> float:
     formula=r"\nabla Q(\beta(\infty)) = X^\top\nu, \qquad \nu = -\int_0^\infty g(\beta(t))\rho(t)\,dt",
 )
 def kkt_multiplier_with_its_sign(rng: Rng) -> float:
-    return _multiplier_error(rng, -1.0)
-
-
-def _multiplier_error(rng: Rng, sign: float) -> float:
-    mirror = Mirror(rng, warped=bool(rng.integers(2)))
-    end, integral = mirror.run()
-    return relative_error(sign * mirror.X.T @ integral, mirror.slope(end) - mirror.slope(mirror.beta0))
+    return kkt_multiplier.check(rng, sign=-1.0)
 
 
 @kkt_multiplier.counterexample("Φ = ½β², X = y = 1, β(0) = 0: ρ = −e^{−t} has the integral −1, and ∇Q = β(∞) is 1")

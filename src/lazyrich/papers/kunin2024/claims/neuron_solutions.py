@@ -151,8 +151,12 @@ def upstream_sign(rng: Rng) -> float:
     conditions="White inputs, η_aη_w = 1, a ≠ 0.",
     tolerance=1e-10,
 )
-def nu_dynamics(rng: Rng) -> float:
-    return _riccati_error(drawn(rng))
+def nu_dynamics(rng: Rng, rates: str = "product one") -> float:
+    n = drawn(rng, rates=rates)
+    beta_star = n.beta_star
+    nu = n.w @ beta_star / n.a
+    truth = n.rate(lambda a, w: w @ beta_star / a)
+    return float(abs(beta_star @ beta_star - n.delta * nu - nu**2 - truth) / (beta_star @ beta_star + nu**2))
 
 
 @nu_dynamics.stronger(
@@ -161,14 +165,7 @@ def nu_dynamics(rng: Rng) -> float:
     slips=(UNIT_RATES,),
 )
 def nu_dynamics_with_unit_rates(rng: Rng) -> float:
-    return _riccati_error(drawn(rng, rates="unit"))
-
-
-def _riccati_error(n: Neuron) -> float:
-    beta_star = n.beta_star
-    nu = n.w @ beta_star / n.a
-    truth = n.rate(lambda a, w: w @ beta_star / a)
-    return float(abs(beta_star @ beta_star - n.delta * nu - nu**2 - truth) / (beta_star @ beta_star + nu**2))
+    return nu_dynamics.check(rng, rates="unit")
 
 
 @nu_dynamics.counterexample("η_a = 2, η_w = ½, a = w = β* = 1: at the minimum nothing moves, and δ = −3/2")
@@ -203,8 +200,11 @@ def nu_solution(rng: Rng) -> float:
     conditions="White inputs, η_aη_w = 1, a ≠ 0.",
     tolerance=1e-10,
 )
-def a_dynamics(rng: Rng) -> float:
-    return _bernoulli_error(drawn(rng))
+def a_dynamics(rng: Rng, rates: str = "product one") -> float:
+    n = drawn(rng, rates=rates)
+    printed = n.a * (n.w @ n.beta_star / n.a + n.delta - n.a**2)
+    scale = abs(n.a) * (n.w @ n.w + n.a**2)
+    return float(abs(printed - n.velocity()[0]) / scale)
 
 
 @a_dynamics.stronger(
@@ -213,13 +213,7 @@ def a_dynamics(rng: Rng) -> float:
     slips=(UNIT_RATES,),
 )
 def a_dynamics_with_unit_rates(rng: Rng) -> float:
-    return _bernoulli_error(drawn(rng, rates="unit"))
-
-
-def _bernoulli_error(n: Neuron) -> float:
-    printed = n.a * (n.w @ n.beta_star / n.a + n.delta - n.a**2)
-    scale = abs(n.a) * (n.w @ n.w + n.a**2)
-    return float(abs(printed - n.velocity()[0]) / scale)
+    return a_dynamics.check(rng, rates="unit")
 
 
 @a_dynamics.counterexample("η_a = 2, η_w = ½, a = w = β* = 1: at the minimum nothing moves, and δ = −3/2")
