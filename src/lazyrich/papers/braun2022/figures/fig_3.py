@@ -7,7 +7,14 @@ import numpy as np
 from lazyrich import Network, Problem, Trajectory, flow, inits, solve
 from lazyrich._typing import Array, Float
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
-from lazyrich.papers.braun2022.figures._shared import draw_modes, draw_tree, modes_of, similarities, trained
+from lazyrich.papers.braun2022.figures._shared import (
+    draw_modes,
+    draw_squares,
+    draw_tree,
+    modes_of,
+    similarities,
+    trained,
+)
 from lazyrich.plot import style
 from lazyrich.tasks import Task, semantic_hierarchy
 
@@ -141,9 +148,7 @@ def _draw_task(figure: SubFigure, data: Dataset) -> None:
     draw_modes([panels[name] for name in "USV"], data.U, data.s, data.V)
     titles = {"sigma_yx": "B  Σyx  =", "rsm_in": "similarity of items, VSVᵀ", "rsm_out": "similarity of features, USUᵀ"}
     for name, title in titles.items():
-        style.draw_matrix(panels[name], data[name].values)
-        panels[name].set_aspect("equal")
-        panels[name].set(xticks=[], yticks=[])
+        draw_squares(panels[name], data[name].values)
         if name != "sigma_yx":
             panels[name].set_title(title, loc="center", weight="normal")
     panels["sigma_yx"].set(title=titles["sigma_yx"], xlabel="items", ylabel="features")

@@ -9,7 +9,7 @@ from lazyrich._typing import Array
 from lazyrich.observables.decoupling import coupling, decoupling, peak_time
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.types import Look
-from lazyrich.papers.braun2022.figures.fig_4 import start_in_modes
+from lazyrich.papers.braun2022.figures._shared import simulated_peak, start_in_modes
 from lazyrich.plot import style
 
 TITLE = "Decoupling of five modes, for three targets and three start scales"
@@ -79,17 +79,13 @@ def _horizon(scale: float, *, equal: bool) -> float:
 
 
 def _peak(problem: Problem, curves: Array, rate: float) -> tuple[float, float]:
-    """When the coupling that grows largest peaks, predicted and simulated (between steps by a parabola)."""
+    """When the coupling that grows largest peaks, predicted and simulated."""
     i, j = max(_PAIRS, key=lambda pair: float(np.abs(curves[0, :, pair[0], pair[1]]).max()))
     exact = peak_time(problem, (i, j)).exact
     if not np.isfinite(exact):
         return np.nan, np.nan
     near = np.arange(max(round(exact / rate) - 150, 0), round(exact / rate) + 150, 2)
-    run = descend(problem, rate, int(near[-1]), at=near)
-    b = np.abs(decoupling(run)[:, i, j])
-    k = int(np.clip(np.argmax(b), 1, len(b) - 2))
-    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
-    return exact, float(run.times[k] + 2 * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))
+    return exact, simulated_peak(problem, rate, (i, j), near)
 
 
 def draw(data: Dataset) -> Picture:
