@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lazyrich import _engines
+from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.stack import Stack, by_device
 from lazyrich.methods import _gradients, _rkc
@@ -32,7 +33,7 @@ class Record(NamedTuple):
 
     weights: list[Array]  # per layer (K, sets, each, out, in); what was not reached is nan
     reached: Array  # (sets, each): number of checkpoints
-    status: list[str]  # of each network, in the order of the stack
+    status: list[Status]  # of each network, in the order of the stack
     gradients: Array  # (sets, each)
 
 
@@ -59,10 +60,10 @@ def descend_stack(
     losses = np.stack([np.asarray(_losses(stack.activation)(kept_now, stack.data)) for kept_now in kept])
     reached = np.minimum(_finite(records), np.logical_and.accumulate(np.isfinite(losses), axis=0).sum(axis=0))
 
-    def status(n: int) -> str:
+    def status(n: int) -> Status:
         if n == len(at):
-            return "complete"
-        return f"diverged between steps {at[n - 1] if n else 0} and {at[n]}: try a smaller rate"
+            return COMPLETE
+        return Status(End.DIVERGED, f"diverged between steps {at[n - 1] if n else 0} and {at[n]}", "a smaller rate")
 
     return Record(records, reached, [status(int(n)) for n in reached.ravel()], np.full(reached.shape, at[-1]))
 
@@ -101,14 +102,14 @@ def flow_stack(
         kept = [np.concatenate([W[None], after]) for W, after in zip(stack.weights, kept, strict=True)]
     reached = np.minimum(_finite(kept), due + at_zero)
 
-    def status(place: tuple[int, ...]) -> str:
+    def status(place: tuple[int, ...]) -> Status:
         if reached[place] == times.shape[-1]:
-            return "complete"
-        word, way_out = "stopped", "a larger rtol or an earlier end"
+            return COMPLETE
+        end, advice = End.STOPPED, "a larger rtol or an earlier end"
         if stuck[place]:
-            word, way_out = "stalled", "smaller weights or targets"
+            end, advice = End.STALLED, "smaller weights or targets"
         goal = times[place][reached[place]]
-        return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: try {way_out}"
+        return Status(end, f"{end} after {gradients[place]} gradients, before t = {goal:.6g}", advice)
 
     return Record(kept, reached, [status(place) for place in np.ndindex(batch)], gradients)
 

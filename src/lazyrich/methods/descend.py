@@ -16,6 +16,7 @@ import numpy as np
 
 from lazyrich import _check, _engines
 from lazyrich._progress import progress
+from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.api import as_stops
 from lazyrich.methods import _gradients
@@ -49,12 +50,10 @@ def descend(
     _gradients.needs_samples(problem, "descend")
     recording = _engines.Recording(len(stops))
     diverged = _run(problem, rate, stops, names, recording)
-    status = "complete"
+    status = COMPLETE
     if diverged is not None:
-        status = (
-            f"diverged: the loss is not finite at step {diverged} (t = {rate * diverged:.6g}) with rate = {rate:g}, "
-            "so try a smaller rate"
-        )
+        where = f"step {diverged} (t = {rate * diverged:.6g}) with rate = {rate:g}, where the loss is not finite"
+        status = Status(End.DIVERGED, f"diverged at {where}", "a smaller rate")
     if recording.count == 0:
         raise RuntimeError(f"descend reached none of the steps to record: {status}.")
     return Trajectory(problem, rate * stops[: recording.count], "descend", recording.parts(), status=status)
