@@ -113,7 +113,9 @@ class TestRun:
             )
 
     def test_bad_input_is_told_before_anything_is_tried(self):
-        with pytest.raises(lr.InvalidInput, match=r"there is no claim 'post/equation-90' \(did you mean post/equation-9"):
+        with pytest.raises(
+            lr.InvalidInput, match=r"there is no claim 'post/equation-90' \(did you mean post/equation-9"
+        ):
             run(["post/equation-90"])
         with pytest.raises(lr.InvalidInput, match="there is no claim 'x': lazyrich claims --list names all"):
             run(["x"])
