@@ -1,4 +1,4 @@
-"""Braun et al. 2022, Fig. 4: how the modes of a 2-2-2 network decouple, for three targets and three start scales."""
+"""Braun et al. 2022, Fig. 4: how the modes of a 2-2-2 network decouple, for three targets and three scales."""
 
 from typing import Any
 
@@ -18,19 +18,25 @@ ABOUT = (
     "coupling off it. "
     "Three targets (dense, unequal and equal modes) and three scales of A (1e-7, 0.1, 5), exact over gradient descent. "
     "The coupling peaks while the modes are learned, at a time known beforehand; the printed formula holds for small "
-    "starts only (G)."
+    "weights only (G)."
 )
 CALLS = ("lr.solve", "lr.descend", "lr.observables.decoupling", "lr.observables.peak_time")
 CHECKS = {
     "deviation": Check("largest difference in AᵀA between theory and descent, of its largest entry", at_most=0.04),
     "peak_error": Check("largest difference between exact and simulated peak time, in units of 1/s", at_most=0.06),
     "printed_small": Check("difference of the printed peak time from the exact one, up to scale 0.1", at_most=1e-3),
-    "printed_large": Check("the same at the largest start with a peak: the formula must fail there", at_least=0.2),
+    "printed_large": Check(
+        "the same at the largest initialisation with a peak: the formula must fail there", at_least=0.2
+    ),
 }
 QUICK = {"records": 101, "sweep": 4}
 
 _TARGETS = {"dense": [[4.0, 1.0], [3.0, 5.0]], "unequal": [[5.0, 0.0], [0.0, 1.0]], "equal": [[5.0, 0.0], [0.0, 5.0]]}
-_HORIZONS = {"dense": 9.0, "unequal": 20.0, "equal": 5.0}  # until the slower mode is learned from the smallest start
+_HORIZONS = {
+    "dense": 9.0,
+    "unequal": 20.0,
+    "equal": 5.0,
+}  # until the slower mode is learned from the smallest initialisation
 _ENTRIES = {"a1": (0, 0), "a2": (1, 1), "b": (0, 1)}
 _COLOURS = {"a1": style.COLOURS["blue"], "a2": "#56B4E9", "b": style.COLOURS["orange"]}
 _LABELS = {"a1": "a₁, on the diagonal", "a2": "a₂, on the diagonal", "b": "b, off the diagonal"}
@@ -83,7 +89,7 @@ def _problem(target: str, A: Float[Array, "h m"]) -> Problem:
 
 
 def _horizon(target: str, scale: float) -> float:
-    """Large starts are over sooner, and need a closer look."""
+    """Large initialisations are over sooner, and need a closer look."""
     return _HORIZONS[target] * (1.0 if scale < 1e-3 else 0.35 if scale < 1 else 0.15)
 
 

@@ -1,4 +1,4 @@
-"""Braun et al. 2022, appendix E: decoupling of five modes, for three targets and three start scales."""
+"""Braun et al. 2022, appendix E: decoupling of five modes, for three targets and three scales of initialisation."""
 
 from itertools import combinations
 
@@ -12,7 +12,7 @@ from lazyrich.papers.base.types import Look
 from lazyrich.papers.braun2022.figures._shared import simulated_peak, start_in_modes
 from lazyrich.plot import style
 
-TITLE = "Decoupling of five modes, for three targets and three start scales"
+TITLE = "Decoupling of five modes, for three targets and three scales of initialisation"
 ABOUT = (
     "A 5-5-5 network starts at W1 = AṼᵀ, W2 = ŨAᵀ with Gaussian A, as in Fig. 4; the targets are dense (two pairs of "
     "close modes), diag(5, 4, 3, 2, 1) and 5I, the scales of A 0.001, 0.1 and 2 (settings of our own). "

@@ -1,4 +1,4 @@
-"""Saxe et al. 2014, Fig. 3 (Fig. 1 of the post): modes of a tree of items, learned in theory and from random weights."""
+"""Saxe et al. 2014, Fig. 3 (Fig. 1 of the post): modes of a tree of items, in theory and from random weights."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ CALLS = (
 CHECKS = {
     "first_delay": Check("mean delay of mode 1 of the linear network against theory, relative", at_most=0.05),
     "prediction_error": Check(
-        "half times of the linear network against those predicted from its own start, mean relative difference",
+        "half times of the linear network against those predicted from its weights, mean relative difference",
         at_most=0.03,
     ),
     "tanh_order": Check("rank correlation of the tanh network's half times with theory", at_least=0.97),
