@@ -18,6 +18,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._status import COMPLETE, Status
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
 from lazyrich.methods.base import FOREVER, Solution
@@ -92,7 +93,7 @@ class Trajectory:
     parts: InitVar[Mapping[str, Any | Callable[[], Any]]]
     citations: InitVar[tuple[str, ...]] = field(default=(), kw_only=True)
     solution: Solution | None = field(default=None, kw_only=True)
-    status: str = field(default="complete", kw_only=True)  # or what stopped the run and when
+    status: Status = field(default=COMPLETE, kw_only=True)  # or what stopped the run and when
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # what a reader should know: separatrix, precision
     pushed: float = field(default=0.0, kw_only=True)  # size of the push off the separatrix, 0 if none
     citation: str = field(init=False)

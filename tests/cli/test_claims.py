@@ -69,6 +69,21 @@ def test_json(capsys):
     assert second["amendment"]["formula"] == ledger()["notes/loss-identity"].amendment.formula
 
 
+def test_a_formula_stands_whole_and_once(capsys):
+    """What holds under a stronger condition is the printed formula: it is not said again."""
+    _, out, _ = answer(capsys, "kunin2024/a-upstream", "--seeds", "1", "--workers", "1")
+    parts = [part.strip() for part in ledger()["kunin2024/a-upstream"].formula.split(r"\qquad")]
+    lines = [line.strip() for line in out.splitlines()]
+    assert len(parts) == 3 and [line for line in lines if line.startswith(("a(t)", "Y =", "b_0"))] == parts
+
+
+def test_where_a_formula_has_no_value_that_is_said(capsys):
+    """A number in the counterexample, and the errors of every draw: neither is printed as nan."""
+    _, out, _ = answer(capsys, "kunin2024/a-upstream", "saxe2014/equations-25-26", "--seeds", "1", "--workers", "1")
+    assert "nan" not in out and out.splitlines()[2].split()[-6:-3] == ["no", "value", "1/1"]
+    assert "Printed no value, truth 2.0." in " ".join(out.split())
+
+
 def test_a_name_given_twice_counts_once(capsys):
     _, out, _ = answer(capsys, "post/equation-9", "post/equation-9", "--seeds", "1", "--workers", "1")
     assert "\n1 claim on one problem each in " in out
@@ -125,7 +140,8 @@ def test_a_changed_verdict_is_exit_status_1(capsys, monkeypatch, fault):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["post/equation-8x"], "there is no claim 'post/equation-8x': perhaps post/equation-"),
+        (["post/equation-8x"], "there is no claim 'post/equation-8x' (did you mean post/equation-"),
+        (["qzx"], f"there is no claim 'qzx': lazyrich claims --list names all {len(ledger())}."),
         (["--source", "braun"], "invalid choice: 'braun'"),
         (["--seeds", "0"], "seeds must be"),
         (["--seeds", "many"], "invalid int value: 'many'"),

@@ -121,7 +121,7 @@ def test_status_of_another_kind_or_a_damaged_store_is_one_sentence(capsys: Any, 
     ("command", "says"),
     [
         ("", "NAME is missing: kunin2024/lenet, kunin2024/filters, kunin2024/rhm, kunin2024/grokking, or a file"),
-        ("rmh", "'kunin2024/rhm', 'kunin2024/grokking', and it is 'rmh'"),
+        ("rmh", "there is no experiment 'rmh' (did you mean kunin2024/rhm?): lazyrich experiment --list names all 4."),
         ("none.toml", "none.toml cannot be read: No such file or directory."),
         ("tiny.toml --preset quick", "--preset belongs to an experiment by name"),
         ("tiny.toml --set alpha", "--set must be NAME=VALUE, such as alpha=0.1,1, and it is 'alpha'."),

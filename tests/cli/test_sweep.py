@@ -199,9 +199,9 @@ def test_blocks_that_cannot_be_computed_end_in_status_1_and_are_tried_again(
     ("arguments", "says"),
     [
         ("", "NAME is missing: a published sweep such as kunin2024/1b, or a file; --list names them."),
-        ("kunin2024", "must be a published sweep or a .toml file, and it is 'kunin2024' (did you mean kunin2024/1b"),
+        ("kunin2024", "there is no sweep 'kunin2024' (did you mean kunin2024/1b"),
         ("none.toml", "none.toml cannot be read: No such file or directory."),
-        (".", "NAME must be a published sweep or a .toml file, and it is '.'"),
+        (".", "there is no sweep '.': lazyrich sweep --list names all 2."),
         ("torn.toml", "torn.toml is not TOML: "),
         ("small.toml --workers 0", "--workers must be at least 1, and it is 0."),
         ("small.toml --dry-run --workers 0", "--workers must be at least 1, and it is 0."),

@@ -329,7 +329,7 @@ def test_descent_goes_step_by_step():
         losses.append(loss_of(OWN, [W2 @ W1])[0])
         error = OWN.sigma_yx - W2 @ W1
         W1, W2 = W1 + 0.03 * (W2.T @ error - 0.1 * W1), W2 + 0.015 * (error @ W1.T - 0.1 * W2)
-    assert shown.header["steps"] == 100 and shown.header["status"] == "complete"
+    assert shown.header["steps"] == 100 and shown.header["end"] == "complete"
     steps = np.round(shown.arrays["times"] / 0.03).astype(int)
     assert steps[0] == 0 and steps[-1] == 100
     close(shown.arrays["loss"][:, 0], np.array(losses)[steps], 1e-12)
@@ -339,4 +339,4 @@ def test_descent_goes_step_by_step():
 def test_descent_is_bounded_and_says_where_it_diverges():
     assert descent(State(**SMALL, rate=1e-4, horizon=100.0)).header["steps"] == 20_000
     wild = descent(State(**SMALL, scale=10.0, rate=1.0, horizon=50.0))
-    assert wild.header["status"].startswith("diverged") and np.isfinite(wild.arrays["loss"]).all()
+    assert wild.header["end"] == "diverged" and np.isfinite(wild.arrays["loss"]).all()

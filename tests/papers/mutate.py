@@ -131,19 +131,20 @@ def replaced(check: Callable, function: Callable, by: Callable) -> Iterator[Call
         yield by
         return
     holders = [module for name, module in sys.modules.items() if name.startswith("lazyrich.")]
-    known = [  # also under another name: a paper's letter for a function of the library
-        (module, name, kept)
-        for module in holders
-        for name, kept in list(vars(module).items())
+    holders += [thing for module in holders for thing in vars(module).values() if isinstance(thing, Claim)]
+    known = [  # also under another name, a paper's for a function of the library, or as the check of a claim
+        (holder, name, kept)
+        for holder in holders
+        for name, kept in list(vars(holder).items())
         if inspect.isfunction(kept) and inspect.unwrap(kept) is function
     ]
     try:
-        for module, name, _ in known:
-            setattr(module, name, by)
+        for holder, name, _ in known:
+            setattr(holder, name, by)
         yield check
     finally:
-        for module, name, kept in known:
-            setattr(module, name, kept)
+        for holder, name, kept in known:
+            setattr(holder, name, kept)
 
 
 def _compiled(tree: ast.Module, function: Callable) -> Callable:

@@ -114,7 +114,7 @@ def test_changed() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"experiment": "rmh"}, "experiment must be one of"),
+        ({"experiment": "rmh"}, "there is no experiment 'rmh' (did you mean kunin2024/rhm?)"),
         ({"axes": {}}, "axes must name at least one axis"),
         ({"axes": {"seed": range(10_001)}, "settings": {}}, "at most 10,000 networks, and they make 10,001"),
         ({"axes": {"alhpa": [1.0]}}, "not 'alhpa' (did you mean 'alpha'?)"),

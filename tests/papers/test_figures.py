@@ -109,7 +109,7 @@ class TestCommand:
         ("arguments", "sentence"),
         [
             (["kunin2024/33"], "did you mean kunin2024/3"),
-            (["kunin"], "NAME must be a figure, a paper or all, and it is 'kunin'"),
+            (["kunin"], "there is no figure 'kunin' (did you mean kunin2024"),
             (["kunin2024/3", "--set", "rat=1"], "a setting of kunin2024/3 must be one of"),
             (["kunin2024/3", "--set", "rate=x"], "rate must be like 0.001, and it is 'x'"),
             (["kunin2024/3", "--set", "rate"], "--set must be NAME=VALUE"),

@@ -38,7 +38,7 @@ BY_HAND = {
         "c[1] ** 2 - c[0] ** 2",
         "c[1] ** 2 + c[0] ** 2",
     ),
-    "a factor 2 in θ": ("saxe2014/equations-25-26", "equations_25_26_with_2s", "2.0", "4.0"),
+    "a factor 2 in θ": ("saxe2014/equations-25-26", "equations_25_26_with_2s", "factor=2.0", "factor=4.0"),
     "a factor 2 in an exponent": ("braun2022/theorem-5.1", "theorem_5_1", "expm1(-2 * s * t)", "expm1(-s * t)"),
     "a factor 2 in the time of the peak": ("braun2022/t-peak", "peak_time_of_pair", "/ (4 * s) if", "/ (2 * s) if"),
     "a factor 2 in the factors of layers": (

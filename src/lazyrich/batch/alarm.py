@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lazyrich._status import End, Status
 from lazyrich._typing import Array
 from lazyrich.problem import Problem, loss_of
 
@@ -34,7 +35,8 @@ def falling(problem: Problem, values: Array, rtol: float) -> int:
     return int(np.argmax(risen)) if risen.any() else len(values)
 
 
-def rising(problem: Problem, time: float, rtol: float) -> str:
+def rising(problem: Problem, time: float, rtol: float) -> Status:
     """The status of a run that ends before such a record."""
     what = "loss and decay term rise" if problem.weight_decay else "the loss rises"
-    return f"ended before t = {time:.6g}, where {what} as in no gradient flow: try an rtol below {rtol:g}"
+    ended = f"ended before t = {time:.6g}, where {what} as in no gradient flow"
+    return Status(End.ROSE, ended, f"an rtol below {rtol:g}")

@@ -15,6 +15,7 @@ import numpy as np
 from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
+from lazyrich._status import Status
 from lazyrich._typing import Array, Tree
 from lazyrich.batch import alarm
 from lazyrich.batch.linear import flow_linear
@@ -125,7 +126,7 @@ def _linear(
     return found
 
 
-def _notes(problem: Problem, status: str) -> tuple[str, ...]:
+def _notes(problem: Problem, status: Status) -> tuple[str, ...]:
     if status != "complete" or not problem.facts.determinant_obstruction:
         return ()
     stays = ", where lr.solve(problem, times) stays" if problem.facts.method is not None else ""

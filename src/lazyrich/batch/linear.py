@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lazyrich import _engines
+from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch import alarm
 from lazyrich.problem import Problem
@@ -40,7 +41,7 @@ class Run(NamedTuple):
 
     parts: dict[str, Tree]
     reached: int
-    status: str
+    status: Status
 
 
 def flow_linear(
@@ -115,7 +116,7 @@ def _integrate(
     max_steps: int,
     recording: _engines.Recording,
     tick: Callable[[float], object],
-) -> str:
+) -> Status:
     """Fills the recording, call by call, and says how it ended."""
     start, equation = problem.network.weights, _equation(problem)
     now, taken, end = 0.0, 0, float(times[-1])
@@ -134,10 +135,8 @@ def _integrate(
     weights: Tree = _turned(start, equation.U, equation.V)
     while recording.count < len(times):
         if taken >= max_steps:
-            return (
-                f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps: try a larger max_steps, a larger rtol "
-                "or an earlier end"
-            )
+            stopped = f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps"
+            return Status(End.STOPPED, stopped, "a larger max_steps, a larger rtol or an earlier end")
         stops = times[recording.count : recording.count + records_per_call]
         stops = np.pad(stops, (0, records_per_call - len(stops)), mode="edge")
         weights, reached_time, reached, steps, seen = advance(weights, now, stops, equation, *tolerances)
@@ -147,14 +146,12 @@ def _integrate(
             return _stalled(before, end, taken)
         recording.add(seen, min(int(reached), len(times) - recording.count))
         tick((now - before) / end if end else 0.0)
-    return "complete"
+    return COMPLETE
 
 
-def _stalled(now: float, end: float, taken: int) -> str:
-    return (
-        f"stalled at t = {now:.6g} of {end:.6g} after {taken} steps, where no step is small enough or numbers "
-        "overflow: try smaller weights or targets, or an earlier end"
-    )
+def _stalled(now: float, end: float, taken: int) -> Status:
+    where = f"t = {now:.6g} of {end:.6g} after {taken} steps, where no step is small enough or numbers overflow"
+    return Status(End.STALLED, f"stalled at {where}", "smaller weights or targets, or an earlier end")
 
 
 @cache

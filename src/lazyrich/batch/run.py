@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lazyrich import _engines
+from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.stack import Stack
 from lazyrich.methods import _gradients, _rkc
@@ -28,7 +29,7 @@ class Record(NamedTuple):
 
     parts: dict[str, Tree]  # a list over layers for the weights, an array for all else: (K, *members, …)
     reached: Array  # (*members): number of checkpoints; what comes after them has no meaning
-    status: list[str]  # of each network, in the order of the stack
+    status: list[Status]  # of each network, in the order of the stack
     gradients: Array  # (*members)
 
     @property
@@ -76,8 +77,9 @@ def descend_stack(
     ended = np.where(finite, np.where(np.isfinite(parts["loss"][-1]), last + 1, last), taken)
     reached, status = np.searchsorted(stops, ended), []
     for step, rate in zip(ended.ravel(), rates.ravel(), strict=True):
-        why = f"the loss is not finite at step {step} (t = {rate * step:.6g}) with rate = {rate:g}"
-        status.append("complete" if step > last else f"diverged: {why}, so try a smaller rate")
+        where = f"step {step} (t = {rate * step:.6g}) with rate = {rate:g}, where the loss is not finite"
+        diverged = Status(End.DIVERGED, f"diverged at {where}", "a smaller rate")
+        status.append(COMPLETE if step > last else diverged)
     return Record(parts, reached, status, np.full(reached.shape, last))
 
 
@@ -116,14 +118,14 @@ def flow_stack(
         kept = [np.concatenate([W[None], after]) for W, after in zip(stack.weights, kept, strict=True)]
     reached = np.minimum(_finite(kept), due + at_zero)
 
-    def status(place: tuple[int, ...]) -> str:
+    def status(place: tuple[int, ...]) -> Status:
         if reached[place] == times.shape[-1]:
-            return "complete"
-        word, way_out = "stopped", "a larger rtol or an earlier end"
+            return COMPLETE
+        end, advice = End.STOPPED, "a larger rtol or an earlier end"
         if stuck[place]:
-            word, way_out = "stalled", "smaller weights or targets"
+            end, advice = End.STALLED, "smaller weights or targets"
         goal = times[place][reached[place]]
-        return f"{word} after {gradients[place]} gradients, before t = {goal:.6g}: try {way_out}"
+        return Status(end, f"{end} after {gradients[place]} gradients, before t = {goal:.6g}", advice)
 
     return Record({"weights": kept}, reached, [status(place) for place in np.ndindex(batch)], gradients)
 

@@ -150,7 +150,7 @@ def draw(demo: Demo) -> Figure:
             style.draw_gram(axes, run.descent.gram[-1], SIZES[0], bound)
             axes.set_title(run.name.capitalize(), color=style.COLOURS[_COLOURS[run.name]])
             axes.set_xlabel(f"{demo.distance_from_structure(run):.1%} from the task's structure")
-        bottom.colorbar(image, ax=panels, shrink=0.8, extend="both", label="QQᵀ after training")
+        bottom.colorbar(image, ax=panels, shrink=0.8, extend="both", label="inner products in the hidden layer")
         return style.uncover(figure)
 
 
@@ -181,5 +181,5 @@ def _draw_modes(axes: Axes, demo: Demo) -> None:
         end = (descent.times[-1], promise.limit[modes].mean())
         axes.annotate(level, end, (6, 0), textcoords="offset points", va="center")
     axes.legend(loc="lower right")
-    axes.set(xlabel=style.TIME, ylabel=style.STRENGTH, title="Modes of the small initialisation")
+    axes.set(xlabel=style.TIME, ylabel="strength", title="What is learned of each mode, from the small initialisation")
     axes.margins(x=0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import textwrap
 import time
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(table([_row(finding) for finding in findings]))
         if arguments.names:
             print("", *(_in_full(finding) for finding in findings), sep="\n")
-        print("", *summary, sep="\n")
+        print(*([] if arguments.names else [""]), *summary, sep="\n")
     return int(changed)
 
 
@@ -106,12 +107,19 @@ def _row(finding: Finding) -> dict[str, object]:
     return {
         "claim": finding.claim.identifier,
         "verdict": str(finding.measured) + f" (on record: {finding.claim.verdict})" * finding.changed,
-        "error": f"{finding.worst:.1e}",
+        "error": _error(finding),
         "fails": f"{finding.failing}/{len(finding.printed)}",
         "instead": "" if amended is None else f"{amended:.1e}",
         "tolerance": f"{finding.claim.tolerance:.0e}",
         "cpu s": f"{finding.seconds:.1f}",
     }
+
+
+def _error(finding: Finding) -> str:
+    """The largest over all draws; where there is none, why."""
+    if not finding.printed:
+        return "not tried"
+    return "no value" if math.isnan(finding.worst) else f"{finding.worst:.1e}"
 
 
 def _summary(findings: list[Finding], seconds: float) -> list[str]:
@@ -134,14 +142,19 @@ def _summary(findings: list[Finding], seconds: float) -> list[str]:
 def _in_full(finding: Finding) -> str:
     claim, amendment, refutation = finding.claim, finding.claim.amendment, finding.claim.refutation
     lines = [f"{claim.identifier}: {paper(claim.source)}, {claim.place}", _wrapped(claim.statement)]
-    lines += [_wrapped(claim.formula), _wrapped(f"Conditions: {claim.conditions}")]
+    lines += [*_formula(claim.formula), _wrapped(f"Conditions: {claim.conditions}")]
     if amendment:
-        verdict = str(amendment.verdict).capitalize()
-        lines += [_wrapped(f"{verdict}: {amendment.statement}"), _wrapped(amendment.formula)]
+        lines.append(_wrapped(f"{str(amendment.verdict).capitalize()}: {amendment.statement}"))
+        lines += _formula(amendment.formula) if amendment.formula != claim.formula else []
     if refutation and finding.refutation:
-        printed, truth = finding.refutation
+        printed, truth = (str(value).replace("nan", "no value") for value in finding.refutation)
         lines.append(_wrapped(f"Counterexample: {refutation.words}. Printed {printed}, truth {truth}."))
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
+
+
+def _formula(latex: str) -> list[str]:
+    """Each part on a line of its own, whole, so that it can be copied."""
+    return [f"      {part.strip()}" for part in latex.split(r"\qquad")]
 
 
 def _entry(finding: Finding) -> dict[str, object]:

@@ -76,7 +76,7 @@ def _modes(demo: Demo) -> list[dict[str, str | float]]:
             "observed_half_time": float(observed),
             "difference": float(observed - predicted),
         }
-        for i, (meaning, strength, predicted, observed) in enumerate(half_times)
+        for i, (meaning, strength, predicted, observed) in enumerate(half_times, start=1)
     ]
 
 
@@ -92,7 +92,7 @@ Semantic hierarchy, {"-".join(map(str, SIZES))} linear network, gradient descent
 
 loss: where gradient descent ends
 largest gap: between its loss curve and theory's, relative to the first loss
-from task structure: how far QQᵀ ends from the structure of the task, relative; near 0 is rich
+from task structure: how far the inner products in the hidden layer end from the task's, relative; near 0 is rich
 
 Modes from the small initialisation: theory predicts the last to be half learned at t = {last:.4g}.
 

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _read(arguments: argparse.Namespace) -> tuple[Experiment, Path]:
     """The experiment with its changes, and the file that says it."""
     from lazyrich.papers.experiment import Experiment
-    from lazyrich.papers.shelf import experiments, preset_file
+    from lazyrich.papers.shelf import experiments, preset_file, unknown
 
     asked = arguments.experiment
     if asked is None:
@@ -102,7 +102,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Experiment, Path]:
             raise InvalidInput("--preset belongs to an experiment by name, and a file has sizes of its own.")
         experiment, path = Experiment.from_toml(asked), Path(asked)
     else:
-        _check.choice("NAME", asked, experiments())
+        raise unknown("experiment", asked, experiments())
     return experiment.changed(**dict(map(_change, arguments.set))), path
 
 

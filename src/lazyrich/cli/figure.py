@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -129,6 +128,8 @@ def _report(row: _Row) -> str:
 
 def _chosen(asked: list[str], known: list[str], listing: bool) -> list[str]:
     """Names of figures; a paper stands for all of its figures, and `all` for everything."""
+    from lazyrich.papers.shelf import unknown
+
     if not asked and not listing:
         raise InvalidInput("NAME is missing: a figure such as braun2022/2, or all; --list names them.")
     papers = {name.split("/")[0] for name in known}
@@ -139,9 +140,7 @@ def _chosen(asked: list[str], known: list[str], listing: bool) -> list[str]:
         elif name in known:
             chosen.append(name)
         else:
-            near = difflib.get_close_matches(name, [*known, *papers, "all"], n=3, cutoff=0.5)
-            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-            raise InvalidInput(f"NAME must be a figure, a paper or all, and it is {name!r}{hint}: --list names them.")
+            raise unknown("figure", name, known, also=[*papers, "all"])
     return list(dict.fromkeys(chosen))
 
 

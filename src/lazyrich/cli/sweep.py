@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import inspect
 import re
 import textwrap
@@ -105,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(asked: str | None) -> tuple[Sweep, Path]:
     """The sweep, and the file that says it."""
-    from lazyrich.papers.shelf import sweep_file, sweeps
+    from lazyrich.papers.shelf import sweep_file, sweeps, unknown
     from lazyrich.sweeps import Sweep
 
     if asked is None:
@@ -115,9 +114,7 @@ def _read(asked: str | None) -> tuple[Sweep, Path]:
         return Sweep.from_toml(sweep_file(asked)), sweep_file(asked)
     if asked.endswith(".toml") or Path(asked).is_file():
         return Sweep.from_toml(asked), Path(asked)
-    near = difflib.get_close_matches(asked, known, n=3, cutoff=0.5)
-    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    raise InvalidInput(f"NAME must be a published sweep or a .toml file, and it is {asked!r}{hint}: --list names them.")
+    raise unknown("sweep", asked, sweeps())
 
 
 def _folder(arguments: argparse.Namespace) -> Path:

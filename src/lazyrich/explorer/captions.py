@@ -17,7 +17,7 @@ import lazyrich as lr
 from lazyrich._typing import Array, Float
 from lazyrich.explorer.state import State
 from lazyrich.explorer.theorems import certificate, equation, refused, theorem, three_digits, why_none
-from lazyrich.explorer.view import View, stop_of
+from lazyrich.explorer.view import View
 from lazyrich.explorer.wire import Header
 
 _LITTLE = 1e-3  # of what there is to learn: a loss that falls by less, or has no more to fall, does not count
@@ -251,8 +251,8 @@ def _so_far(stage: _Stage) -> list[str]:
         left = np.abs(lr.observables.mode_strengths(stage.part)[-1] - targets)
         done = (left <= (1 - _LEARNED) * np.abs(targets)) & (np.arange(len(targets)) < facts.rank_target)
         said = [_counted(int(np.count_nonzero(done)), facts, by)]
-    if stage.part.status != "complete":
-        said.append(f"the integration {stop_of(stage.part)}")
+    if stage.part.status.end != "complete":
+        said.append(f"the integration {stage.part.status.what}")
     return [*said, f"integrated, for {why_none(facts)}"] if stage.part.method == "flow" else said
 
 

@@ -62,8 +62,8 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "balance": problem.facts.lam[0] if problem.network.depth == 2 else None,
         "boundaries": ends,
         "tasks": [part.problem.task.name for part in parts],
-        "notes": [*script.notes, *(stop_of(part) for part in parts if part.status != "complete")],
-        "remarks": _remarks(script, parts),
+        "notes": [*script.notes, *(part.status.what for part in parts if part.status.end != "complete")],
+        "remarks": parts[0].notes if run is None else run.notes,  # of the library
         "floor": problem.task.loss_floor,
     }
     if "neuron" in arrays:
@@ -76,7 +76,7 @@ def descent(state: State) -> View:
     script = prepared(state)
     traj, steps = descended(state, script)
     arrays = {"times": traj.times, "loss": traj.loss[:, None], "modes": lr.observables.mode_strengths(traj)}
-    header = {"kind": "descent", "rate": state.rate, "steps": steps, "status": traj.status}
+    header = {"kind": "descent", "rate": state.rate, "steps": steps, "end": traj.status.end}
     return View(header, arrays, script)
 
 
@@ -84,18 +84,6 @@ def _strengths(task: lr.Task) -> Float[Array, " m"]:
     """Where the modes of a task end when it is learned: uᵀTv, with T its best linear map."""
     U, _, V = task.modes
     return np.einsum("om,oi,im->m", U, task.target, V)
-
-
-def stop_of(part: lr.Trajectory) -> str:
-    """Where an integration stopped, without the advice, which is for users of the library: it follows a colon."""
-    return part.status.partition(":")[0]
-
-
-def _remarks(script: Script, parts: tuple[lr.Trajectory, ...]) -> list[str]:
-    """The notes of the library."""
-    if script.run is None:
-        return list(parts[0].notes)
-    return [note.replace(parts[-1].status, stop_of(parts[-1])) for note in script.run.notes]
 
 
 def _kernel(parts: tuple[lr.Trajectory, ...]) -> Float[Array, " T"] | None:

@@ -78,17 +78,17 @@ def chosen(names: object, source: str | None) -> list[Claim]:
         raise InvalidInput(f"names must be a list such as ['post/equation-9'], and it is {_check.shown(names)}.")
     for name in names:
         if name not in entries:
-            raise InvalidInput(f"there is no claim {_check.shown(name)}{_hint(name, entries, source)}.")
+            raise _no_claim(name, entries, source)
     return [entries[name] for name in dict.fromkeys(names)]
 
 
-def _hint(name: str, entries: dict[str, Claim], source: str | None) -> str:
+def _no_claim(name: str, entries: dict[str, Claim], source: str | None) -> InvalidInput:
     if name in KEYS:
-        return f", but a source of that name: try --source {name} (source={name!r} in Python)"
+        hint = f"but a source of that name: try --source {name} (source={name!r} in Python)"
+        return InvalidInput(f"there is no claim {name!r}, {hint}.")
     if name in ledger():
-        return f" in {source}, but one in {name.partition('/')[0]}"
-    near = difflib.get_close_matches(str(name), entries, n=3)
-    return f": perhaps {' or '.join(near)}" if near else ": lazyrich claims --list shows them"
+        return InvalidInput(f"there is no claim {name!r} in {source}, but one in {name.partition('/')[0]}.")
+    return unknown("claim", name, entries, command="claims")
 
 
 # figures --------------------------------------------------------------------------------------------------------------
@@ -109,7 +109,9 @@ def figure(name: str) -> Figure:
     >>> lr.papers.figure("kunin2024/3").title[:11]
     'One neuron:'
     """
-    key, _, own = _check.choice("figure", name, figures()).partition("/")
+    if name not in (known := figures()):
+        raise unknown("figure", name, known)
+    key, _, own = name.partition("/")
     return paper(key).figure(own)
 
 
@@ -164,9 +166,25 @@ def sweep(name: str) -> Sweep:
     return Sweep.from_toml(sweep_file(name))
 
 
-def _found(what: str, name: str, known: Iterable[str]) -> tuple[str, str]:
+def _found(what: str, name: str, known: list[str]) -> tuple[str, str]:
     """Key and own name; the key may be left out where only one paper has the name."""
-    known = list(known)
-    having = [each for each in known if each.partition("/")[2] == name]
-    key, _, own = (having[0] if len(having) == 1 else _check.choice(what, name, known)).partition("/")
+    having = [each for each in known if name in (each, each.partition("/")[2])]
+    if len(having) != 1:
+        raise unknown(what, name, known)
+    key, _, own = having[0].partition("/")
     return key, own
+
+
+def unknown(
+    what: str, name: object, known: Iterable[str], *, also: Iterable[str] = (), command: str = ""
+) -> InvalidInput:
+    """What to say of a name that nothing has: the names near it, how many there are, and the command that lists them.
+
+    Names stand for themselves, or without their paper's key; `also` are words that would do in their place.
+    """
+    names = {word: each for each in known for word in (each.partition("/")[2], each)} | {word: word for word in also}
+    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    hint = f" (did you mean {' or '.join(dict.fromkeys(names[word] for word in near))}?)" if near else ""
+    count = len({each for each in names.values() if "/" in each})
+    listing = f"lazyrich {command or what} --list names all {count}"
+    return InvalidInput(f"there is no {what} {_check.shown(name)}{hint}: {listing}.")

@@ -105,7 +105,7 @@ def continual(
         rebalanced.append(departure)
         notes += [f"task {i + 1}: {note}" for note in _notes(done, departure, chained=i > 0)]
         if done.status != "complete":
-            notes.append(f"task {i + 1}: {done.status}; later tasks were not reached")
+            notes.append(f"task {i + 1}: {done.status.what}; later tasks were not reached")
             break
         ends.append(_end(done))
     return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))

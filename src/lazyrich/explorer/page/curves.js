@@ -133,9 +133,9 @@ export class Curves {
     const tasks = this.view.arrays.loss.shape[1];
     const entries = tasks > 1 ? series().slice(0, tasks).map((shade, k) => [shade, `task ${k + 1}`]) : [];
     if (this.descent) {
-      const { status, steps, rate } = this.descent.header;
+      const { end, steps, rate } = this.descent.header;
       const reached = this.descent.arrays.times.values.at(-1) < 0.98 * this.view.arrays.times.values.at(-1) ? ` until ${(steps * rate).toPrecision(3)}` : "";
-      entries.push([colour("ink"), `gradient descent (dotted)${status === "complete" ? reached : `: ${status.split(":")[0]}`}`]);
+      entries.push([colour("ink"), `gradient descent (dotted)${end === "complete" ? reached : `: ${end}`}`]);
     }
     return entries;
   }

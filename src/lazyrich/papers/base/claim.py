@@ -32,12 +32,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Concatenate
 
 from lazyrich.papers.base.types import Pair, Rng
 
 SEEDS = 3  # random problems for a claim that does not ask for more
 
-Check = Callable[[Rng], float]
+Check = Callable[Concatenate[Rng, ...], float]  # `claim.check(rng, …)`: the same check with another argument
 Decorator = Callable[[Check], Check]
 
 

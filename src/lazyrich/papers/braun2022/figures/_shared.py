@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from lazyrich import Problem, Trajectory, descend
+from lazyrich import Network, Problem, Trajectory, descend
 from lazyrich._typing import Array, Float
+from lazyrich.observables.decoupling import decoupling
 from lazyrich.papers.base.figure import Axes, DataArray
 from lazyrich.papers.base.types import Colour, Look
 from lazyrich.plot import style
@@ -78,7 +79,27 @@ def similarities(modes: Modes) -> tuple[Float[Array, "in in"], Float[Array, "out
 def draw_modes(panels: Sequence[Axes], U: DataArray, s: DataArray, V: DataArray) -> None:
     """Σyx = U S Vᵀ on three panels, each to its own scale."""
     for axes, matrix, name in zip(panels, (U, np.diag(np.asarray(s)), np.asarray(V).T), "USV", strict=True):
-        style.draw_matrix(axes, np.asarray(matrix))
-        axes.set_aspect("equal")
-        axes.set(xticks=[], yticks=[])
+        draw_squares(axes, np.asarray(matrix))
         axes.set_title(name + ("ᵀ" if name == "V" else ""), loc="center", weight="normal")
+
+
+def draw_squares(axes: Axes, matrix: Float[Array, "rows columns"], bound: float | None = None) -> None:
+    """A matrix whose entries are squares, without ticks."""
+    style.draw_matrix(axes, matrix, bound)
+    axes.set_aspect("equal")
+    axes.set(xticks=[], yticks=[])
+
+
+def start_in_modes(task: Task, A: Float[Array, "h m"]) -> Problem:
+    """W1 = AṼᵀ, W2 = ŨAᵀ: zero-balanced, and coupled where A has no orthogonal columns."""
+    U, _, V = task.modes
+    return Problem(task, Network([A @ V.T, U @ A.T]))
+
+
+def simulated_peak(problem: Problem, rate: float, pair: tuple[int, int], near: Array) -> float:
+    """When a coupling is largest in gradient descent, looked for at these steps, and between them by a parabola."""
+    run = descend(problem, rate, int(near[-1]), at=near)
+    b = np.abs(decoupling(run)[(slice(None), *pair)])
+    k = int(np.clip(np.argmax(b), 1, len(b) - 2))
+    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
+    return float(run.times[k] + (near[1] - near[0]) * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))

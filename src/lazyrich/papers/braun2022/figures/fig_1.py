@@ -1,4 +1,4 @@
-"""Braun et al. 2022, Fig. 1: the outputs of one network on one task, from three starts."""
+"""Braun et al. 2022, Fig. 1: the outputs of one network on one task, from three initialisations."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -46,7 +46,7 @@ def compute(
     finer: int = 100,
     seed: int = 3,
 ) -> Dataset:
-    """Outputs on all samples, by theory and by gradient descent, from three starts."""
+    """Outputs on all samples, by theory and by gradient descent, from three initialisations."""
     rng = np.random.default_rng(seed)
     task, earlier = (_taught(rng, sizes, samples, teacher) for _ in range(2))
     starts = [inits.zero_balanced(rng, sizes=sizes, scale=scale) for scale in (small, large)]
@@ -79,7 +79,7 @@ def _taught(rng: np.random.Generator, sizes: tuple[int, ...], samples: int, scal
 
 
 def draw(data: Dataset) -> Picture:
-    """The network, and a panel per start; a few samples, until they have come to rest."""
+    """The network, and a panel per initialisation; a few samples, until they have come to rest."""
     colours = [style.COLOURS[_OUTPUTS[i % len(_OUTPUTS)]] for i in range(data.sizes["output"])]
     data = data.isel(sample=slice(_SHOWN))
     targets, circles = data.targets.values, style.MARK | {"markersize": 5}

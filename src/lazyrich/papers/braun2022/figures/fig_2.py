@@ -1,4 +1,4 @@
-"""Braun et al. 2022, Fig. 2: theory against simulation for a small and a large start, and for fifty random networks."""
+"""Braun et al. 2022, Fig. 2: theory against simulation for small and large weights, and for fifty random networks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -158,7 +158,7 @@ def _losses(problem: Problem, rate: float, stops: Float[Array, " T"]) -> Float[A
 
 
 def draw(data: Dataset) -> Picture:
-    """A row of panels for each start, and below them the random networks."""
+    """A row of panels for each initialisation, and below them the random networks."""
     figure = style.new_figure(13.0, 8.2)
     halves: Any = figure.subfigures(2, 1, height_ratios=(2, 1.15))
     top, bottom = halves
@@ -166,7 +166,7 @@ def draw(data: Dataset) -> Picture:
     for row, start in zip(rows, data.start.values, strict=True):
         curves = data.entries.sel(start=start)
         _draw_start(row, curves)
-        row[0].set_title(f"{_STARTS[str(start)]}  {str(start).capitalize()} start")
+        row[0].set_title(f"{_STARTS[str(start)]}  {str(start).capitalize()} weights")
     for panel, title in zip(rows[0][1:], list(_PANELS.values())[1:], strict=True):
         panel.set_title(title, weight="normal", loc="center")
     for panel in rows[-1]:

@@ -1,4 +1,4 @@
-"""Braun et al. 2022, Fig. 3: a hierarchy learned from three starts, rich and lazy, slow and fast."""
+"""Braun et al. 2022, Fig. 3: a hierarchy learned from three initialisations, rich and lazy, slow and fast."""
 
 from typing import Any
 
@@ -7,7 +7,14 @@ import numpy as np
 from lazyrich import Network, Problem, Trajectory, flow, inits, solve
 from lazyrich._typing import Array, Float
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
-from lazyrich.papers.braun2022.figures._shared import draw_modes, draw_tree, modes_of, similarities, trained
+from lazyrich.papers.braun2022.figures._shared import (
+    draw_modes,
+    draw_squares,
+    draw_tree,
+    modes_of,
+    similarities,
+    trained,
+)
 from lazyrich.plot import style
 from lazyrich.tasks import Task, semantic_hierarchy
 
@@ -17,8 +24,8 @@ ABOUT = (
     "Gaussian and large zero-balanced weights. "
     "The function it ends with is the same (lower left block), but large Gaussian weights keep a structure of their "
     "own in W1ᵀW1 and W2W2ᵀ, while large zero-balanced ones learn as fast and end with the task's. "
-    "Theory (dotted) is exact for balanced starts; of the small one it takes the part that grows, half of the weights, "
-    "and for the large Gaussian one, which no theorem covers, the flow is integrated (dashed)."
+    "Theory (dotted) is exact for balanced initialisations; of the small one it takes the part that grows, half of the "
+    "weights, and for the large Gaussian one, which no theorem covers, the flow is integrated (dashed)."
 )
 CALLS = (
     "lr.tasks.semantic_hierarchy", "lr.inits.gaussian", "lr.inits.zero_balanced", "lr.solve", "lr.flow", "lr.descend",
@@ -26,7 +33,7 @@ CALLS = (
 CHECKS = {
     "deviation": Check("largest difference in loss from theory, of the loss at the start", at_most=0.03),
     "deviation_finer": Check("the same with a rate 10 times smaller", at_most=0.003),
-    "distance_small": Check("final QQᵀ of the small start from the task's, relative", at_most=1e-7),
+    "distance_small": Check("final QQᵀ of the small initialisation from the task's, relative", at_most=1e-7),
     "distance_balanced": Check("the same from large zero-balanced weights", at_most=0.004),
     "distance_large": Check("the same from large Gaussian weights", at_least=0.4),
 }
@@ -48,9 +55,9 @@ def compute(
     finer: int = 10,
     seed: int = 3,
 ) -> Dataset:
-    """The task's modes; losses over time and QQᵀ in the end, from three starts.
+    """The task's modes; losses over time and QQᵀ in the end, from three initialisations.
 
-    The seed is such that det W2W1 of the zero-balanced start has the sign of the task's: half of all such starts have
+    The seed is such that det W2W1 of the zero-balanced initialisation has the sign of the task's: half of all have
     the other, and end in a saddle.
     """
     task, sizes = semantic_hierarchy(), (8, hidden, 8)
@@ -94,7 +101,7 @@ def compute(
 
 
 def _theory(task: Task, network: Network, small: Network, times: Float[Array, " T"]) -> Trajectory:
-    """Exact where a theorem applies, and for the small start by its growing part; else integrated."""
+    """Exact where a theorem applies, and for the small initialisation by its growing part; else integrated."""
     problem = Problem(task, _growing_part(task, network) if network is small else network)
     return flow(problem, times, record="loss") if problem.facts.method is None else solve(problem, times)
 
@@ -112,7 +119,7 @@ def _growing_part(task: Task, network: Network) -> Network:
 
 
 def draw(data: Dataset) -> Picture:
-    """Task and its modes above, the three starts below."""
+    """Task and its modes above, the three initialisations below."""
     figure = style.new_figure(13.0, 7.2)
     halves: Any = figure.subfigures(2, 1, height_ratios=(1, 1))
     top, bottom = halves
@@ -141,9 +148,7 @@ def _draw_task(figure: SubFigure, data: Dataset) -> None:
     draw_modes([panels[name] for name in "USV"], data.U, data.s, data.V)
     titles = {"sigma_yx": "B  Σyx  =", "rsm_in": "similarity of items, VSVᵀ", "rsm_out": "similarity of features, USUᵀ"}
     for name, title in titles.items():
-        style.draw_matrix(panels[name], data[name].values)
-        panels[name].set_aspect("equal")
-        panels[name].set(xticks=[], yticks=[])
+        draw_squares(panels[name], data[name].values)
         if name != "sigma_yx":
             panels[name].set_title(title, loc="center", weight="normal")
     panels["sigma_yx"].set(title=titles["sigma_yx"], xlabel="items", ylabel="features")

@@ -1,14 +1,15 @@
-"""Braun et al. 2022, Fig. 4: how the modes of a 2-2-2 network decouple, for three targets and three start scales."""
+"""Braun et al. 2022, Fig. 4: how the modes of a 2-2-2 network decouple, for three targets and three scales."""
 
 from typing import Any
 
 import numpy as np
 
-from lazyrich import Network, Problem, Task, descend, solve
+from lazyrich import Problem, Task, descend, solve
 from lazyrich._typing import Array, Float
 from lazyrich.observables.decoupling import decoupling, peak_time
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.base.types import Look
+from lazyrich.papers.braun2022.figures._shared import draw_squares, simulated_peak, start_in_modes
 from lazyrich.papers.braun2022.formulas import t_peak_as_printed
 from lazyrich.plot import style
 
@@ -18,19 +19,25 @@ ABOUT = (
     "coupling off it. "
     "Three targets (dense, unequal and equal modes) and three scales of A (1e-7, 0.1, 5), exact over gradient descent. "
     "The coupling peaks while the modes are learned, at a time known beforehand; the printed formula holds for small "
-    "starts only (G)."
+    "weights only (G)."
 )
 CALLS = ("lr.solve", "lr.descend", "lr.observables.decoupling", "lr.observables.peak_time")
 CHECKS = {
     "deviation": Check("largest difference in AᵀA between theory and descent, of its largest entry", at_most=0.04),
     "peak_error": Check("largest difference between exact and simulated peak time, in units of 1/s", at_most=0.06),
     "printed_small": Check("difference of the printed peak time from the exact one, up to scale 0.1", at_most=1e-3),
-    "printed_large": Check("the same at the largest start with a peak: the formula must fail there", at_least=0.2),
+    "printed_large": Check(
+        "the same at the largest initialisation with a peak: the formula must fail there", at_least=0.2
+    ),
 }
 QUICK = {"records": 101, "sweep": 4}
 
 _TARGETS = {"dense": [[4.0, 1.0], [3.0, 5.0]], "unequal": [[5.0, 0.0], [0.0, 1.0]], "equal": [[5.0, 0.0], [0.0, 5.0]]}
-_HORIZONS = {"dense": 9.0, "unequal": 20.0, "equal": 5.0}  # until the slower mode is learned from the smallest start
+_HORIZONS = {
+    "dense": 9.0,
+    "unequal": 20.0,
+    "equal": 5.0,
+}  # until the slower mode is learned from the smallest initialisation
 _ENTRIES = {"a1": (0, 0), "a2": (1, 1), "b": (0, 1)}
 _COLOURS = {"a1": style.COLOURS["blue"], "a2": "#56B4E9", "b": style.COLOURS["orange"]}
 _LABELS = {"a1": "a₁, on the diagonal", "a2": "a₂, on the diagonal", "b": "b, off the diagonal"}
@@ -82,14 +89,8 @@ def _problem(target: str, A: Float[Array, "h m"]) -> Problem:
     return start_in_modes(Task.from_correlations(_TARGETS[target]), A)
 
 
-def start_in_modes(task: Task, A: Float[Array, "h m"]) -> Problem:
-    """W1 = AṼᵀ, W2 = ŨAᵀ: zero-balanced, and coupled where A has no orthogonal columns."""
-    U, _, V = task.modes
-    return Problem(task, Network([A @ V.T, U @ A.T]))
-
-
 def _horizon(target: str, scale: float) -> float:
-    """Large starts are over sooner, and need a closer look."""
+    """Large initialisations are over sooner, and need a closer look."""
     return _HORIZONS[target] * (1.0 if scale < 1e-3 else 0.35 if scale < 1 else 0.15)
 
 
@@ -110,17 +111,13 @@ def _predicted(problem: Problem) -> tuple[float, float]:
 
 
 def _peaks(problem: Problem, rate: float) -> tuple[float, float, float]:
-    """When |b| is largest: exactly, by the printed formula, and in a simulation, between steps by a parabola."""
+    """When |b| is largest: exactly, by the printed formula, and in a simulation."""
     exact, printed = _predicted(problem)
     if not np.isfinite(exact):
         return exact, printed, np.nan
     middle = max(round(exact / rate), 2)
     near = np.arange(max(middle - 400, 0), middle + 400, 5)
-    run = descend(problem, rate, int(near[-1]), at=near)
-    b = np.abs(decoupling(run)[:, 0, 1])
-    k = int(np.clip(np.argmax(b), 1, len(b) - 2))
-    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
-    return exact, printed, float(run.times[k] + 5 * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))
+    return exact, printed, simulated_peak(problem, rate, (0, 1), near)
 
 
 def _numbers(data: Dataset, s: float) -> dict[str, float]:
@@ -176,19 +173,12 @@ def _draw_matrices(figure: SubFigure, part: Dataset) -> None:
     panels = figure.subplots(1, 3)
     for panel, (name, t) in zip(panels, {"start": 0.0, "peak of |b|": peak, "end": np.inf}.items(), strict=True):
         a1, a2, b = theory.values[int(np.argmin(np.abs(part.time.values - min(t, float(part.time[-1])))))]
-        style.draw_matrix(panel, np.array([[a1, b], [b, a2]]))
-        panel.set_aspect("equal")
-        panel.set(xticks=[], yticks=[], xlabel=name)
+        draw_squares(panel, np.array([[a1, b], [b, a2]]))
+        panel.set_xlabel(name)
         for (row, column), value in {(0, 0): a1, (1, 1): a2, (0, 1): b, (1, 0): b}.items():
             dark = abs(value) > 0.6 * max(abs(a1), abs(a2), abs(b))
-            panel.text(
-                column,
-                row,
-                f"{value:.2g}" if abs(value) > 1e-6 else "0",
-                ha="center",
-                va="center",
-                color="white" if dark else "black",
-            )
+            text = f"{value:.2g}" if abs(value) > 1e-6 else "0"
+            panel.text(column, row, text, ha="center", va="center", color="white" if dark else "black")
     panels[0].set_title("B  AᵀA decouples")
 
 
@@ -207,9 +197,7 @@ def _draw_grid(figure: SubFigure, data: Dataset) -> None:
     names = {"dense": "D  Dense target", "unequal": "E  Unequal diagonal", "equal": "F  Equal diagonal"}
     for i, target in enumerate(data.target.values):
         panel, matrix = figure.add_subplot(grid[i, 0]), data.matrix.sel(target=target).values
-        style.draw_matrix(panel, matrix, 5.0)
-        panel.set_aspect("equal")
-        panel.set(xticks=[], yticks=[])
+        draw_squares(panel, matrix, 5.0)
         panel.set_title("C  Targets" if i == 0 else "")
         for (row, column), value in np.ndenumerate(matrix):
             panel.text(column, row, f"{value:g}", ha="center", va="center", color="white" if value > 3.5 else "black")

@@ -17,7 +17,7 @@ from lazyrich.tasks import random_regression
 
 TITLE = "Continual learning: forgetting is known before training, for linear networks"
 ABOUT = (
-    "A: a 5-10-6 network learns four random regressions in turn (25 samples, rate 0.05, 6000 steps each, start 1e-4); "
+    "A: a 5-10-6 network learns four random regressions in turn (25 samples, rate 0.05, 6000 steps each, scale 1e-4); "
     "above its function, below the losses of all four, exact over gradient descent. "
     "B, C: 50 linear, 50 tanh and 50 ReLU networks with 2 to 30 inputs, hidden units and outputs learn two tasks (100 "
     "samples, rate 0.075, 5000 steps if linear and 50 000 if not). "
@@ -33,9 +33,9 @@ CHECKS = {
     ),
     "excess": Check("B: observed over predicted forgetting, least median of tanh and ReLU networks", at_least=1.5),
     "imbalance_linear": Check("C: largest imbalance of a linear network after both tasks", at_most=0.015),
-    "imbalance_bent": Check("C: the same, least median of tanh and ReLU networks", at_least=0.2),
+    "imbalance_nonlinear": Check("C: the same, least median of tanh and ReLU networks", at_least=0.2),
 }
-QUICK = {"networks": 4, "widths": (6, 6), "bent_steps": 4000}
+QUICK = {"networks": 4, "widths": (6, 6), "nonlinear_steps": 4000}
 
 #: Activations in the paper's colours, or nearly so.
 KINDS = {"linear": style.COLOURS["orange"], "tanh": style.COLOURS["blue"], "relu": style.COLOURS["green"]}
@@ -46,7 +46,7 @@ _STATES = ["before", "after task 1", "after task 2"]
 def compute(
     *, rate: float = 0.05, steps: int = 6000, scale: float = 1e-4, tasks: int = 4, seed: int = 1, networks: int = 50,
     widths: tuple[int, ...] = (2, 30), samples: int = 100, pair_rate: float = 0.075, linear_steps: int = 5000,
-    bent_steps: int = 50_000, workers: int = 2,
+    nonlinear_steps: int = 50_000, workers: int = 2,
 ) -> Dataset:  # fmt: skip
     """A sequence by theory and by descent; pairs of tasks, with the forgetting that was predicted and seen."""
     generator = np.random.default_rng(seed)
@@ -55,7 +55,7 @@ def compute(
     times = rate * np.linspace(0, steps, 251).round()
     both = [continual(sequence, network, times), continual(sequence, network, times, rate=rate)]
     functions = [np.concatenate([np.asarray(part.function) for part in run.trajectories]) for run in both]
-    paces = {"linear": linear_steps, "tanh": bent_steps, "relu": bent_steps}
+    paces = {"linear": linear_steps, "tanh": nonlinear_steps, "relu": nonlinear_steps}
     # compiled loops leave the interpreter free: threads share the cores
     jobs = [(kind, int(s)) for kind in KINDS for s in generator.integers(2**31, size=networks)]
     with ThreadPoolExecutor(workers) as pool, progress(sum(paces[kind] for kind, _ in jobs), "figure 5") as move_on:
@@ -107,14 +107,14 @@ def _numbers(data: Dataset) -> dict[str, float]:
     predicted, seen = (data.forgetting.sel(source=name) for name in ("theory", "descent"))
     linear = (predicted.sel(activation="linear").values, seen.sel(activation="linear").values)
     end = data.imbalance.isel(state=-1)
-    bent = ["tanh", "relu"]
+    nonlinear = ["tanh", "relu"]
     return {
         "deviation": float(np.abs(theory - run).max() / np.abs(theory).max()),
         "correlation": float(np.corrcoef(*linear)[0, 1]),
         "forgetting_error": float(np.abs(linear[0] - linear[1]).max() / linear[0].mean()),
-        "excess": float((seen / predicted).sel(activation=bent).median("network").min()),
+        "excess": float((seen / predicted).sel(activation=nonlinear).median("network").min()),
         "imbalance_linear": float(end.sel(activation="linear").max()),
-        "imbalance_bent": float(end.sel(activation=bent).median("network").min()),
+        "imbalance_nonlinear": float(end.sel(activation=nonlinear).median("network").min()),
     }
 
 

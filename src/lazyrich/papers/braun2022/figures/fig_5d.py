@@ -16,7 +16,7 @@ from lazyrich.tasks import random_regression
 TITLE = "Five tasks in turn: loss of each, and its change from stage to stage, predicted and seen"
 ABOUT = (
     "A 15-18-21 network, linear, tanh or ReLU, learns five random regressions (50 samples, rate 0.1, 20 000 steps, "
-    "start 0.025). "
+    "scale 0.025). "
     "Each square is one task after one stage of training, or the change of its loss during that stage: red is "
     "forgotten, blue is learned. "
     "The upper half is known before training, the lower half is seen in it; they agree for the linear network alone, "
@@ -32,7 +32,7 @@ CHECKS = {
         "by how much tanh and ReLU network forget the task before, least mean over the predicted", at_least=2.5
     ),
     "imbalance_linear": Check("largest imbalance of the layers of the linear network", at_most=0.01),
-    "imbalance_bent": Check("least imbalance of tanh and ReLU network at the end", at_least=0.2),
+    "imbalance_nonlinear": Check("least imbalance of tanh and ReLU network at the end", at_least=0.2),
 }
 QUICK = {"steps": 2500, "records": 5}
 
@@ -73,14 +73,16 @@ def _numbers(data: Dataset) -> dict[str, float]:
         predicted, seen = (data[name].sel(activation="linear", source=source) for source in ("theory", "descent"))
         return float(np.abs(predicted - seen).max() / np.abs(predicted).mean())
 
-    bent = data.sel(activation=["tanh", "relu"])
-    means = np.diagonal(bent.change, offset=-1, axis1=-2, axis2=-1).mean(axis=-1)  # of the task before, by this one
+    nonlinear = data.sel(activation=["tanh", "relu"])
+    means = np.diagonal(nonlinear.change, offset=-1, axis1=-2, axis2=-1).mean(
+        axis=-1
+    )  # of the task before, by this one
     return {
         "loss_error": error("loss"),
         "change_error": error("change"),
         "excess": float((means[:, 1] / means[:, 0]).min()),
         "imbalance_linear": float(data.imbalance.sel(activation="linear").max()),
-        "imbalance_bent": float(bent.imbalance.isel(time=-1).min()),
+        "imbalance_nonlinear": float(nonlinear.imbalance.isel(time=-1).min()),
     }
 
 

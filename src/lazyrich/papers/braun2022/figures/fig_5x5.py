@@ -1,4 +1,4 @@
-"""Braun et al. 2022, appendix E: decoupling of five modes, for three targets and three start scales."""
+"""Braun et al. 2022, appendix E: decoupling of five modes, for three targets and three scales of initialisation."""
 
 from itertools import combinations
 
@@ -9,10 +9,10 @@ from lazyrich._typing import Array
 from lazyrich.observables.decoupling import coupling, decoupling, peak_time
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.types import Look
-from lazyrich.papers.braun2022.figures.fig_4 import start_in_modes
+from lazyrich.papers.braun2022.figures._shared import simulated_peak, start_in_modes
 from lazyrich.plot import style
 
-TITLE = "Decoupling of five modes, for three targets and three start scales"
+TITLE = "Decoupling of five modes, for three targets and three scales of initialisation"
 ABOUT = (
     "A 5-5-5 network starts at W1 = AṼᵀ, W2 = ŨAᵀ with Gaussian A, as in Fig. 4; the targets are dense (two pairs of "
     "close modes), diag(5, 4, 3, 2, 1) and 5I, the scales of A 0.001, 0.1 and 2 (settings of our own). "
@@ -79,17 +79,13 @@ def _horizon(scale: float, *, equal: bool) -> float:
 
 
 def _peak(problem: Problem, curves: Array, rate: float) -> tuple[float, float]:
-    """When the coupling that grows largest peaks, predicted and simulated (between steps by a parabola)."""
+    """When the coupling that grows largest peaks, predicted and simulated."""
     i, j = max(_PAIRS, key=lambda pair: float(np.abs(curves[0, :, pair[0], pair[1]]).max()))
     exact = peak_time(problem, (i, j))
     if not np.isfinite(exact):
         return np.nan, np.nan
     near = np.arange(max(round(exact / rate) - 150, 0), round(exact / rate) + 150, 2)
-    run = descend(problem, rate, int(near[-1]), at=near)
-    b = np.abs(decoupling(run)[:, i, j])
-    k = int(np.clip(np.argmax(b), 1, len(b) - 2))
-    curvature = b[k - 1] - 2 * b[k] + b[k + 1]
-    return exact, float(run.times[k] + 2 * rate * (b[k - 1] - b[k + 1]) / (2 * curvature))
+    return exact, simulated_peak(problem, rate, (i, j), near)
 
 
 def draw(data: Dataset) -> Picture:

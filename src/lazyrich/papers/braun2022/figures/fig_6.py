@@ -14,7 +14,7 @@ from lazyrich.tasks import random_regression, reversal
 TITLE = "Reversal learning: theory rests on the saddle, and simulation escapes when predicted"
 ABOUT = (
     "A 4-6-4 network learns a random regression, then the same one with all labels reversed (rate 0.05, 2000 and 8000 "
-    "steps, start 0.25); a shallow network does so in 400 and 400. "
+    "steps, scale 0.25); a shallow network does so in 400 and 400. "
     "What has been learned completely lies on the separatrix of a saddle: the exact solution of the reversal ends at "
     "zero, while in a simulation each mode escapes (1/s) ln(√s/p) after the reversal, where p is how far "
     "the weights are off the separatrix. "
@@ -28,7 +28,7 @@ CHECKS = {
     ),
     "theory_left": Check("largest entry of the exact function at the end of the reversal", at_most=1e-12),
     "escape_error": Check("largest relative error of a predicted escape, of modes that escape in time", at_most=0.09),
-    "pushed_error": Check("the same for starts pushed off the separatrix by known amounts", at_most=0.025),
+    "pushed_error": Check("the same for initialisations pushed off the separatrix by known amounts", at_most=0.025),
     "rounding": Check("escape by rounding alone, in units of 36/s, largest difference from 1", at_most=0.08),
     "shallow": Check("largest difference between theory and descent of the shallow network", at_most=0.03),
 }
@@ -41,7 +41,7 @@ def compute(
     scale: float = 0.25, shallow_steps: tuple[int, ...] = (400, 400), shallow_scale: float = 0.3, seed: int = 5,
     perturbations: tuple[float, ...] = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3),
 ) -> Dataset:  # fmt: skip
-    """Both networks before and after the reversal, and escape times: predicted from its start, and seen."""
+    """Both networks before and after the reversal, and escape times: predicted from its initialisation, and seen."""
     generator = np.random.default_rng(seed)
     task = random_regression(generator, d_in=sizes[0], d_out=sizes[-1], samples=samples)
     tasks, s = [task, reversal(task)], task.modes.s
@@ -92,7 +92,7 @@ def _pushed(learned: Problem, p: float, rate: float, steps: int) -> Trajectory:
 
 
 def escapes(run: Trajectory) -> Float[Array, "source mode"]:
-    """When each mode is half learned: predicted from the start of the run, and seen (nan: not in this run).
+    """When each mode is half learned: predicted from the initialisation of the run, and seen (nan: not in this run).
 
     Rows p of OᵀQ with eigenvalue +s grow as e^{st}, until |p|² = 2s; and by √2 more while what was learned before
     decays, when twice as much is amiss. What counts is the part of a row that the rows of stronger modes do not have,

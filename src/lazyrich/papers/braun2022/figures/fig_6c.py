@@ -114,7 +114,7 @@ def compute(
 
 
 def _control(known: Task, task: Task, hidden: int, times: Float[Array, " T"], count: int) -> Float[Array, "start T"]:
-    """Exact losses from starts that have the singular values of a known task, and nothing else of it.
+    """Exact losses from initialisations that have the singular values of a known task, and nothing else of it.
 
     Bases are random; a mode is turned round where the determinants differ in sign, or the task could not be learned.
     """

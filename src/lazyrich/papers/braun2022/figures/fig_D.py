@@ -1,4 +1,4 @@
-"""Braun et al. 2022, appendix D: how far the hidden layer ends from the task's structure, by the gain of the start."""
+"""Braun et al. 2022, appendix D: how far the hidden layer ends from the task's structure, by the gain at the start."""
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from lazyrich.papers.braun2022.figures._shared import modes_of, similarities
 from lazyrich.plot import style
 from lazyrich.tasks import Task, semantic_hierarchy
 
-TITLE = "Distance of the learned representations from the task's, by the gain of the start"
+TITLE = "Distance of the learned representations from the task's, by the gain of the initialisation"
 ABOUT = (
-    "The network of Fig. 3 learns the living kingdom from 100 Gaussian and 100 zero-balanced starts at each gain, the "
+    "The network of Fig. 3 learns the living kingdom from 100 Gaussian and 100 zero-balanced weights at each gain, the "
     "standard deviation of the weights; lines are medians and bands hold the middle 80 %. "
-    "Gaussian starts end away from the task's structure in proportion to their gain squared; zero-balanced ones end "
-    "with it at any gain, up to what the learning rate costs (thin: a rate ten times smaller). "
+    "Gaussian initialisations end away from the task's structure in proportion to their gain squared; zero-balanced "
+    "ones end with it at any gain, up to what the learning rate costs (thin: a rate ten times smaller). "
     "Half of them have a determinant of the wrong sign, though, and by theory (dotted) end in a saddle, from which the "
     "finite rate frees the larger ones."
 )
@@ -26,12 +26,14 @@ CALLS = (
 )  # fmt: skip
 CHECKS = {
     "slope_error": Check(
-        "slope of log distance over log gain of small Gaussian starts, its distance from 2", at_most=0.04
+        "slope of log distance over log gain of small Gaussian initialisations, its distance from 2", at_most=0.04
     ),
-    "lazy_distance": Check("median distance at the largest gain, Gaussian starts", at_least=4.0),
-    "rich_distance": Check("largest distance by theory, zero-balanced starts that learn all modes", at_most=1e-5),
+    "lazy_distance": Check("median distance at the largest gain, Gaussian initialisations", at_least=4.0),
+    "rich_distance": Check(
+        "largest distance by theory, zero-balanced initialisations that learn all modes", at_most=1e-5
+    ),
     "rich_distance_descent": Check("the same by gradient descent", at_most=0.03),
-    "rich_distance_finer": Check("the same with a rate 10 times smaller, a few starts", at_most=0.003),
+    "rich_distance_finer": Check("the same with a rate 10 times smaller, a few initialisations", at_most=0.003),
     "deviation": Check("largest difference in distance from theory at the smallest gain, zero-balanced", at_most=2e-6),
 }
 QUICK = {"trials": 6, "gains": (0.001, 0.01, 0.1, 1.0)}
@@ -48,13 +50,13 @@ def compute(
     steps: int = 2000,
     seed: int = 0,
 ) -> Dataset:
-    """Relative distances of W1ᵀW1 and W2W2ᵀ from the task's own, after training, for each start, gain and trial."""
+    """Relative distances of W1ᵀW1 and W2W2ᵀ from the task's own, after training, for each kind, gain and trial."""
     task, sizes = semantic_hierarchy(), (8, hidden, 8)
-    seeds = np.random.SeedSequence(seed).generate_state(trials).tolist()  # a trial is one start, at every gain
+    seeds = np.random.SeedSequence(seed).generate_state(trials).tolist()  # a trial is one initialisation, at every gain
     shape = (len(gains), trials, 2)
     gaussian, balanced, theory, finer = (np.full(shape, np.nan) for _ in range(4))
     wrong = np.zeros(trials, dtype=int)
-    with progress(len(gains) * trials, "starts") as move_on:
+    with progress(len(gains) * trials, "initialisations") as move_on:
         for g, gain in enumerate(gains):
             for trial, of in enumerate(seeds):
                 gaussian[g, trial] = _trained(task, inits.gaussian(of, sizes=sizes, scale=gain), rate, steps)
@@ -104,7 +106,7 @@ def _distances(traj: Trajectory) -> Float[Array, "2"]:
 
 
 def draw(data: Dataset) -> Picture:
-    """A panel per side of the network, a line per kind of start."""
+    """A panel per side of the network, a line per kind of initialisation."""
     wrong = data.wrong.values.astype(bool)
     figure = style.new_figure(11.0, 4.2)
     panels = figure.subplots(1, 2, sharey=True)

@@ -16,10 +16,11 @@ from lazyrich.plot import style
 TITLE = "Architecture and balance: lazy, rich and delayed rich"
 ABOUT = (
     "A funnel (8-4-4), a square (4-4-4) and an inverted funnel (4-4-8) learn four modes of strength 1 to 2 from "
-    "λ-balanced starts, with λ from −30 to 30 and ten starts each; exact curves (dotted) lie over gradient descent. "
+    "λ-balanced initialisations, with λ from −30 to 30 and ten initialisations each; exact curves (dotted) lie over "
+    "gradient descent. "
     "Where the large layer sees all inputs (λ < 0) or reaches all outputs (λ > 0), the network is lazy; where it does "
     "not, the kernel rests at first and turns late. "
-    "The strips compare the regime predicted from the start alone with the one found along the exact solution."
+    "The strips compare the regime predicted from the initialisation alone with the one found along the exact solution."
 )
 CALLS = (
     "lr.inits.lambda_balanced",
@@ -31,7 +32,7 @@ CALLS = (
 )
 CHECKS = {
     "deviation": Check("largest difference in kernel distance between theory and descent", at_most=0.005),
-    "agreement": Check("share of starts whose regime is the predicted one", at_least=0.94),
+    "agreement": Check("share of initialisations whose regime is the predicted one", at_least=0.94),
     "lazy_distance": Check(
         "largest mean kernel distance at |λ| of 10 or more, where lazy is predicted", at_most=0.0005
     ),

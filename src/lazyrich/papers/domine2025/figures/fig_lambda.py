@@ -44,7 +44,7 @@ CHECKS = {
 QUICK = {"rate": 0.02, "sweep": 15}
 
 _RECORDS = 240
-_NEAR = 0.01  # about the strength of the start: below it λ makes no difference
+_NEAR = 0.01  # about the strength of the initialisation: below it λ makes no difference
 
 
 def compute(

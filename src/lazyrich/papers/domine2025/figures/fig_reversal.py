@@ -102,9 +102,9 @@ def compute(
 def _pair(
     tasks: list[Task], lam: float, start: float, spans: Sequence[Array], rate: float
 ) -> tuple[Continual, Continual]:
-    """Both tasks in turn from a decoupled start, by theory and step by step.
+    """Both tasks in turn from a decoupled initialisation, by theory and step by step.
 
-    Decoupled, because steps conserve the balance of such a mode up to a factor near 1, whereas those of a random start
+    Decoupled, because steps conserve the balance of such a mode up to a factor near 1, whereas those of random weights
     add to it: about rate, which is more than the small λ here.
     """
     network = aligned(0, tasks[0], hidden=len(_STRENGTHS), strengths=start, lam=lam)

@@ -24,8 +24,7 @@ NOT_CHECKED = (
     NotChecked(
         "Section 4, Deep linear networks; Appendix, after Theorem 15",
         "The implicit bias strikes a balance, which depends on depth, between the smallest norm and the direction of "
-        "the "
-        "start; it generalises an earlier result for two layers.",
+        "the start; it generalises an earlier result for two layers.",
         "A description of Theorem 15, which is entered with one hidden layer among the depths.",
     ),
 )
@@ -90,11 +89,6 @@ def gaussian_imbalance(rng: Rng, d: int) -> Array:
     return W2.T @ W2 - W1 @ W1.T
 
 
-def _limit_missed(rng: Rng, limit: float) -> float:
-    """By how many standard errors beyond those allowed ‖imbalance‖²_F/d and its mean diagonal miss limit² and 0."""
-    return beyond_chance(lambda d: spread_and_mean(gaussian_imbalance(rng, d)), [limit**2, 0.0])
-
-
 @claim(
     "kunin2024/deep-gaussian",
     place="Appendix, Deep linear networks, after Definition 12",
@@ -106,8 +100,9 @@ def _limit_missed(rng: Rng, limit: float) -> float:
     conditions="d = h.",
     tolerance=0.0,  # standard errors beyond those that chance allows
 )
-def deep_gaussian(rng: Rng) -> float:
-    return _limit_missed(rng, 0.0)
+def deep_gaussian(rng: Rng, limit: float = 0.0) -> float:
+    """By how many standard errors beyond those allowed ‖imbalance‖²_F/d and its mean diagonal miss limit² and 0."""
+    return beyond_chance(lambda d: spread_and_mean(gaussian_imbalance(rng, d)), [limit**2, 0.0])
 
 
 @deep_gaussian.corrected(
@@ -118,7 +113,7 @@ def deep_gaussian(rng: Rng) -> float:
 )
 def deep_gaussian_by_entries(rng: Rng) -> float:
     """The second limit, which gives the first."""
-    return _limit_missed(rng, float(np.sqrt(2)))
+    return deep_gaussian.check(rng, limit=float(np.sqrt(2)))
 
 
 @deep_gaussian.counterexample(
@@ -154,8 +149,7 @@ def telescoped(state: list[Array], power: int) -> float:
     "kunin2024/lemma-13-proof",
     place="Proof of Lemma 13",
     statement="On the way to Lemma 13 the norm of β is written with a power of W_LW_Lᵀ, the number of inputs d being "
-    "printed "
-    "as the exponent.",
+    "printed as the exponent.",
     formula=r"\|\beta\|^2 = a^\top(W_LW_L^\top)^d a",
     conditions="d = h, isotropic start.",
     tolerance=1e-9,
@@ -183,8 +177,7 @@ def _() -> tuple[float, float]:
     "kunin2024/lemma-14",
     place="Lemma 14",
     statement="β follows the gradient of the loss, preconditioned by a matrix of ‖a‖², W_1ᵀW_1 and δ that has no "
-    "negative "
-    "eigenvalue.",
+    "negative eigenvalue.",
     formula=r"M = (W_1^\top W_1)^L + \|a\|^2\sum_{l=0}^{L-1}(\|a\|^2 - \delta)^l(W_1^\top W_1)^{L-1-l}",
     conditions="d = h, isotropic start.",
     tolerance=1e-9,
@@ -253,10 +246,10 @@ def inverse_as_printed(beta: Array, L: int, sign: float = 1.0) -> Array:
     tolerance=1e-9,
     seeds=4,
 )
-def deep_rich_inverse(rng: Rng) -> float:
+def deep_rich_inverse(rng: Rng, sign: float = 1.0) -> float:
     state, L = rich_state(rng)
     truth = np.linalg.inv(tangent(beta_deep, state, [1.0] * (L + 1)))
-    return relative_error(inverse_as_printed(beta_deep(state), L), truth)
+    return relative_error(inverse_as_printed(beta_deep(state), L, sign), truth)
 
 
 @deep_rich_inverse.corrected(
@@ -264,9 +257,7 @@ def deep_rich_inverse(rng: Rng) -> float:
     formula=r"M^{-1} = \|\beta\|^{-\frac{2L}{L+1}}I_d - \frac{L}{L+1}\|\beta\|^{-\frac{4L+2}{L+1}}\beta\beta^\top",
 )
 def deep_rich_inverse_with_minus(rng: Rng) -> float:
-    state, L = rich_state(rng)
-    truth = np.linalg.inv(tangent(beta_deep, state, [1.0] * (L + 1)))
-    return relative_error(inverse_as_printed(beta_deep(state), L, -1.0), truth)
+    return deep_rich_inverse.check(rng, sign=-1.0)
 
 
 @deep_rich_inverse.counterexample("One input, one hidden neuron, a = w = 1: M is a² + w² = 2")
@@ -309,9 +300,8 @@ def constrained_minimum(beta0: Array, L: int, X: Array, y: Array) -> Array:
 @claim(
     "kunin2024/theorem-15",
     place="Theorem 15; Section 4, Deep linear networks",
-    statement="Among all interpolations a deep rich network reaches the one that minimises a power of the norm, less "
-    "a pull "
-    "towards the start.",
+    statement="Among all interpolations a deep rich network reaches the one that minimises a power of the norm, less a "
+    "pull towards the start.",
     formula=r"\beta(\infty) = \operatorname*{arg\,min}_\beta \frac{L+1}{L+2}\|\beta\|^{\frac{L+2}{L+1}} -"
     r" \left(\frac{\beta(0)}{\|\beta(0)\|^{\frac{L}{L+1}}}\right)^\top\beta \quad\text{s.t.}\quad X\beta = y",
     conditions="d = h, isotropic start, δ → 0 (here δ = 0), ‖β(t)‖ > 0, Xβ(∞) = y.",

@@ -30,11 +30,9 @@ NOT_CHECKED = (
     NotChecked(
         "Section 4, after Theorem 3",
         "Wide networks with Gaussian weights of variance σ² follow the isotropic dynamics approximately, with σ²h in "
-        "the "
-        "place of δ.",
+        "the place of δ.",
         "A result of other authors, of which only an analogy is quoted. From such a start M is 2σ²h I to leading "
-        "order, "
-        "so that 2σ²h, not σ²h, would stand for δ.",
+        "order, so that 2σ²h, not σ²h, would stand for δ.",
     ),
     NotChecked(
         "Appendix, Simplifying M, after the limits",
@@ -113,8 +111,7 @@ def gaussian_isotropic_by_entries(rng: Rng) -> float:
 
 @gaussian_isotropic.counterexample(
     "Width 400, σ_a = 1, σ_w = 0: the eigenvalues of AAᵀ, all of which should be near δ = 1, reach from about 0 to "
-    "about 4; "
-    "here the largest"
+    "about 4; here the largest"
 )
 def _() -> tuple[float, float]:
     return 1.0, float(np.linalg.norm(gaussian_delta(np.random.default_rng(0), 400, 1.0, 0.0), 2))
@@ -295,8 +292,7 @@ def isotropic_rich(rng: Rng) -> float:
     place="Appendix, Simplifying M, after the limits",
     statement="For δ → ±∞ β follows linear regression at rate |δ|, and the tangent kernel stands still.",
     formula=r"\beta(s/|\delta|) \to \beta_* + e^{-X^\top X s}(\beta_0 - \beta_*), \qquad K(s/|\delta|)/|\delta| \to "
-    r"XX^\top"
-    r" \text{ for each output}",
+    r"XX^\top \text{ for each output}",
     conditions="Δ = δI; h = d if δ < 0, h = c if δ > 0; β_0 fixed.",
     tolerance=1e-8,
     seeds=8,

@@ -41,10 +41,9 @@ def theorem_1_objective(beta: Array, beta0: Array, delta: float) -> Values:
     statement="A neuron that interpolates ends in the solution that minimises a potential of its length less a pull "
     "along β0: a trade between a small norm and the direction of the start, set by δ.",
     formula=r"\beta(\infty) = \operatorname{arg\,min}_{X\beta = y}\Psi_\delta(\beta) - "
-    r"\psi_\delta\frac{\beta_0^\top\beta}"
-    r"{\|\beta_0\|}, \quad \Psi_\delta = \tfrac13\left(\sqrt{\delta^2 + 4\|\beta\|^2} - 2\delta\right)"
-    r"\sqrt{\sqrt{\delta^2 + 4\|\beta\|^2} + \delta}, \quad \psi_\delta = \sqrt{\sqrt{\delta^2 + 4\|\beta_0\|^2} - "
-    r"\delta}",
+    r"\psi_\delta\frac{\beta_0^\top\beta}{\|\beta_0\|}, \quad \Psi_\delta = \tfrac13\left(\sqrt{\delta^2 + "
+    r"4\|\beta\|^2} - 2\delta\right)\sqrt{\sqrt{\delta^2 + 4\|\beta\|^2} + \delta}, \quad \psi_\delta = "
+    r"\sqrt{\sqrt{\delta^2 + 4\|\beta_0\|^2} - \delta}",
     conditions="Any δ; β(t) ≠ 0 at all times; the flow interpolates.",
     tolerance=1e-9,
     seeds=6,
@@ -70,10 +69,9 @@ def z_azulay(beta0: Array, delta: float) -> Array:
     place='Appendix "Connection to Theorem 2…", Theorem 5',
     statement="The same for δ ≥ 0, with the potential in the form of earlier work.",
     formula=r"\beta(\infty) = \operatorname{arg\,min}_{X\beta = y} q_\delta(\|\beta\|) + z^\top\beta, \quad "
-    r"q_\delta(x) = "
-    r"\frac{\left(x^2 - \frac\delta2\left(\frac\delta2 + \sqrt{x^2 + \frac{\delta^2}{4}}\right)\right)"
-    r"\sqrt{\sqrt{x^2 + \frac{\delta^2}{4}} - \frac\delta2}}{x}, \quad z = -\tfrac32\sqrt{\sqrt{\|\beta_0\|^2 + "
-    r"\frac{\delta^2}{4}} - \frac\delta2}\,\frac{\beta_0}{\|\beta_0\|}",
+    r"q_\delta(x) = \frac{\left(x^2 - \frac\delta2\left(\frac\delta2 + \sqrt{x^2 + "
+    r"\frac{\delta^2}{4}}\right)\right)\sqrt{\sqrt{x^2 + \frac{\delta^2}{4}} - \frac\delta2}}{x}, \quad z = "
+    r"-\tfrac32\sqrt{\sqrt{\|\beta_0\|^2 + \frac{\delta^2}{4}} - \frac\delta2}\,\frac{\beta_0}{\|\beta_0\|}",
     conditions="δ ≥ 0, β0 ≠ 0; the flow interpolates.",
     tolerance=1e-9,
     seeds=4,
@@ -166,8 +164,7 @@ def one_free_direction(n: Neuron) -> tuple[Array, float]:
     statement="If the inputs leave one direction v free, the end is known in closed form, from the part of the pull z "
     "of Theorem 5 along v; for either sign of δ.",
     formula=r"\beta(\infty) = \beta_* + \alpha v, \qquad \alpha = k\sqrt{\frac{k^2 + \delta}{2} + "
-    r"\sqrt{\left(\frac{k^2 + "
-    r"\delta}{2}\right)^2 + \|\beta_*\|^2}}, \qquad k = -\tfrac23 z^\top v",
+    r"\sqrt{\left(\frac{k^2 + \delta}{2}\right)^2 + \|\beta_*\|^2}}, \qquad k = -\tfrac23 z^\top v",
     conditions="XᵀXv = 0, ‖v‖ = 1, one such direction; β(t) ≠ 0 at all times.",
     tolerance=1e-9,
 )
@@ -236,8 +233,7 @@ def _one_sample(rng: Rng, delta: float) -> Neuron:
     statement="For δ → ∞ the end is the solution nearest to β0, as of linear regression; for δ → −∞ the direction of "
     "β0 dominates, and with one sample the end is on its line.",
     formula=r"\delta \to \infty: \ \beta(\infty) \to \beta_* + (I - P)\beta_0, \qquad \delta \to -\infty: \ "
-    r"\beta(\infty) "
-    r"\to \frac{\|\beta_*\|^2}{\beta_*^\top\beta_0}\beta_0",
+    r"\beta(\infty) \to \frac{\|\beta_*\|^2}{\beta_*^\top\beta_0}\beta_0",
     conditions="One sample, P the projector on it; β0ᵀβ* ≠ 0.",
     tolerance=1e-8,
 )

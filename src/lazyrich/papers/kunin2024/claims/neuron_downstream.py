@@ -54,8 +54,8 @@ def a_omega_truth(n: Neuron) -> Array:
     conditions="White inputs, η_aη_w = 1.",
     tolerance=1e-12,
 )
-def a_omega_dynamics(rng: Rng) -> float:
-    n = drawn(rng)
+def a_omega_dynamics(rng: Rng, rates: str = "product one") -> float:
+    n = drawn(rng, rates=rates)
     return relative_error(a_omega_velocity(n), a_omega_truth(n))
 
 
@@ -65,8 +65,7 @@ def a_omega_dynamics(rng: Rng) -> float:
     slips=(UNIT_RATES,),
 )
 def a_omega_dynamics_with_unit_rates(rng: Rng) -> float:
-    n = drawn(rng, rates="unit")
-    return relative_error(a_omega_velocity(n), a_omega_truth(n))
+    return a_omega_dynamics.check(rng, rates="unit")
 
 
 @a_omega_dynamics.counterexample("η_a = 2, η_w = ½, a = w = 1, β* = 2: ω = 2, δ = −3/2")
@@ -83,8 +82,13 @@ def _() -> Pair:
     conditions="White inputs, η_aη_w = 1, wᵀβ* ≠ 0.",
     tolerance=1e-10,
 )
-def upsilon_dynamics(rng: Rng) -> float:
-    return _upsilon_error(drawn(rng))
+def upsilon_dynamics(rng: Rng, rates: str = "product one") -> float:
+    n = drawn(rng, rates=rates)
+    beta_star = n.beta_star
+    upsilon = n.a / (n.w @ beta_star)
+    printed = 1 + n.delta * upsilon - beta_star @ beta_star * upsilon**2
+    truth = n.rate(lambda a, w: a / (w @ beta_star))
+    return float(abs(printed - truth) / (1 + beta_star @ beta_star * upsilon**2))
 
 
 @upsilon_dynamics.stronger(
@@ -92,15 +96,7 @@ def upsilon_dynamics(rng: Rng) -> float:
     slips=(UNIT_RATES,),
 )
 def upsilon_dynamics_with_unit_rates(rng: Rng) -> float:
-    return _upsilon_error(drawn(rng, rates="unit"))
-
-
-def _upsilon_error(n: Neuron) -> float:
-    beta_star = n.beta_star
-    upsilon = n.a / (n.w @ beta_star)
-    printed = 1 + n.delta * upsilon - beta_star @ beta_star * upsilon**2
-    truth = n.rate(lambda a, w: a / (w @ beta_star))
-    return float(abs(printed - truth) / (1 + beta_star @ beta_star * upsilon**2))
+    return upsilon_dynamics.check(rng, rates="unit")
 
 
 @upsilon_dynamics.counterexample("η_a = 2, η_w = ½, a = w = β* = 1: at the minimum nothing moves, and δ = −3/2")
@@ -182,7 +178,16 @@ def side(a: Real, w: Array, beta_star: Array, delta: float) -> Real:
     return w @ beta_star + a / 2 * (delta + np.sqrt(delta**2 + 4 * beta_star @ beta_star))
 
 
-def _surface_error(rng: Rng, rates: str) -> float:
+@claim(
+    "kunin2024/separating-surface",
+    place='Appendix "Basins of attraction", and caption of "Two basins of attraction"',
+    statement="The starts that fall into a saddle, and so keep the basins apart, are those of a hyperplane on each "
+    "hyperboloid; the flow stays in it.",
+    formula=r"w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + 4\|\beta_*\|^2}\right) = 0",
+    conditions="White inputs, δ ≤ 0, η_aη_w = 1.",
+    tolerance=1e-8,
+)
+def separating_surface(rng: Rng, rates: str = "product one") -> float:
     """How far a course into a saddle is off the surface, relative to the terms that cancel on it.
 
     The course is found backwards in time, from a saddle a little off in its stable direction, which is an eigenvector
@@ -206,25 +211,12 @@ def _surface_error(rng: Rng, rates: str) -> float:
     return float(np.abs(off).max())
 
 
-@claim(
-    "kunin2024/separating-surface",
-    place='Appendix "Basins of attraction", and caption of "Two basins of attraction"',
-    statement="The starts that fall into a saddle, and so keep the basins apart, are those of a hyperplane on each "
-    "hyperboloid; the flow stays in it.",
-    formula=r"w_0^\top\beta_* + \frac{a_0}{2}\left(\delta + \sqrt{\delta^2 + 4\|\beta_*\|^2}\right) = 0",
-    conditions="White inputs, δ ≤ 0, η_aη_w = 1.",
-    tolerance=1e-8,
-)
-def separating_surface(rng: Rng) -> float:
-    return _surface_error(rng, "product one")
-
-
 @separating_surface.stronger(
     "Both rates are 1; otherwise √η has to be absorbed into a and w first, which puts η_a in front of w0ᵀβ*.",
     slips=(UNIT_RATES,),
 )
 def separating_surface_with_unit_rates(rng: Rng) -> float:
-    return _surface_error(rng, "unit")
+    return separating_surface.check(rng, rates="unit")
 
 
 @separating_surface.counterexample(

@@ -76,8 +76,7 @@ def bregman(mirror: Mirror, beta: Array) -> Values:
     statement="A mirror flow that interpolates ends in the solution nearest to its start in the Bregman divergence of "
     "its potential.",
     formula=r"\dot\beta = -\left(\nabla^2\Phi(\beta)\right)^{-1}X^\top\rho \implies \beta(\infty) = "
-    r"\operatorname{arg\,min}_"
-    r"{X\beta = y} D_\Phi(\beta, \beta(0))",
+    r"\operatorname{arg\,min}_{X\beta = y} D_\Phi(\beta, \beta(0))",
     conditions="Φ strictly convex; the residual decays fast enough.",
     tolerance=1e-10,
 )
@@ -109,13 +108,14 @@ def time_warp(rng: Rng) -> float:
     statement="The multiplier that makes the end of a mirror flow a stationary point of Q is the integral of the "
     "residual, weighted by g where time is warped.",
     formula=r"\nabla Q(\beta(\infty)) = X^\top\nu, \qquad \nu = \int_0^\infty g(\beta(t))\rho(t)\,dt, \qquad Q(\beta) "
-    r"= "
-    r"\Phi(\beta) - \nabla\Phi(\beta(0))^\top\beta",
+    r"= \Phi(\beta) - \nabla\Phi(\beta(0))^\top\beta",
     conditions="As for the mirror flow; g = 1 without warp; ρ = Xβ − y.",
     tolerance=1e-10,
 )
-def kkt_multiplier(rng: Rng) -> float:
-    return _multiplier_error(rng, 1.0)
+def kkt_multiplier(rng: Rng, sign: float = 1.0) -> float:
+    mirror = Mirror(rng, warped=bool(rng.integers(2)))
+    end, integral = mirror.run()
+    return relative_error(sign * mirror.X.T @ integral, mirror.slope(end) - mirror.slope(mirror.beta0))
 
 
 @kkt_multiplier.corrected(
@@ -123,13 +123,7 @@ def kkt_multiplier(rng: Rng) -> float:
     formula=r"\nabla Q(\beta(\infty)) = X^\top\nu, \qquad \nu = -\int_0^\infty g(\beta(t))\rho(t)\,dt",
 )
 def kkt_multiplier_with_its_sign(rng: Rng) -> float:
-    return _multiplier_error(rng, -1.0)
-
-
-def _multiplier_error(rng: Rng, sign: float) -> float:
-    mirror = Mirror(rng, warped=bool(rng.integers(2)))
-    end, integral = mirror.run()
-    return relative_error(sign * mirror.X.T @ integral, mirror.slope(end) - mirror.slope(mirror.beta0))
+    return kkt_multiplier.check(rng, sign=-1.0)
 
 
 @kkt_multiplier.counterexample("Φ = ½β², X = y = 1, β(0) = 0: ρ = −e^{−t} has the integral −1, and ∇Q = β(∞) is 1")
@@ -250,10 +244,9 @@ def q(x: Values, delta: float) -> Values:
     statement="The function whose Hessian gM⁻¹ is depends on the length of β alone, by q, whose first two derivatives "
     "are these.",
     formula=r"q = \tfrac13(\kappa - 2\delta)\sqrt{\kappa + \delta}, \quad q' = \frac{2x}{\sqrt{\kappa + \delta}}, "
-    r"\quad "
-    r"q'' = \frac{\sqrt{\kappa + \delta}}{\kappa}, \quad \nabla^2 q(\|\beta\|) = \frac{q'}{\|\beta\|}I_d - "
-    r"\left(\frac{q'}{\|\beta\|^3} - \frac{q''}{\|\beta\|^2}\right)\beta\beta^\top = g_\delta M^{-1}, \quad "
-    r"\kappa = \sqrt{\delta^2 + 4x^2}",
+    r"\quad q'' = \frac{\sqrt{\kappa + \delta}}{\kappa}, \quad \nabla^2 q(\|\beta\|) = \frac{q'}{\|\beta\|}I_d - "
+    r"\left(\frac{q'}{\|\beta\|^3} - \frac{q''}{\|\beta\|^2}\right)\beta\beta^\top = g_\delta M^{-1}, \quad \kappa = "
+    r"\sqrt{\delta^2 + 4x^2}",
     conditions="x = ‖β‖ > 0, η_aη_w = 1.",
     tolerance=1e-10,
     seeds=17,

@@ -125,8 +125,7 @@ def kernel_change(n: Neuron, later: Neuron) -> float:
     statement="For δ → ∞, M becomes δI, β follows the course of linear regression at rate δ, and the kernel does not "
     "move: a lazy regime.",
     formula=r"M \approx \delta I_d, \qquad \beta(t) \to \beta_* + e^{-\delta X^\top X t}(\beta_0 - \beta_*), \qquad "
-    r"K(t) "
-    r"\approx K(0)",
+    r"K(t) \approx K(0)",
     conditions="δ → ∞, η_aη_w = 1; any inputs.",
     tolerance=1e-9,
 )
@@ -304,8 +303,7 @@ def kernel_dynamics(rng: Rng) -> float:
     statement="For δ → ∞ both coefficients of the kernel's change vanish; for δ → −∞ that of the length vanishes and "
     "that of the direction diverges.",
     formula=r"\delta \to \infty: \ \frac{2\|\beta\|}{\kappa} \to 0, \ \frac{\kappa - \delta}{2} \to 0; \qquad \delta "
-    r"\to "
-    r"-\infty: \ \frac{2\|\beta\|}{\kappa} \to 0, \ \frac{\kappa - \delta}{2} \to \infty",
+    r"\to -\infty: \ \frac{2\|\beta\|}{\kappa} \to 0, \ \frac{\kappa - \delta}{2} \to \infty",
     conditions="β fixed, η_aη_w = 1.",
     tolerance=1e-9,
 )

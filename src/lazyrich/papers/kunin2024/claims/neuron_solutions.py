@@ -151,8 +151,12 @@ def upstream_sign(rng: Rng) -> float:
     conditions="White inputs, η_aη_w = 1, a ≠ 0.",
     tolerance=1e-10,
 )
-def nu_dynamics(rng: Rng) -> float:
-    return _riccati_error(drawn(rng))
+def nu_dynamics(rng: Rng, rates: str = "product one") -> float:
+    n = drawn(rng, rates=rates)
+    beta_star = n.beta_star
+    nu = n.w @ beta_star / n.a
+    truth = n.rate(lambda a, w: w @ beta_star / a)
+    return float(abs(beta_star @ beta_star - n.delta * nu - nu**2 - truth) / (beta_star @ beta_star + nu**2))
 
 
 @nu_dynamics.stronger(
@@ -161,14 +165,7 @@ def nu_dynamics(rng: Rng) -> float:
     slips=(UNIT_RATES,),
 )
 def nu_dynamics_with_unit_rates(rng: Rng) -> float:
-    return _riccati_error(drawn(rng, rates="unit"))
-
-
-def _riccati_error(n: Neuron) -> float:
-    beta_star = n.beta_star
-    nu = n.w @ beta_star / n.a
-    truth = n.rate(lambda a, w: w @ beta_star / a)
-    return float(abs(beta_star @ beta_star - n.delta * nu - nu**2 - truth) / (beta_star @ beta_star + nu**2))
+    return nu_dynamics.check(rng, rates="unit")
 
 
 @nu_dynamics.counterexample("η_a = 2, η_w = ½, a = w = β* = 1: at the minimum nothing moves, and δ = −3/2")
@@ -203,8 +200,11 @@ def nu_solution(rng: Rng) -> float:
     conditions="White inputs, η_aη_w = 1, a ≠ 0.",
     tolerance=1e-10,
 )
-def a_dynamics(rng: Rng) -> float:
-    return _bernoulli_error(drawn(rng))
+def a_dynamics(rng: Rng, rates: str = "product one") -> float:
+    n = drawn(rng, rates=rates)
+    printed = n.a * (n.w @ n.beta_star / n.a + n.delta - n.a**2)
+    scale = abs(n.a) * (n.w @ n.w + n.a**2)
+    return float(abs(printed - n.velocity()[0]) / scale)
 
 
 @a_dynamics.stronger(
@@ -213,13 +213,7 @@ def a_dynamics(rng: Rng) -> float:
     slips=(UNIT_RATES,),
 )
 def a_dynamics_with_unit_rates(rng: Rng) -> float:
-    return _bernoulli_error(drawn(rng, rates="unit"))
-
-
-def _bernoulli_error(n: Neuron) -> float:
-    printed = n.a * (n.w @ n.beta_star / n.a + n.delta - n.a**2)
-    scale = abs(n.a) * (n.w @ n.w + n.a**2)
-    return float(abs(printed - n.velocity()[0]) / scale)
+    return a_dynamics.check(rng, rates="unit")
 
 
 @a_dynamics.counterexample("η_a = 2, η_w = ½, a = w = β* = 1: at the minimum nothing moves, and δ = −3/2")
@@ -241,13 +235,10 @@ def _upstream_error(n: Neuron) -> float:
     statement="With δ > 0 the output weight is known in closed form. Read with complex numbers: Y is complex where "
     "2ν0 + δ > √(δ² + 4‖β*‖²), a is not.",
     formula=r"a(t) = 2e^{\delta t/2}\|\beta_*\|\sqrt\delta\left(\operatorname{sech}^2 Y\left[4e^{\delta "
-    r"t}\|\beta_*\|^2 - "
-    r"\frac{(\delta^2 + 4\|\beta_*\|^2)(\|\beta_*\|^2(\delta - a_0^2) + b_0^2)}{b_0^2 - a_0^2\|\beta_*\|^2 + "
-    r"a_0b_0\delta}"
-    r" - \delta e^{\delta t}\left(\delta\cosh 2Y - \sqrt{\delta^2 + 4\|\beta_*\|^2}\,\sinh "
-    r"2Y\right)\right]\right)^{-1/2},"
-    r" \qquad Y = \tfrac12\sqrt{\delta^2 + 4\|\beta_*\|^2}\,t + \operatorname{atanh}"
-    r"\frac{2b_0/a_0 + \delta}{\sqrt{\delta^2 + 4\|\beta_*\|^2}}, \qquad b_0 = w_0^\top\beta_*",
+    r"t}\|\beta_*\|^2 - \frac{(\delta^2 + 4\|\beta_*\|^2)(\|\beta_*\|^2(\delta - a_0^2) + b_0^2)}{b_0^2 - "
+    r"a_0^2\|\beta_*\|^2 + a_0b_0\delta} - \delta e^{\delta t}\left(\delta\cosh 2Y - \sqrt{\delta^2 + "
+    r"4\|\beta_*\|^2}\,\sinh 2Y\right)\right]\right)^{-1/2}, \qquad Y = \tfrac12\sqrt{\delta^2 + 4\|\beta_*\|^2}\,t + "
+    r"\operatorname{atanh}\frac{2b_0/a_0 + \delta}{\sqrt{\delta^2 + 4\|\beta_*\|^2}}, \qquad b_0 = w_0^\top\beta_*",
     conditions="White inputs, δ > 0, a0 > 0, η_a = η_w = 1.",
     tolerance=1e-10,
 )
@@ -320,8 +311,7 @@ def _() -> Pair:
     statement="The hidden weights follow from their length, from φ, and from the part of w0 orthogonal to β*, on the "
     "side of which they stay.",
     formula=r"w(t) = \|w\|\phi\,\frac{\beta_*}{\|\beta_*\|} + \sqrt{\|w\|^2 - \|w\|^2\phi^2}\,\frac{(I - "
-    r"\beta_*\beta_*^\top/"
-    r"\|\beta_*\|^2)\,w_0}{\sqrt{\|w_0\|^2 - (\beta_*^\top w_0/\|\beta_*\|)^2}}",
+    r"\beta_*\beta_*^\top/\|\beta_*\|^2)\,w_0}{\sqrt{\|w_0\|^2 - (\beta_*^\top w_0/\|\beta_*\|)^2}}",
     conditions="White inputs, w0 not along β*.",
     tolerance=1e-10,
 )

@@ -100,8 +100,7 @@ def neuron_m(beta: Array, delta: float, eta: Eta) -> Array:
     "kunin2024/piecewise-m",
     place="Section 5, dynamics of β_k; Appendix, M_k in terms of β_k and δ_k",
     statement="The part β_k = a_k w_k of a neuron is preconditioned by a matrix of β_k and δ_k alone, driven by the "
-    "residuals "
-    "of the samples that the neuron sees.",
+    "residuals of the samples that the neuron sees.",
     formula=r"\dot\beta_k = -M_k\xi_k, \qquad M_k = \frac{\sqrt{\delta_k^2 + 4\eta_a\eta_w\|\beta_k\|^2} + "
     r"\delta_k}{2}I_d"
     r" + \frac{\sqrt{\delta_k^2 + 4\eta_a\eta_w\|\beta_k\|^2} - \delta_k}{2}\frac{\beta_k\beta_k^\top}{\|\beta_k\|^2}",

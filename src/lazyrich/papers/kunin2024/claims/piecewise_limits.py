@@ -15,8 +15,7 @@ NOT_CHECKED = (
     NotChecked(
         "Section 5, Balanced",
         "Each neuron aligns to fixed points that depend on the data; then the radial dynamics dominate and the data "
-        "are "
-        "fitted, perhaps in several stages.",
+        "are fitted, perhaps in several stages.",
         "A description, with references to other work. What it rests on, the separation of speeds, is entered.",
     ),
     NotChecked(
@@ -151,8 +150,7 @@ def frozen(rng: Rng, sign: int) -> tuple[float, float]:
     "kunin2024/piecewise-downstream-kernel",
     place="Section 5, Downstream",
     statement="For δ_k ≪ 0 neither the partition nor the activation patterns nor M_k change while strengths are "
-    "fitted, so "
-    "that the tangent kernel stays constant.",
+    "fitted, so that the tangent kernel stays constant.",
     formula=r"\delta_k \to -\infty \;\Rightarrow\; \frac{1}{|\delta|}\frac{\|\dot K\|}{\|K\|} \to 0",
     conditions="β_k ≠ 0 fixed; time is measured by |δ|t, in which strengths move.",
     tolerance=1e-8,
@@ -279,10 +277,8 @@ def piecewise_phase_one(rng: Rng) -> float:
     "kunin2024/piecewise-speeds",
     place="Section 5, Balanced and Upstream",
     statement="At a small scale s of all β_k, a balanced network turns its neurons at a speed that does not depend on "
-    "s and "
-    "changes their strengths at a speed proportional to s; an upstream one turns them at a speed proportional to 1/s "
-    "and "
-    "changes strengths at one that does not depend on s.",
+    "s and changes their strengths at a speed proportional to s; an upstream one turns them at a speed proportional to "
+    "1/s and changes strengths at one that does not depend on s.",
     formula=r"\text{balanced: } |\dot\mu_k| \propto s,\ \|\dot{\hat\beta}_k\| \propto s^0; \qquad"
     r" \text{upstream: } |\dot\mu_k| \propto s^0,\ \|\dot{\hat\beta}_k\| \propto s^{-1}",
     conditions="s → 0; δ_k = 0, or δ_k > 0 fixed.",

@@ -90,8 +90,7 @@ def sum_over_neurons(A: Array, W: Array, deltas: Array, eta: tuple[float, float]
     "kunin2024/theorem-2",
     place="Theorem 2",
     statement="M is a sum over hidden neurons, each of which enters through its part β_k = w_k a_kᵀ of β and its "
-    "conserved "
-    "number δ_k alone.",
+    "conserved number δ_k alone.",
     formula=r"M = \sum_{k=1}^h \frac{\sqrt{\delta_k^2 + 4\eta_a\eta_w\|\beta_k\|_F^2} + \delta_k}{2}"
     r"\frac{\beta_k^\top\beta_k}{\|\beta_k\|_F^2} \oplus"
     r"\frac{\sqrt{\delta_k^2 + 4\eta_a\eta_w\|\beta_k\|_F^2} - \delta_k}{2}\frac{\beta_k\beta_k^\top}{\|\beta_k\|_F^2}",
@@ -147,10 +146,8 @@ def one_neuron_architectures(rng: Rng) -> float:
     "kunin2024/one-neuron-limits",
     place="Appendix, Understanding M when there is a single neuron, limits",
     statement="As |δ| grows at fixed β, M of one neuron becomes proportional to the identity where the one layer that "
-    "is "
-    "left to move reaches all of function space (one output and δ → ∞, one input and δ → −∞), and to the projector "
-    "onto "
-    "β otherwise; with one input and one output it becomes constant either way.",
+    "is left to move reaches all of function space (one output and δ → ∞, one input and δ → −∞), and to the projector "
+    "onto β otherwise; with one input and one output it becomes constant either way.",
     formula=r"\frac{M}{|\delta|} \to \begin{cases} I_d & c = 1,\ \delta\to\infty \\"
     r" \beta\beta^\top/\|\beta\|^2 & c = 1,\ \delta\to-\infty \\"
     r" \beta^\top\beta/\|\beta\|^2 & d = 1,\ \delta\to\infty \\ I_c & d = 1,\ \delta\to-\infty \end{cases}",
@@ -177,8 +174,7 @@ def preconditioner_over_delta(betas: Array, delta: float, eta: tuple[float, floa
     "kunin2024/theorem-6-limit",
     place="Proof of Theorem 6",
     statement="As |δ_k| grows at fixed β_k, a neuron moves β in the row space of β_k alone (δ_k → ∞) or in its column "
-    "space "
-    "alone (δ_k → −∞), so that β_k follows a projected gradient.",
+    "space alone (δ_k → −∞), so that β_k follows a projected gradient.",
     formula=r"\frac{M_k}{|\delta_k|} \to \frac{\beta_k^\top\beta_k}{\|\beta_k\|_F^2} \otimes I_d"
     r"\ (\delta_k\to\infty), \qquad \frac{M_k}{|\delta_k|} \to I_c \otimes \frac{\beta_k\beta_k^\top}{\|\beta_k\|_F^2}"
     r"\ (\delta_k\to-\infty), \qquad \frac{\dot\beta_k}{|\delta_k|} \to"

@@ -75,10 +75,8 @@ def not_lazy(betas: Array, sign: int, X: Array, Y: Array, eta: Eta) -> float:
     "kunin2024/theorem-6",
     place="Theorem 6",
     statement="A wide network is lazy for δ_k → ∞ if some least squares solution has its rows in the span of the rows "
-    "of "
-    "the β_k(0), and for δ_k → −∞ if one has its columns in the span of their columns. Its kernel then stands still, "
-    "and "
-    "it learns the solution.",
+    "of the β_k(0), and for δ_k → −∞ if one has its columns in the span of their columns. Its kernel then stands "
+    "still, and it learns the solution.",
     formula=r"\operatorname{Row}(\beta_*) \subseteq \operatorname{Span}\Big(\bigcup_k"
     r"\operatorname{Row}(\beta_k(0))\Big),\ \delta_k\to\infty \quad\text{or}\quad \operatorname{Col}(\beta_*)"
     r" \subseteq \operatorname{Span}\Big(\bigcup_k \operatorname{Col}(\beta_k(0))\Big),\ \delta_k\to-\infty"
@@ -101,9 +99,8 @@ def theorem_6(rng: Rng) -> float:
     "kunin2024/lazy-by-sizes",
     place="Section 4, after Theorem 2; Appendix, after Theorem 6",
     statement="With independent β_k(0), every network is lazy for δ_k → ∞ if it has at least as many neurons as "
-    "outputs "
-    "(networks that narrow), and for δ_k → −∞ if it has at least as many as inputs (networks that expand); with h ≥ "
-    "max(d, c) both.",
+    "outputs (networks that narrow), and for δ_k → −∞ if it has at least as many as inputs (networks that expand); "
+    "with h ≥ max(d, c) both.",
     formula=r"h \ge c,\ \delta_k\to\infty \quad\text{or}\quad h \ge d,\ \delta_k\to-\infty \;\Rightarrow\; \text{lazy}",
     conditions="β_k(0) independent, any target.",
     tolerance=1e-8,
@@ -120,8 +117,7 @@ def lazy_by_sizes(rng: Rng) -> float:
     "kunin2024/span-in-parameters",
     place="Appendix, after the proof of Theorem 6",
     statement="The condition of Theorem 6 on rows asks that the first layer alone could fit β*, with the second layer "
-    "as it "
-    "starts; the condition on columns, that the second could.",
+    "as it starts; the condition on columns, that the second could.",
     formula=r"\operatorname{Row}(\beta_*) \subseteq \operatorname{Span}\Big(\bigcup_k"
     r"\operatorname{Row}(\beta_k(0))\Big) \iff \exists W:\ \beta_* = W^\top A(0)",
     conditions="No w_k(0) or a_k(0) is zero.",
@@ -168,10 +164,9 @@ def _error_of_delay(betas: Array, sign: int, X: Array, Y: Array, eta: Eta) -> tu
 @claim(
     "kunin2024/delayed-rich",
     place="Section 4, after Theorem 2",
-    statement="With the other sign of δ_k, networks that narrow or expand, min(d, c) ≤ h < max(d, c), are delayed "
-    "rich as "
-    "long as no β_k(0) is a multiple of β*: no solution lies in the space that M spans at the start, so that a loss is "
-    "left which lazy learning cannot remove.",
+    statement="With the other sign of δ_k, networks that narrow or expand, min(d, c) ≤ h < max(d, c), are delayed rich "
+    "as long as no β_k(0) is a multiple of β*: no solution lies in the space that M spans at the start, so that a loss "
+    "is left which lazy learning cannot remove.",
     formula=r"\beta_k(0) \not\propto \beta_*\ \text{for all}\ k \;\Rightarrow\;"
     r" \lim_{|\delta|\to\infty} \mathcal L(s/|\delta|) > \mathcal L(\infty)\ \text{for all}\ s",
     conditions="min(d, c) ≤ h < max(d, c); δ_k → −∞ for d > c, δ_k → ∞ for d < c; independent β_k(0).",
@@ -205,8 +200,7 @@ def _() -> tuple[float, float]:
     "kunin2024/delay",
     place="Appendix, last paragraph after Theorem 6",
     statement="How long a delayed rich network waits is set by |δ|: once the loss within reach is learned, its kernel "
-    "turns "
-    "at a rate inversely proportional to |δ|.",
+    "turns at a rate inversely proportional to |δ|.",
     formula=r"\lim_{|\delta|\to\infty} |\delta|\,\frac{\|\dot K\|}{\|K\|} = \mathrm{const} \ne 0",
     conditions="As for delayed rich, at the end of the lazy phase, where the gradient vanishes on the span of the "
     "β_k(0).",
@@ -270,8 +264,7 @@ def rich_at_zero(rng: Rng) -> float:
 
 @rich_at_zero.stronger(
     "All ‖β_k(0)‖ small too. Neurons in pairs of opposite sign with large weights have δ_k = 0 and are lazy, as large "
-    "τ is "
-    "in the paper's own Figure 1(b)."
+    "τ is in the paper's own Figure 1(b)."
 )
 def rich_at_zero_from_small_starts(rng: Rng) -> float:
     scale = 10.0 ** -rng.uniform(1.0, 1.4)
@@ -280,8 +273,7 @@ def rich_at_zero_from_small_starts(rng: Rng) -> float:
 
 @rich_at_zero.counterexample(
     "Two inputs, one output, white inputs, β* = (1, 0), neurons w = (10, 0), (10, 0), (0, 10), (0, 10) with a = 10, "
-    "−10, 10, "
-    "−10: the share of the kernel that moves, which should be a tenth at least"
+    "−10, 10, −10: the share of the kernel that moves, which should be a tenth at least"
 )
 def _() -> tuple[float, float]:
     start = [10.0 * np.array([[1.0], [-1.0], [1.0], [-1.0]]), 10.0 * np.repeat(np.eye(2), 2, axis=0)]

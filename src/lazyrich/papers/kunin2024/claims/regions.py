@@ -111,9 +111,8 @@ def crossing(rng: Rng, Ws: list[Array], gamma: float, d: int) -> tuple[Array, Ar
     "kunin2024/regions-boundaries",
     place="Appendix, Surface of a piecewise linear network, after Definition 16",
     statement="The network is linear in each region and continuous across boundaries. A boundary is a piece of the "
-    "hyperplane "
-    "on which one neuron's pre-activation vanishes; it is orthogonal to the difference of the two linear predictors, "
-    "which lies in the span of the first-layer weights.",
+    "hyperplane on which one neuron's pre-activation vanishes; it is orthogonal to the difference of the two linear "
+    "predictors, which lies in the span of the first-layer weights.",
     formula=r"f(x) = \beta_{\mathcal R}^\top x\ (x \in \mathcal R), \qquad"
     r" \beta_{\mathcal R} - \beta_{\mathcal R'} \parallel \nabla_x z_i, \qquad"
     r" \beta_{\mathcal R} - \beta_{\mathcal R'} \in \operatorname{Row}(W_1)",
@@ -176,9 +175,8 @@ def sharing_a_boundary(rng: Rng) -> tuple[list[Array], float]:
 @claim(
     "kunin2024/proposition-17",
     place="Proposition 17",
-    statement="If every neuron influences a region, two colours suffice to tell neighbouring regions apart: an even "
-    "or odd "
-    "number of active neurons.",
+    statement="If every neuron influences a region, two colours suffice to tell neighbouring regions apart: an even or "
+    "odd number of active neurons.",
     formula=r"\chi(\text{partition of input space}) = 2",
     conditions="No redundant neurons, in the sense that every neuron influences an activation region.",
     tolerance=0.0,  # a colour too many
@@ -201,8 +199,7 @@ def proposition_17_without_shared_boundaries(rng: Rng) -> float:
 
 @proposition_17.counterexample(
     "γ = ½, first layer x1, x2, x1 − x2, one neuron z = σ(x1) + ½σ(x2) + σ(x1 − x2) in the second, which changes sign "
-    "with "
-    "x1 where x2 > 0: 7 sectors around the origin, and a ring of 7 takes 3 colours"
+    "with x1 where x2 > 0: 7 sectors around the origin, and a ring of 7 takes 3 colours"
 )
 def _() -> tuple[float, float]:
     Ws = [np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]]), np.array([[1.0, 0.5, 1.0]])]

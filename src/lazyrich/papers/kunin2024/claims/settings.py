@@ -40,8 +40,7 @@ NOT_CHECKED = (
     "kunin2024/symmetrised-start",
     place="Experimental details, Figure 1",
     statement="A student made of pairs of neurons with equal w and opposite a predicts 0 on every input, is balanced "
-    "at "
-    "each neuron, and stays at 0 when its layers are rescaled.",
+    "at each neuron, and stays at 0 when its layers are rescaled.",
     formula=r"w_{i+h/2} = w_i,\ a_{i+h/2} = -a_i \;\Rightarrow\; f^{\mathrm{student}}(x) = 0, \qquad \delta_i = 0",
     conditions="‖w_i‖ = |a_i| = 1 before rescaling.",
     tolerance=1e-14,
@@ -78,9 +77,9 @@ def scaled_balance(rng: Rng, delta: float, tau: float, power: int) -> float:
     conditions="τ > 0, −1 ≤ δ ≤ 1.",
     tolerance=1e-10,
 )
-def student_delta(rng: Rng) -> float:
+def student_delta(rng: Rng, power: int = 2) -> float:
     delta, tau = float(rng.uniform(-1, 1)), float(rng.uniform(0.1, 2.0))
-    return relative_error(delta, scaled_balance(rng, delta, tau, 2))
+    return relative_error(delta, scaled_balance(rng, delta, tau, power))
 
 
 @student_delta.corrected(
@@ -88,8 +87,7 @@ def student_delta(rng: Rng) -> float:
     formula=r"\delta = \tau^2(\alpha^2 - \alpha^{-2})",
 )
 def student_delta_not_squared(rng: Rng) -> float:
-    delta, tau = float(rng.uniform(-1, 1)), float(rng.uniform(0.1, 2.0))
-    return relative_error(delta, scaled_balance(rng, delta, tau, 1))
+    return student_delta.check(rng, power=1)
 
 
 @student_delta.counterexample("τ = 1, δ = ½: the neurons come out with the balance ¼")
@@ -160,7 +158,16 @@ def _convolved(centre: float, image: Callable[[Values, Values], Values]) -> floa
     return float(sum(stencil(centre)[i, j] * image(x, y) for i, x in enumerate(places) for j, y in enumerate(places)))
 
 
-def _error_of_laplacian(rng: Rng, centre: float) -> float:
+@claim(
+    "kunin2024/laplacian-kernel",
+    place="Experimental details, Gabor filters",
+    statement="The 3 × 3 kernel by which the smoothness of filters is measured is a Laplacian, up to its sign: it "
+    "takes a smooth image to its second derivatives, and a constant one to zero.",
+    formula=r"\Delta = \begin{pmatrix} -0.25 & -0.5 & -0.25 \\ -0.5 & 2 & -0.5 \\ -0.25 & -0.5 & -0.25 \end{pmatrix}",
+    conditions="Away from the border; polynomials up to degree three, for which a Laplacian of nine points is exact.",
+    tolerance=1e-7,
+)
+def laplacian_kernel(rng: Rng, centre: float = 2.0) -> float:
     """On a polynomial of degree three, against minus the trace of its Hessian."""
     coefficients = rng.normal(size=(4, 4)) * (np.add.outer(np.arange(4), np.arange(4)) <= 3)
 
@@ -171,27 +178,13 @@ def _error_of_laplacian(rng: Rng, centre: float) -> float:
     return relative_error(_convolved(centre, image), -np.trace(curvature))
 
 
-@claim(
-    "kunin2024/laplacian-kernel",
-    place="Experimental details, Gabor filters",
-    statement="The 3 × 3 kernel by which the smoothness of filters is measured is a Laplacian, up to its sign: it "
-    "takes a "
-    "smooth image to its second derivatives, and a constant one to zero.",
-    formula=r"\Delta = \begin{pmatrix} -0.25 & -0.5 & -0.25 \\ -0.5 & 2 & -0.5 \\ -0.25 & -0.5 & -0.25 \end{pmatrix}",
-    conditions="Away from the border; polynomials up to degree three, for which a Laplacian of nine points is exact.",
-    tolerance=1e-7,
-)
-def laplacian_kernel(rng: Rng) -> float:
-    return _error_of_laplacian(rng, 2.0)
-
-
 @laplacian_kernel.corrected(
     "With 3 in the centre its entries sum to zero, and it is −∇². As printed, a constant filter does not count as "
     "smooth.",
     formula=r"\Delta = \begin{pmatrix} -0.25 & -0.5 & -0.25 \\ -0.5 & 3 & -0.5 \\ -0.25 & -0.5 & -0.25 \end{pmatrix}",
 )
 def laplacian_kernel_with_three(rng: Rng) -> float:
-    return _error_of_laplacian(rng, 3.0)
+    return laplacian_kernel.check(rng, centre=3.0)
 
 
 @laplacian_kernel.counterexample("A constant image, whose Laplacian is zero")
@@ -217,8 +210,10 @@ def turning(a: Array, W: Array, X: Array, y: Array) -> Array:
     conditions="α > 0; two layers of ReLU, unit rates.",
     tolerance=1e-11,
 )
-def filters_alpha(rng: Rng) -> float:
-    return _error_of_turning(rng, -2)
+def filters_alpha(rng: Rng, power: int = -2) -> float:
+    d, h, alpha = int(rng.integers(2, 5)), int(rng.integers(2, 5)), float(10.0 ** rng.uniform(-1, 1))
+    a, W, X, y = rng.normal(size=h), rng.normal(size=(h, d)), rng.normal(size=(8, d)), rng.normal(size=8)
+    return relative_error(alpha**power * turning(a, W, X, y), turning(alpha * a, W / alpha, X, y))
 
 
 @filters_alpha.corrected(
@@ -228,13 +223,7 @@ def filters_alpha(rng: Rng) -> float:
     r" \|\partial_t\hat w\| \mapsto \alpha^2\|\partial_t\hat w\|",
 )
 def filters_alpha_above_one(rng: Rng) -> float:
-    return _error_of_turning(rng, 2)
-
-
-def _error_of_turning(rng: Rng, power: int) -> float:
-    d, h, alpha = int(rng.integers(2, 5)), int(rng.integers(2, 5)), float(10.0 ** rng.uniform(-1, 1))
-    a, W, X, y = rng.normal(size=h), rng.normal(size=(h, d)), rng.normal(size=(8, d)), rng.normal(size=8)
-    return relative_error(alpha**power * turning(a, W, X, y), turning(alpha * a, W / alpha, X, y))
+    return filters_alpha.check(rng, power=2)
 
 
 @filters_alpha.counterexample(

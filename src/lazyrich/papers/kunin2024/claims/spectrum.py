@@ -23,8 +23,7 @@ NOT_CHECKED = (
     NotChecked(
         "Appendix, after Theorem 11",
         "The mirror flow of the singular values says nothing about which solution is reached, since the singular "
-        "vectors "
-        "move.",
+        "vectors move.",
         "That no such statement can be derived is not a statement that can be measured.",
     ),
 )
@@ -98,8 +97,7 @@ def slope_by_singular_values(beta: Array, X: Array, Y: Array) -> Array:
     "kunin2024/lemma-10",
     place="Lemma 10",
     statement="Under an isotropic start each singular value moves on its own, at √(δ² + 4λ²) times the slope of the "
-    "loss; "
-    "those beyond the number of neurons stay at zero.",
+    "loss; those beyond the number of neurons stay at zero.",
     formula=r"\dot\lambda = -M\nabla_\lambda\mathcal L, \qquad M_{ii} = \begin{cases} \sqrt{\delta^2 + 4\lambda_i^2}"
     r" & i \le \min(d, h, c) \\ 0 & \text{otherwise} \end{cases}",
     conditions="Δ = δI, unit rates; the singular values among the first min(d, h, c) simple and not zero.",
@@ -145,8 +143,7 @@ def entropy(values: Array, delta: float) -> float:
     "kunin2024/entropy-limits",
     place="Section 4, before deep networks; Appendix, after Theorem 11",
     statement="The hyperbolic entropy goes over into an ℓ2 penalty on the singular values for δ → ±∞ (lazy), and into "
-    "an ℓ1 "
-    "penalty for δ → 0 (rich), where it grows like ln(1/|δ|).",
+    "an ℓ1 penalty for δ → 0 (rich), where it grows like ln(1/|δ|).",
     formula=r"\frac{\Phi_\delta(\lambda)}{\Phi_\delta(\lambda')} \to \frac{\|\lambda\|_2^2}{\|\lambda'\|_2^2}"
     r"\ (\delta\to\pm\infty), \qquad \frac{\Phi_\delta(\lambda)}{\Phi_\delta(\lambda')} \to"
     r" \frac{\|\lambda\|_1}{\|\lambda'\|_1}\ (\delta\to0)",
@@ -167,8 +164,7 @@ def entropy_limits(rng: Rng) -> float:
     "kunin2024/aligned-end",
     place="Appendix, after Theorem 11",
     statement="From a start that shares the singular vectors of β*, with white inputs, the singular vectors stay, the "
-    "modes "
-    "decouple, and the solution reached is the same for every δ.",
+    "modes decouple, and the solution reached is the same for every δ.",
     formula=r"\beta_0 = U\operatorname{diag}(\lambda_0)V^\top,\ \beta_* = U\operatorname{diag}(s)V^\top \;\Rightarrow\;"
     r" \beta(t) = U\operatorname{diag}(\lambda(t))V^\top,\ \beta(\infty) = \beta_*",
     conditions="White inputs, Δ = δI with δ ≠ 0, h ≥ min(d, c).",

@@ -28,8 +28,7 @@ NOT_CHECKED = (
     NotChecked(
         "Appendix, Parameter dynamics when c = h",
         "The Riccati equation for ν and the Bernoulli equation for AᵀA cannot easily be solved unless ν and β*ᵀβ* "
-        "share "
-        "their eigenvectors.",
+        "share their eigenvectors.",
         "How easy is no number. The flow itself has a closed form from any start with Δ = δI.",
     ),
     NotChecked(
@@ -263,8 +262,7 @@ def one_output(rng: Rng) -> tuple[list[Array], Array]:
     "kunin2024/wide-mu-phi",
     place="Appendix, Parameter dynamics when c = 1",
     statement="Strength μ_k = a_k‖w_k‖ and cosine φ_k of each neuron obey 2h coupled equations. As printed, a scalar "
-    "times "
-    "I_h is added to vectors; it is read as a vector of equal entries. φ² is taken entry by entry.",
+    "times I_h is added to vectors; it is read as a vector of equal entries. φ² is taken entry by entry.",
     formula=r"\phi_k = \frac{w_k^\top\beta_*}{\|w_k\|\|\beta_*\|}, \quad"
     r" \dot\mu = \sqrt{\operatorname{Diag}(\Delta)^2 + 4\operatorname{Diag}(\mu)^2}\,(\phi - Q\mu), \quad"
     r" \dot\phi = M\operatorname{Diag}(\mu)\left((\|\beta_*\|^2 - \phi^\top\mu)I_h + \operatorname{Diag}(\phi)Q\mu"
@@ -366,8 +364,7 @@ def wide_c(rng: Rng) -> float:
     "kunin2024/wide-nu-shared-eigenspace",
     place="Appendix, Parameter dynamics when c = h, last paragraph",
     statement="Where ν shares the eigenvectors of β*ᵀβ*, its equation falls apart into scalar Riccati equations, one "
-    "for "
-    "each eigenvalue.",
+    "for each eigenvalue.",
     formula=r"\nu = V\operatorname{diag}(\nu_i)V^\top, \quad \beta_*^\top\beta_* = V\operatorname{diag}(s_i^2)V^\top"
     r" \;\Rightarrow\; \dot\nu_i = s_i^2 - \delta\nu_i - \nu_i^2",
     conditions="White inputs, unit rates, c = h, Δ = δI, A invertible, ν and β*ᵀβ* with common eigenvectors.",

@@ -1,1 +1,1 @@
-"""Kunin et al. 2024, "Get rich quick": how unbalanced starts promote rapid feature learning."""
+"""Kunin et al. 2024, "Get rich quick": how unbalanced initialisations promote rapid feature learning."""

@@ -2,7 +2,7 @@
 
 The published experiments take a GPU. Where their results are kept (`_kept`), the preset "paper" draws these; other
 presets are trained on the spot, by the same machinery, and a store of one's own is drawn, finished or not. Curves are
-means over seeds, with bands of one standard deviation, and colours go from blue (α below 1, a downstream start: lazy)
+means over seeds, with bands of one standard deviation, and colours go from blue (α below 1, downstream: lazy)
 over grey to orange (above 1, upstream: rich).
 """
 

@@ -19,10 +19,10 @@ ABOUT = (
     "A ReLU student of 50 neurons, symmetrised so that it predicts 0 at the start, learns a teacher of three "
     "neurons from 20 points on the circle. "
     "Drawn are |a|w of all its neurons, from the start (dot) through 1 000 000 steps of rate 2e-4 (the paper's 1e-4 is "
-    "for the mean square, twice our loss), with one start rescaled to four pairs of overall scale τ and balance "
-    "δ = τ²(α² − α⁻²). "
-    "A small scale (A) and an upstream start (C) turn the neurons to the teacher's directions (dotted); a large "
-    "scale (B) and a downstream start (D) leave every neuron on its own ray."
+    "for the mean square, twice our loss), with one initialisation rescaled to four pairs of overall scale τ and "
+    "balance δ = τ²(α² − α⁻²). "
+    "A small scale (A) and an upstream initialisation (C) turn the neurons to the teacher's directions (dotted); a "
+    "large scale (B) and a downstream initialisation (D) leave every neuron on its own ray."
 )
 CALLS = ("lr.inits.rescaled", "lr.descend", "lr.observables.neuron_coordinates", "lr.observables.neuron_balance")
 CHECKS = {

@@ -13,7 +13,7 @@ ABOUT = (
     "All 4 624 students are there: computed by `lazyrich sweep kunin2024/1b-supporting --out DIR`, a minute on an "
     "H200, and kept with the figure (`--set store=DIR` draws a sweep of your own, `--set preset=laptop` computes a "
     "small one). "
-    "Upstream starts of small scale change most activations while their weights move least. "
+    "Upstream initialisations of small scale change most activations while their weights move least. "
     "Between the last two columns the training loss still falls; all else hardly changes."
 )
 CALLS = (

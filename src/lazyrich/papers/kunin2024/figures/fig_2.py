@@ -16,8 +16,9 @@ ABOUT = (
     "One hidden neuron f(x) = a wᵀx learns β* = (0, 1) from β0 = (−1, 0), and δ = a² − ‖w‖² stays as it is: a "
     "hyperboloid of one sheet (downstream), a double cone (balanced) or two sheets (upstream), coloured by the "
     "loss. "
-    "Exact solutions (dotted) lie over the integrated flow, from a start with a > 0 and from its mirror image. "
-    "All starts on the grey curve have the same β0, and all minima on the pink one the same β*; D has the seven "
+    "Exact solutions (dotted) lie over the integrated flow, from an initialisation with a > 0 and from its mirror "
+    "image. "
+    "All points on the grey curve have the same β0, and all minima on the pink one the same β*; D has the seven "
     "published δ in the plane of ‖w‖ and a."
 )
 CALLS = ("lr.inits.single_neuron", "lr.solve", "lr.flow")
@@ -92,7 +93,7 @@ def draw(data: Dataset) -> Picture:
     handles = [
         Line2D([], [], color=_COLOUR["minima"], label="minima: aw = β*"),
         Line2D([], [], color=_COLOUR["starts"], label="same function: aw = β0"),
-        Line2D([], [], **style.MARK, label="start"),
+        Line2D([], [], **style.MARK, label="initialisation"),
         Line2D([], [], **style.THEORY, label="exact, over the flow"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))

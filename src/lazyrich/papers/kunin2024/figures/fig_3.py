@@ -14,8 +14,8 @@ ABOUT = (
     "One hidden neuron learns β* = (0, 1) from β0 = (−1, 0), once for each δ = a² − ‖w‖². "
     "Exact solutions (dotted) lie over gradient descent. "
     "The published kernel distance (thin dashes) used a(0)² in the norm at time t; the one here is right. "
-    "The two differ by up to 0.19 for these seven starts, and by up to 0.57 for 400 random ones (β* and β0 Gaussian, δ "
-    "uniform from −4 to 4)."
+    "The two differ by up to 0.19 for these seven initialisations, and by up to 0.57 for 400 random ones (β* and β0 "
+    "Gaussian, δ uniform from −4 to 4)."
 )
 CALLS = ("lr.inits.single_neuron", "lr.solve", "lr.descend", "lr.observables.kernel_distance")
 CHECKS = {

@@ -29,8 +29,8 @@ ABOUT = (
     "fits one sample, x = (.5, 1) and y = 1.1, from (.4, .05). "
     "Exact solutions (A) and the flow of β alone (B) are dotted over the integrated flow of the weights; crosses "
     "are the ends predicted by a convex problem before any training, triangles their limits for δ → ±∞. "
-    "Upstream goes straight and ends nearest to its start, downstream first keeps its direction and ends on that "
-    "ray."
+    "Upstream goes straight and ends nearest to its initialisation, downstream first keeps its direction and ends on "
+    "that ray."
 )
 CALLS = (
     "lr.solve",
@@ -153,7 +153,7 @@ def _draw_low_rank(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> Non
     panel.plot(x, 1.1 - 0.5 * x, color=style.COLOURS["green"], linewidth=1.6, zorder=1, label="all solutions")
     ray = np.array([[0.0, 0.0], data.limit.sel(side="downstream").values])
     panel.plot(*ray.T, **style.LIMIT, label="direction of β0")
-    mark_points(panel, LOW_RANK_START, label="start")
+    mark_points(panel, LOW_RANK_START, label="β0")
     cross = {"marker": "x", "markersize": 8, "markeredgewidth": 1.8, "label": "predicted end"}
     mark_points(panel, data.end.sel(kind="predicted"), **cross)
     for side, marker in (("downstream", "v"), ("upstream", "^")):

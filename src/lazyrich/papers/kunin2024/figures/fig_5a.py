@@ -7,15 +7,15 @@ from lazyrich.plot import style
 
 TITLE = "LeNet-5 on digits: how far kernel, activation patterns and parameters move, by α"
 ABOUT = (
-    "LeNet-5 learns handwritten digits from one He start with its first layer ÷ α and its last × α, which leaves the "
-    "function as it is: distances from the start of the tangent kernel, of binarised hidden activations (Hamming) and "
-    "of the parameters, and test accuracy, means over seeds with bands of one standard deviation. "
+    "LeNet-5 learns handwritten digits from one He initialisation with its first layer ÷ α and its last × α, which "
+    "leaves the function as it is: distances from the start of the tangent kernel, of binarised hidden activations "
+    "(Hamming) and of the parameters, and test accuracy, means over seeds with bands of one standard deviation. "
     "The line above the panels says which networks are drawn: without `store` those of a preset, trained now, on "
     "digits of 8 × 8 pixels; `lazyrich experiment lenet --preset paper --out DIR` and `lazyrich figure kunin2024/5a "
     "--set store=DIR` make the published ones, on MNIST with eight seeds. "
     "The paper finds that the kernel moves with the activation patterns rather than with the parameters, further from "
-    "upstream starts (large α) and less from downstream ones: kernel and Hamming distance are in the order of α here "
-    "too."
+    "upstream initialisations (large α) and less from downstream ones: kernel and Hamming distance are in the order of "
+    "α here too."
 )
 CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open")
 CHECKS = {

@@ -21,14 +21,14 @@ from lazyrich.sweeps.grid import STATUS
 TITLE = "First filters of a ResNet: noise where they start large, smooth where they start small"
 ABOUT = (
     "A small ResNet without weight decay learns images, with its first filters of 15 × 15 divided by α after the "
-    "standard start, which leaves the function as it is: filters of one seed at the start and at the end, their "
-    "smoothness by the paper's normalised Laplacian (small where smooth), and accuracies, means over seeds with one "
-    "standard deviation. "
+    "standard initialisation, which leaves the function as it is: filters of one seed at the start and at the end, "
+    "their smoothness by the paper's normalised Laplacian (small where smooth), and accuracies, means over seeds with "
+    "one standard deviation. "
     "The line above the panels says which networks are drawn: without `store` those of a preset, trained now on "
     "patches of two photographs; `lazyrich experiment filters --preset paper --out DIR` and `lazyrich figure "
     "kunin2024/5b --set store=DIR` make the published ones, on CIFAR-10. "
-    "The paper finds that filters with a small start become much smoother at about the same accuracy: here too, "
-    "those that start small (large α) turn fast and lose their noise, and those that start large hardly leave it."
+    "The paper finds that filters with a small initialisation become much smoother at about the same accuracy: here "
+    "too, those that start small (large α) turn fast and lose their noise, and those that start large hardly leave it."
 )
 CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open", "lr.papers.images")
 CHECKS = {

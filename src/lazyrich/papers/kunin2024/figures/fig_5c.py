@@ -15,7 +15,7 @@ from lazyrich.papers.kunin2024.figures._experiment import (
 )
 from lazyrich.plot import style
 
-TITLE = "The random hierarchy: test accuracy against samples, from downstream and upstream starts"
+TITLE = "The random hierarchy: test accuracy against samples, from downstream and upstream initialisations"
 ABOUT = (
     "An MLP with three hidden layers learns the Random Hierarchy Model from more and more samples, with its first "
     "layer × 1/α and its readout × α at the start, which leaves the function as it is: means over seeds at the end of "
@@ -23,7 +23,7 @@ ABOUT = (
     "These are the published six α, nine numbers of samples and six seeds: trained by `lazyrich experiment rhm "
     "--preset paper --out DIR`, 75 seconds on an H200, and kept with the figure (`--set store=DIR` draws networks of "
     "your own, `--set preset=laptop` trains fewer). "
-    "The paper finds that upstream starts (large α), whose first layer learns faster, need fewer samples and "
+    "The paper finds that upstream initialisations (large α), whose first layer learns faster, need fewer samples and "
     "downstream ones more; so it is here, at every size."
 )
 CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open")

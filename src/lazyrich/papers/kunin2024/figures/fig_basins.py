@@ -15,18 +15,18 @@ from lazyrich.plot import style
 
 TITLE = "One neuron: two basins of attraction, and the surface that separates them"
 ABOUT = (
-    "The minima aw = β* = (1, .25) have a branch with a > 0 and one with a < 0; A is the surface of starts that "
-    "end in neither but in the saddle a = wᵀβ* = 0, with two flows that begin beside it. "
+    "The minima aw = β* = (1, .25) have a branch with a > 0 and one with a < 0; A is the surface of initialisations "
+    "that end in neither but in the saddle a = wᵀβ* = 0, with two flows that begin beside it. "
     "B–D unroll the hyperboloids of δ = 0, −2 and −10: a over the angle between w and β*, shaded by the basin "
-    "that the theorem names, with random starts coloured by where their exact solution ended. "
+    "that the theorem names, with random initialisations coloured by where their exact solution ended. "
     "Balanced, the sign of a decides; the further downstream, the more the direction of w does."
 )
 CALLS = ("lr.papers.kunin2024.formulas.basin", "lr.solve", "lr.flow")
 CHECKS = {
-    "agreement_exact": Check("share of random starts whose exact end is in the basin named", at_least=1.0),
-    "agreement_flow": Check("share of random starts whose integrated end is in the basin named", at_least=1.0),
+    "agreement_exact": Check("share of random initialisations whose exact end is in the basin named", at_least=1.0),
+    "agreement_flow": Check("share of random initialisations whose integrated end is in the basin named", at_least=1.0),
     "nearest_start": Check(
-        "distance of the nearest start from the surface, relative: the test is a hard one", at_most=0.02
+        "distance of the nearest initialisation from the surface, relative: the test is a hard one", at_most=0.02
     ),
 }
 QUICK = {"starts": 40, "flows": 8}
@@ -43,7 +43,7 @@ def compute(
     flows: int = 30,
     seed: int = 0,
 ) -> Dataset:
-    """Random starts of each δ with the basin named and the one reached, and two flows beside the surface."""
+    """Random initialisations of each δ with the basin named and the one reached, and two flows beside the surface."""
     rng = np.random.default_rng(seed)
     points = np.stack([_on_hyperboloid(rng, starts, delta, target) for delta in deltas])
     task = Task.from_correlations([list(target)])

@@ -17,14 +17,14 @@ from lazyrich.papers.base.types import Colour, Real, Row
 from lazyrich.papers.kunin2024.figures._shared import LOW_RANK_START, SOURCES, low_rank_task, mark_points, set_plane
 from lazyrich.plot import style
 
-TITLE = "Deep linear networks: depth weighs the least norm against the direction of the start"
+TITLE = "Deep linear networks: depth weighs the least norm against the direction of the initialisation"
 ABOUT = (
     "Zero-balanced networks with L = 1, 2, 3 hidden layers fit one sample, x = (.5, 1) and y = 1.1, from β0 = "
     "(.4, .05). "
     "The flow of β alone is dotted over the integrated flow of all layers, and crosses are the minima of Q(β) = "
     "(L+1)/(L+2) ‖β‖^((L+2)/(L+1)) − ‖β0‖^(−L/(L+1)) β0ᵀβ among the solutions, known before training. "
-    "Deeper networks keep more of the direction of their start, and a smaller start is pulled closer to the least"
-    " norm, the less so the deeper."
+    "Deeper networks keep more of the direction of their initialisation, and a smaller initialisation is pulled closer "
+    "to the least norm, the less so the deeper."
 )
 CALLS = (
     "lr.bias.deep_interpolating_solution",
@@ -35,7 +35,7 @@ CALLS = (
 CHECKS = {
     "deviation": Check("largest difference between the flow of β alone and that of the layers", at_most=5e-9),
     "end_error": Check(
-        "largest distance of a predicted end from the one reached, all L and sizes of start", at_most=5e-9
+        "largest distance of a predicted end from the one reached, all L and sizes of initialisation", at_most=5e-9
     ),
     "order": Check("least gap between the ends of neighbouring depths, along the line of solutions", at_least=0.05),
 }
@@ -51,7 +51,7 @@ def compute(
     horizon: float = 60.0,
     points: int = 100,
 ) -> Dataset:
-    """β over time, Q along the line of solutions, and the ends predicted and reached for starts of many sizes."""
+    """β over time, Q along the line of solutions, and the ends predicted and reached from many sizes of β0."""
     task, start = low_rank_task(), np.array(LOW_RANK_START)
     direction, times = start / np.linalg.norm(start), np.append(0.0, np.geomspace(1e-3 * horizon, horizon, points))
     along = np.linspace(-0.2, 1.6, 181)
@@ -99,7 +99,7 @@ def compute(
 
 
 def _line(task: Task, start: Array, along: Array) -> Array:
-    """Solutions β* + αv, with v on the side of the start."""
+    """Solutions β* + αv, with v on the side of the initialisation."""
     end = bias.upstream_end(task, start) - task.target[0]
     return task.target[0] + along[:, None] * end / np.linalg.norm(end)
 
@@ -113,18 +113,18 @@ def _predicted(task: Task, beta0: Array, hidden_layers: int) -> Array:
 
 
 def _reached(task: Task, beta0: Array, hidden_layers: int, times: Row) -> Array:
-    """β of all layers, integrated: the start is the zero-balanced network with the function β0."""
+    """β of all layers, integrated: the initialisation is the zero-balanced network with the function β0."""
     network = prior_knowledge(0, Task.from_correlations([beta0]), hidden=(2,) * hidden_layers)
     return flow(Problem(task, network), times, record="function", rtol=1e-10).function[:, 0]
 
 
 def _patience(size: float, hidden_layers: int) -> float:
-    """Long enough for the flow to arrive: it leaves the saddle at zero after a time that grows as the start shrinks."""
+    """Long enough for the flow to arrive: it leaves the saddle at zero after a time that grows as β0 shrinks."""
     return 60.0 + 20.0 * size ** (-(hidden_layers - 1) / (hidden_layers + 1))
 
 
 def draw(data: Dataset) -> Picture:
-    """The plane, Q along the line of solutions, and the end by size of start."""
+    """The plane, Q along the line of solutions, and the end by size of initialisation."""
     figure = style.new_figure(13.0, 4.0)
     first, second, third = figure.subplots(1, 3, width_ratios=[1.15, 1.0, 1.0])
     colours = [style.COLOURS[_CYCLE[i % len(_CYCLE)]] for i in range(data.sizes["layers"])]
@@ -147,7 +147,7 @@ def _draw_plane(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     edge = np.array([0.0, 1.9])
     panel.plot(edge, 1.1 - 0.5 * edge, color=style.COLOURS["green"], linewidth=1.6, zorder=1, label="all solutions")
     panel.plot(*np.array([[0.0, 0.0], data.limit.values]).T, **style.LIMIT, label="direction of β0")
-    mark_points(panel, data.path.values[0, 0, 0], label="start")
+    mark_points(panel, data.path.values[0, 0, 0], label="β0")
     cross = {"marker": "x", "markersize": 8, "markeredgewidth": 1.8, "label": "predicted end"}
     mark_points(panel, data.end.sel(kind="predicted"), **cross)
     mark_points(panel, data.least_norm, marker="s", color=style.COLOURS["green"], label="least norm")
@@ -176,9 +176,9 @@ def _draw_ends(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
         reached = _from_least(data.small_end.sel(layers=L, kind="reached").values, least)
         panel.plot(data["size"], reached, linestyle="none", marker="o", markersize=7, color=colour)
         panel.plot(data.scale, _from_least(data.curve.sel(layers=L).values, least), **style.THEORY)
-    panel.set(xscale="log", xlabel="size of the start ‖β0‖", ylabel="end: distance from the least norm")
+    panel.set(xscale="log", xlabel="initial size ‖β0‖", ylabel="end: distance from the least norm")
     panel.set_ylim(bottom=0.0)
-    panel.set_title("C  the end by size of start")
+    panel.set_title("C  the end by initial size")
 
 
 FIGURE = Figure("kunin2024/deep", TITLE, ABOUT, CALLS, CHECKS, QUICK, compute, draw)

@@ -1,4 +1,4 @@
-"""Kunin et al. 2024, appendix: exact course of μ, φ, ν and of the parameters a, w of one neuron, from three starts."""
+"""Kunin et al. 2024, appendix: exact course of μ, φ, ν and of the parameters a, w of one neuron, from three β0."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from lazyrich.papers.kunin2024 import formulas as letter
 from lazyrich.papers.kunin2024.figures._shared import SOURCES, as_text, one_neuron
 from lazyrich.plot import style
 
-TITLE = "One neuron: magnitude, angle, ratio and parameters over time, from three starts"
+TITLE = "One neuron: magnitude, angle, ratio and parameters over time, from three initialisations"
 ABOUT = (
     "One hidden neuron learns β* = (.5, .5) from a unit vector β0 that points away from it (top), across it "
     "(middle) and along it (bottom), each for seven balances δ and with a(0) > 0. "
     "The paper's own solutions in three cases of δ, with its errors put right, are dotted over the integrated "
     "flow of the weights. "
-    "Downstream, from the start that points away, a and with it μ pass through zero and the neuron learns the "
+    "Downstream, from the initialisation that points away, a and with it μ pass through zero and the neuron learns the "
     "target with both signs reversed; upstream a never does, and w turns round instead."
 )
 CALLS = ("lr.papers.kunin2024.formulas.single_neuron", "lr.inits.single_neuron", "lr.flow", "lr.solve")
@@ -49,7 +49,7 @@ def compute(
     horizon: float = 15.0,
     points: int = 300,
 ) -> Dataset:
-    """Six quantities over time for each start and δ, by theory and by integration."""
+    """Six quantities over time for each initialisation and δ, by theory and by integration."""
     import xarray
 
     times = np.linspace(0.0, horizon, points + 1)
@@ -87,7 +87,7 @@ def _measured(traj: Trajectory, target: Sequence[float]) -> Array:
 
 
 def draw(data: Dataset) -> Picture:
-    """A row per start, a column per quantity."""
+    """A row per initialisation, a column per quantity."""
     figure = style.new_figure(14.0, 6.4)
     panels = figure.subplots(data.sizes["start"], len(_COLUMNS), sharex=True)
     colours = style.diverging_colours(data.delta.values)

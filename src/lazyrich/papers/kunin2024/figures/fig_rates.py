@@ -22,11 +22,11 @@ from lazyrich.tasks.teacher import unit_vectors
 
 TITLE = "Layer rates and layer scales do the same: only their product counts"
 ABOUT = (
-    "Left, one neuron with β* = (0, 1) and β0 = (−1, 0): the flow from one balanced start with five pairs of layer "
-    "rates, η of the first layer and 1/η of the second, and dotted the exact solution at unit rates of a start whose "
-    "first layer is divided by √η and whose second is multiplied by it. "
+    "Left, one neuron with β* = (0, 1) and β0 = (−1, 0): the flow from one balanced initialisation with five pairs of "
+    "layer rates, η of the first layer and 1/η of the second, and dotted the exact solution at unit rates of an "
+    "initialisation whose first layer is divided by √η and whose second is multiplied by it. "
     "C is the exact kernel distance at the end over both: it is the same along lines of equal product, so that a fast "
-    "first layer and a small one are one and the same upstream start, δ = η_w a² − η_a‖w‖² > 0. "
+    "first layer and a small one are one and the same upstream initialisation, δ = η_w a² − η_a‖w‖² > 0. "
     "D is a ReLU student, of which no exact solution is known: gradient descent with rates and with scales (dotted) "
     "still agree step by step, up to rounding. "
     "An optimiser that divides by the size of a gradient, such as Adam, does not keep that identity."
@@ -114,7 +114,7 @@ def _measure(run: Trajectory) -> list[Array]:
 
 
 def _ends(task: Task, neuron: Network, both: Array, horizon: float) -> Array:
-    """S(0, t) at the horizon: rates η and 1/η of a start that is scaled as by q."""
+    """S(0, t) at the horizon: rates η and 1/η of an initialisation that is scaled as by q."""
     problems = [[Problem(task, _scaled(neuron, q), rates=(eta, 1 / eta)) for q in both] for eta in both]
     return np.array([[kernel_distance(solve(problem, [0.0, horizon]))[-1] for problem in row] for row in problems])
 

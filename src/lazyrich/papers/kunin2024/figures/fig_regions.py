@@ -22,7 +22,7 @@ from lazyrich.tasks.teacher import unit_vectors
 TITLE = "Activation regions of a ReLU network over training, in two colours"
 ABOUT = (
     "A ReLU network of 16 neurons, with biases, learns exclusive or from 40 points in the plane (filled: +1, "
-    "open: −1), from one start of small scale τ = .1 at three balances δ. "
+    "open: −1), from one initialisation of small scale τ = .1 at three balances δ. "
     "Grey and white are regions with an odd and an even number of active neurons, so that neighbours always "
     "differ; the green line is where the network's output is zero. "
     "Upstream the partition turns and collapses at once, balanced it does so before the loss falls, downstream it"

@@ -201,8 +201,11 @@ def lazy_curve(s: float, times: float | Row, lam: float) -> Real:
     conditions="Two layers, aligned, a(0) = 0. Compared at t = τ/λ for fixed τ, as λ → ∞; extrapolated.",
     tolerance=1e-8,
 )
-def lazy_limit(rng: Rng) -> float:
-    return _off_the_lazy_curve(rng, unit_rate=True)
+def lazy_limit(rng: Rng, unit_rate: bool = True) -> float:
+    s, tau = rng.uniform(0.5, 3.0), rng.uniform(0.3, 2.0)
+    measured = extrapolated([two_layers(np.zeros(1), lam, s, [tau / lam])[0, 0] for lam in LARGE])
+    stated = extrapolated([lazy_curve(s, tau / lam, 1.0 if unit_rate else lam) for lam in LARGE])
+    return relative_error(stated, measured)
 
 
 @lazy_limit.corrected(
@@ -211,14 +214,7 @@ def lazy_limit(rng: Rng) -> float:
     r"a_\alpha(t) = s_\alpha(1 - e^{-|\lambda| t})",
 )
 def lazy_limit_corrected(rng: Rng) -> float:
-    return _off_the_lazy_curve(rng, unit_rate=False)
-
-
-def _off_the_lazy_curve(rng: Rng, unit_rate: bool) -> float:
-    s, tau = rng.uniform(0.5, 3.0), rng.uniform(0.3, 2.0)
-    measured = extrapolated([two_layers(np.zeros(1), lam, s, [tau / lam])[0, 0] for lam in LARGE])
-    stated = extrapolated([lazy_curve(s, tau / lam, 1.0 if unit_rate else lam) for lam in LARGE])
-    return relative_error(stated, measured)
+    return lazy_limit.check(rng, unit_rate=False)
 
 
 @lazy_limit.counterexample("λ = 100, s = 1, W1 = 0, W2 = 10, at t = 0.01, which is 1/λ: the strength a")

@@ -215,27 +215,7 @@ def _different(products: list[Array], T: Array) -> list[Array]:
     conditions="Any S that lacks a mode, no bottleneck.",
     tolerance=1e-11,
 )
-def saddles_not_isolated(rng: Rng) -> float:
-    return _stuck(rng, least=0)
-
-
-@saddles_not_isolated.stronger(
-    "S is not empty. With two layers, as many outputs as inputs and all modes present, the origin is alone."
-)
-def saddles_with_modes_not_isolated(rng: Rng) -> float:
-    return _stuck(rng, least=1)
-
-
-@saddles_not_isolated.counterexample(
-    "One input, one hidden unit, one output, T = 1, at the origin: the number of directions in which the Hessian is "
-    "flat"
-)
-def _() -> tuple[float, float]:
-    flat = np.abs(curvatures(np.eye(1), [np.zeros((1, 1)), np.zeros((1, 1))])) < 1e-4
-    return 1.0, float(np.sum(flat))
-
-
-def _stuck(rng: Rng, least: int) -> float:
+def saddles_not_isolated(rng: Rng, least: int = 0) -> float:
     """The slope at a critical point beside this one, or 1 if reparametrising does not lead to another."""
     T, U, s, V = draws.target(rng, 3, 3)
     S = tuple(sorted(int(i) for i in rng.permutation(3)[: int(rng.integers(least, 3))]))
@@ -245,6 +225,22 @@ def _stuck(rng: Rng, least: int) -> float:
     if np.linalg.norm(moved[0] - W1) < 1e-3:
         return 1.0
     return max(float(np.abs(slope).max()) for slope in gradient(whitened_loss(T), moved))
+
+
+@saddles_not_isolated.stronger(
+    "S is not empty. With two layers, as many outputs as inputs and all modes present, the origin is alone."
+)
+def saddles_with_modes_not_isolated(rng: Rng) -> float:
+    return saddles_not_isolated.check(rng, least=1)
+
+
+@saddles_not_isolated.counterexample(
+    "One input, one hidden unit, one output, T = 1, at the origin: the number of directions in which the Hessian is "
+    "flat"
+)
+def _() -> tuple[float, float]:
+    flat = np.abs(curvatures(np.eye(1), [np.zeros((1, 1)), np.zeros((1, 1))])) < 1e-4
+    return 1.0, float(np.sum(flat))
 
 
 @claim(

@@ -15,11 +15,11 @@ from lazyrich.plot import style
 TITLE = "Matrix completion by depth: rank grows step by step, and no quasi-norm is least"
 ABOUT = (
     "Some entries of a 10 × 10 matrix of rank two are seen, and products of one to three layers follow the flow "
-    "on them from a random balanced start of size 0.001. "
+    "on them from a random balanced initialisation of size 0.001. "
     "One layer leaves what it does not see at zero; with more the singular values rise one after the other, and three "
     "find the hidden entries from fewer than the least nuclear norm needs. "
     "The notes say that depth L minimises the Schatten-2/L quasi-norm: in the example of panel C, where a solution of "
-    "rank one is known, the flow ends above it for every size of the start, the more so the deeper it is."
+    "rank one is known, the flow ends above it for every size of the initialisation, the more so the deeper it is."
 )
 CALLS = ("lr.bias.factorise", "lr.bias.compare_depths", "lr.bias.least_nuclear_norm", "lr.bias.random_completion")
 CHECKS = {
@@ -165,7 +165,7 @@ def _draw_norms(panel: Axes, data: Dataset) -> None:
     panel.axhline(1.0, **style.LIMIT)
     panel.annotate("solution of rank one", (0.98, 1.0), (0, -13), xycoords=("axes fraction", "data"), ha="right",
                    textcoords="offset points", color=style.COLOURS["grey"])  # fmt: skip
-    panel.set(xscale="log", xlabel="size ε of the start", ylabel="Schatten-p where the flow ends, relative")
+    panel.set(xscale="log", xlabel="initial size ε", ylabel="Schatten-p where the flow ends, relative")
     panel.set_title("C  Commuting measurements")
     panel.set_ylim(bottom=0.8)
     panel.legend(loc="upper left")

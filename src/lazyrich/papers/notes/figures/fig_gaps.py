@@ -1,4 +1,4 @@
-"""Lecture notes, section 7.2: what sets the time of a close mode from a small random start, its strength or the gap."""
+"""Lecture notes, section 7.2: what sets the time of a close mode from small random weights, its strength or the gap."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -14,14 +14,14 @@ from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, d
 from lazyrich.papers.base.types import Colour, Look
 from lazyrich.plot import style
 
-TITLE = "Close modes from a random start: times go by strength, not by gaps"
+TITLE = "Close modes from a random initialisation: times go by strength, not by gaps"
 ABOUT = (
     "Two layers learn modes of strength 10, 9 and 1, the example of the notes, from random zero-balanced weights of "
-    "size ε, exactly; dotted curves are those of a decoupled start of strength ε². "
+    "size ε, exactly; dotted curves are those of a decoupled initialisation of strength ε². "
     "The notes expect mode 2 after ln(1/ε)/(s1 − s2), long after mode 1, since the gap is small; in truth it comes at "
     "ln(1/ε)/s2, right behind. "
     "The right panel follows the half time of every mode over nine orders of magnitude of ε, mean and s.d. of ten "
-    "starts."
+    "runs."
 )
 CALLS = ("lr.inits.zero_balanced", "lr.inits.aligned", "lr.solve", "lr.landscape.compare_plateaus")
 CHECKS = {
@@ -45,14 +45,14 @@ def compute(
     seeds: int = 10,
     horizon: float = 12.0,
 ) -> Dataset:
-    """Mode strengths from one random and one decoupled start, and half times over scales and seeds."""
+    """Mode strengths from one random and one decoupled initialisation, and half times over scales and seeds."""
     s = np.array(strengths)
     task = Task.from_correlations(np.eye(_SIZES[2], _SIZES[0]) * s)
     times = np.concatenate([[0.0], np.geomspace(0.05, horizon, 400)])
     random = solve(Problem(task, zero_balanced(0, sizes=_SIZES, scale=shown)), times)
     decoupled = solve(Problem(task, aligned(0, task, hidden=_SIZES[1], strengths=shown**2)), times)
     half = np.empty((2, len(scales), seeds, len(s)))
-    with progress(len(scales) * seeds, "starts") as move_on:
+    with progress(len(scales) * seeds, "initialisations") as move_on:
         for i, scale in enumerate(scales):
             for seed in range(seeds):
                 problem = Problem(task, zero_balanced(seed, sizes=_SIZES, scale=scale))
@@ -60,7 +60,7 @@ def compute(
                 half[:, i, seed] = compared.prediction.times, compared.observed
                 move_on(1)
     mean, logs = half[1].mean(axis=1), np.log(1 / np.array(scales))
-    few = len(scales) - 2  # the largest starts are no longer small
+    few = len(scales) - 2  # the largest initialisations are no longer small
     slopes = np.polyfit(logs[:few], mean[:few], 1)[0]
     return dataset(
         {
@@ -85,7 +85,7 @@ def compute(
 
 
 def draw(data: Dataset) -> Picture:
-    """Modes over time, and half times in units of ln(1/ε)/s against the size of the start."""
+    """Modes over time, and half times in units of ln(1/ε)/s against the size of the initialisation."""
     figure = style.new_figure(11.5, 4.2)
     curves, halves = figure.subplots(1, 2)
     colours = style.mode_colours(1 + data.sizes["mode"])[:-1]
@@ -99,7 +99,7 @@ def _draw_curves(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
         s = float(data.limit[i])
         panel.plot(data.time[1:], data.strength.sel(source="random")[1:, i] / s, color=colour, label=f"s = {s:g}")
         panel.plot(data.time[1:], data.strength.sel(source="decoupled")[1:, i] / s, **style.THEORY)
-    panel.plot([], [], **style.THEORY, label="decoupled start")
+    panel.plot([], [], **style.THEORY, label="decoupled initialisation")
     shown = float(data.attrs["shown"])
     by_gap = np.log(1 / shown) / float(data.limit[0] - data.limit[1])
     panel.axvline(by_gap, **style.LIMIT)
@@ -118,7 +118,7 @@ def _draw_halves(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
         panel.errorbar(data.scale * beside, found.mean("seed"), found.std("seed"), color=colour, marker=marker,
                        label=f"s = {s:g}", **look)  # fmt: skip
         panel.plot(data.scale * beside, predicted.mean("seed"), **style.THEORY | {"color": colour})
-    panel.plot([], [], **style.THEORY, label="predicted from the start")
+    panel.plot([], [], **style.THEORY, label="predicted from the initialisation")
     panel.axhline(1.0, **style.LIMIT)
     panel.annotate("ln(1/ε)/s", (0.01, 1.0), (0, -13), **_WORDS, xycoords=("axes fraction", "data"))
     by_gap = float(data.limit[1] / (data.limit[0] - data.limit[1]))
@@ -126,7 +126,7 @@ def _draw_halves(panel: Axes, data: Dataset, colours: Sequence[Colour]) -> None:
     panel.annotate(words, (0.6, 1.0), (-8, -4), **_WORDS, xycoords="axes fraction", ha="right", va="top")
     panel.annotate("", (0.62, 1.0), (0, -24), **_WORDS | {"color": None}, xycoords="axes fraction",
                    arrowprops={"arrowstyle": "->", "color": style.COLOURS["grey"]})  # fmt: skip
-    panel.set(xscale="log", xlabel="size ε of the start", ylabel="half time × s / ln(1/ε)", title="B  Half times")
+    panel.set(xscale="log", xlabel="initial size ε", ylabel="half time × s / ln(1/ε)", title="B  Half times")
     panel.set_ylim(top=1 + 1.6 * (panel.get_ylim()[1] - 1))  # room for the legend
     panel.legend(loc="center left")
 

@@ -14,7 +14,8 @@ ABOUT = (
     "for each subset of modes, named by it. "
     "The number in a circle counts the negative eigenvalues of the Hessian, as measured and as the formula says; the "
     "notes have k − r, which is right for no saddle of two layers, and three layers have saddles without any. "
-    "The line follows a small random start of two layers: downhill along the saddles that hold the strongest modes."
+    "The line follows a small random initialisation of two layers: downhill along the saddles that hold the strongest "
+    "modes."
 )
 CALLS = (
     "lr.landscape.critical_points",
@@ -104,7 +105,9 @@ def draw(data: Dataset) -> Picture:
         _draw_lattice(panel, data.sel(depth=depth))
         if depth == 2:
             path = data.path.transpose("coordinate", "time").values
-            panel.plot(*path, color=style.COLOURS["orange"], linewidth=3, alpha=0.85, label="flow from a small start")
+            panel.plot(
+                *path, color=style.COLOURS["orange"], linewidth=3, alpha=0.85, label="flow from a small initialisation"
+            )
             panel.legend(loc="upper right")
         letter = "AB"[list(data.depth.values).index(depth)]
         panel.set_title(f"{letter}  {'Two' if depth == 2 else 'Three'} layers: negative eigenvalues of the Hessian")

@@ -11,12 +11,12 @@ from lazyrich.plot import style
 
 TITLE = "The saddle-to-saddle staircase at depths 2, 3 and 4"
 ABOUT = (
-    "Networks of two, three and four layers learn modes of strength 4, 2 and 1 from a decoupled start (top; exact "
-    "curve dotted over descent) and from small Gaussian weights (bottom). "
+    "Networks of two, three and four layers learn modes of strength 4, 2 and 1 from a decoupled initialisation (top; "
+    "exact curve dotted over descent) and from small Gaussian weights (bottom). "
     "The loss rests near the saddles that hold the strongest r modes (dashed: their losses; shaded: the visits found "
     "along the run) and drops when the next mode is learned. "
-    "Circles mark half times predicted from the start: exact above, leading order for two random layers, and only up "
-    "to a factor for more, where the plateaus scale as a power of the start."
+    "Circles mark half times predicted from the initialisation: exact above, leading order for two random layers, and "
+    "only up to a factor for more, where the plateaus scale as a power of the initialisation."
 )
 CALLS = (
     "lr.descend",
@@ -52,7 +52,7 @@ def compute(
     rate: float = 0.002,
     seed: int = 0,
 ) -> Dataset:
-    """Loss over time by start and depth, saddles visited, and half times of the modes."""
+    """Loss over time by initialisation and depth, saddles visited, and half times of the modes."""
     task = Task.from_correlations(np.eye(_SIZES[2], _SIZES[0]) * np.array(_STRENGTHS)[:, None])
     k = len(_STRENGTHS)
     shape = len(_STARTS), len(depths)
@@ -111,20 +111,20 @@ def _network(kind: str, task: Task, depth: int, start: float, scale: float, seed
 
 
 def _horizon(problem: Problem) -> float:
-    """A third beyond the last mode; random deep starts take up to three times what the scaling law says."""
+    """A third beyond the last mode; random deep initialisations take up to three times what the scaling law says."""
     known = plateau_times(problem)
     return float(np.nanmax(known.times)) * (3.0 if known.kind == "scaling only" else 1.35)
 
 
 def draw(data: Dataset) -> Picture:
-    """A row per start, a column per depth."""
+    """A row per initialisation, a column per depth."""
     figure = style.new_figure(12.0, 6.2)
     panels = figure.subplots(len(_STARTS), data.sizes["depth"], sharey=True, squeeze=False)
     characters = iter("ABCDEFGHIJKL")
     for row, start in zip(panels, data.start.values, strict=True):
         for panel, depth in zip(row, data.depth.values, strict=True):
             _draw_staircase(panel, data.sel(start=start, depth=depth))
-            panel.set_title(f"{next(characters)}  {str(start).capitalize()} start, depth {depth}")
+            panel.set_title(f"{next(characters)}  {str(start).capitalize()} weights, depth {depth}")
         row[0].set_ylabel("loss")
     for panel in panels[-1]:
         panel.set_xlabel(style.TIME)

@@ -1,4 +1,4 @@
-"""What the figures of Saxe et al. 2014 share: the tree of items, and a small random start on it."""
+"""What the figures of Saxe et al. 2014 share: the tree of items, and a small random initialisation on it."""
 
 import numpy as np
 

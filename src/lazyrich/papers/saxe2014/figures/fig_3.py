@@ -1,4 +1,4 @@
-"""Saxe et al. 2014, Fig. 3 (Fig. 1 of the post): modes of a tree of items, learned in theory and from random starts."""
+"""Saxe et al. 2014, Fig. 3 (Fig. 1 of the post): modes of a tree of items, in theory and from random weights."""
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from lazyrich.inits import aligned
 from lazyrich.landscape import plateau_times
 from lazyrich.observables import half_times, mode_strengths
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
+from lazyrich.papers.base.types import Look
 from lazyrich.papers.saxe2014.figures._shared import response_strengths, small_start, tree
 from lazyrich.plot import style
 
@@ -15,8 +16,10 @@ TITLE = "Modes of a semantic tree: theory, a linear network and a tanh network"
 ABOUT = (
     "A network with 32 hidden units learns 1000 features of 32 items, which flip with probability 0.1 along a "
     "five-level binary tree; all start at strength 1e-6 and descend at rate 0.5e-3. "
-    "The logistic curve of each mode (dotted) is exact for a decoupled start, and a linear and a tanh network from "
-    "small random weights follow it. "
+    "A mode is a split of the tree: mode 1 is what all items share, mode 2 the first split, modes 3 and 4 the two of "
+    "the second, and so on down to the leaves. "
+    "The logistic curve of each mode (dotted) is exact for a decoupled initialisation, and a linear and a tanh network "
+    "from small random weights follow it. "
     "They come late, the more so the weaker the mode: stronger modes have taken a part of the hidden layer, and tanh "
     "saturates."
 )
@@ -32,7 +35,7 @@ CALLS = (
 CHECKS = {
     "first_delay": Check("mean delay of mode 1 of the linear network against theory, relative", at_most=0.05),
     "prediction_error": Check(
-        "half times of the linear network against those predicted from its own start, mean relative difference",
+        "half times of the linear network against those predicted from its weights, mean relative difference",
         at_most=0.03,
     ),
     "tanh_order": Check("rank correlation of the tanh network's half times with theory", at_least=0.97),
@@ -116,17 +119,21 @@ def _draw_curves(panel: Axes, data: Dataset) -> None:
     for source, colour in _NETWORKS.items():
         curves = data.strength.sel(source=source)
         panel.plot(data.step, curves.T, color=style.COLOURS[colour], linewidth=1.8)
-        panel.plot([], [], color=style.COLOURS[colour], label=f"{source} network, random start")
+        panel.plot([], [], color=style.COLOURS[colour], label=f"{source} network, random weights")
     panel.plot(data.step, data.strength.sel(source="theory").T, **style.THEORY)
     panel.plot([], [], **style.THEORY, label="theory (logistic curves)")
+    beside: Look = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center"}
     for mode, limit in zip(data.mode.values, data.limit.values, strict=True):
-        panel.annotate(
-            f"{mode}", (1.0, limit), (4, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center"
-        )
+        panel.annotate(f"{mode}: {_split(int(mode))}", (1.0, limit), (4, 0), **beside)
     end = data.step.values[-1] * 0.72
-    panel.set(xlabel="t (epochs)", ylabel="mode strength uᵀΣ̂v", xlim=(0, end), title="A  Modes over training")
-    panel.annotate("mode", (1.0, 1.02), xycoords="axes fraction", va="bottom")
+    panel.set(xlabel="t (epochs)", ylabel="strength of the mode", xlim=(0, end), title="A  Modes over training")
+    panel.annotate("mode: split of the tree", (1.0, 1.02), xycoords="axes fraction", va="bottom", ha="center")
     panel.legend(loc="upper right", bbox_to_anchor=(1.0, 0.93))
+
+
+def _split(mode: int) -> str:
+    """The split of the tree that a mode tells of: one mode for the first, two for the second, and so on."""
+    return f"split {int(np.ceil(np.log2(mode)))}" if mode > 1 else "all items"
 
 
 def _draw_delays(panel: Axes, data: Dataset) -> None:
@@ -144,7 +151,7 @@ def _draw_delays(panel: Axes, data: Dataset) -> None:
             label=f"{network} network",
         )
     panel.axhline(0.0, color="black", linewidth=1.0)
-    words = f"mean ± s.d. of {data.sizes['simulation']} starts"
+    words = f"mean ± s.d. of {data.sizes['simulation']} runs"
     panel.set(xlabel="mode", ylabel="delay of the half time, relative to theory", title=f"B  Delay, {words}")
     panel.legend(loc="upper left")
 

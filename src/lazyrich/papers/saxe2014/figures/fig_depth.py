@@ -1,4 +1,4 @@
-"""Saxe et al. 2014, Figs 4 and 6: learning time and best learning rate against depth, for three kinds of start."""
+"""Saxe et al. 2014, Figs 4 and 6: learning time and best learning rate against depth, for three initialisations."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from lazyrich.papers.base.types import Look
 from lazyrich.papers.saxe2014.formulas import time_infinite_depth, time_to_learn
 from lazyrich.plot import style
 
-TITLE = "Learning time against depth: decoupled, random orthogonal and Gaussian starts"
+TITLE = "Learning time against depth: decoupled, random orthogonal and Gaussian initialisations"
 ABOUT = (
     "Linear networks of 3 to 100 layers, ten units wide, learn six modes of strength 1 until 1 % of the loss is left, "
     "each at the best of twenty rates; the paper used MNIST and 1000 units. "
@@ -28,10 +28,14 @@ CALLS = (
     "lr.papers.saxe2014.formulas.time_infinite_depth",
 )
 CHECKS = {
-    "time_error": Check("learning time of decoupled starts against theory, largest relative difference", at_most=0.15),
+    "time_error": Check(
+        "learning time of decoupled initialisations against theory, largest relative difference", at_most=0.15
+    ),
     "slowest_error": Check("the same at a rate at which it takes most of the steps, least depth", at_most=0.003),
-    "rate_spread": Check("best rate × depth of decoupled starts, largest over smallest", at_most=2.0),
-    "orthogonal_spread": Check("steps of orthogonal starts by depth, largest over smallest median", at_most=4.0),
+    "rate_spread": Check("best rate × depth of decoupled initialisations, largest over smallest", at_most=2.0),
+    "orthogonal_spread": Check(
+        "steps of orthogonal initialisations by depth, largest over smallest median", at_most=4.0
+    ),
 }
 QUICK = {"depths": (4, 10), "rates": 8, "seeds": 2, "most_steps": 1500}
 
@@ -55,7 +59,7 @@ def compute(
     seeds: int = 3,
     most_steps: int = 2000,
 ) -> Dataset:
-    """Steps to learn at the best rate, and that rate, by start, depth and seed; times in theory."""
+    """Steps to learn at the best rate, and that rate, by initialisation, depth and seed; times in theory."""
     task = Task.from_correlations(np.eye(_WIDTHS["outputs"], _WIDTHS["inputs"]))
     steps = np.full((len(_STARTS), len(depths), seeds), np.nan)
     best = np.full(steps.shape, np.nan)
@@ -160,7 +164,7 @@ def draw(data: Dataset) -> Picture:
 
 
 def _note_unlearned(panel: Axes, data: Dataset) -> None:
-    """An arrow at the first depth at which no Gaussian start learned in time."""
+    """An arrow at the first depth at which no Gaussian initialisation learned in time."""
     learned = data.steps.sel(start="gaussian").notnull().any("seed").values
     if learned.all():
         return
