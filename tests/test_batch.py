@@ -248,7 +248,7 @@ class TestDivergence:
             wild = lr.batch.descend([lr.Problem(t, w) for t, w in zip(tasks, start, strict=True)], 0.02, AT[-1], at=AT)
             assert all(same(wild[i], quiet[i]) for i in (0, 1, 3))
             alone = lr.descend(wild[2].problem, 0.02, AT[-1])  # its steps stand against plain loops in test_descend
-            assert wild[2].status == alone.status and f"not finite at step {len(alone.times)} (" in alone.status
+            assert wild[2].status == alone.status and f"diverged at step {len(alone.times)} (" in alone.status
             assert len(wild[2].times) == len(wild[2].weights[0]) == 2 and np.isfinite(wild[2].weights[0]).all()
 
     def test_ends_where_a_single_run_ends(self):
