@@ -1,16 +1,6 @@
 """Independent evidence that a trajectory is what it claims to be.
 
-Nothing here knows how the trajectory was made. The gradient flow is written out from the problem alone, for
-weights,
-
-    Ẇ_ℓ = η_ℓ (−∂loss/∂W_ℓ − γ W_ℓ)
-
-and for the Gram matrix of a two-layer linear network, where it closes (E = Σyx − W Σxx):
-
-    d(W1ᵀW1) = η1 (WᵀE + EᵀW − 2γ W1ᵀW1)
-    dW       = η2 E W1ᵀW1 + η1 W2W2ᵀ E − (η1 + η2)γ W
-    d(W2W2ᵀ) = η2 (EWᵀ + WEᵀ − 2γ W2W2ᵀ)
-
+Nothing here knows how the trajectory was made. The gradient flow is written out from the problem alone (`velocity`).
 The time derivative of an exact trajectory is taken by complex step, Im f(t + ih)/h; what has no such derivative (the
 rotation of the hidden units, sampled runs) is integrated over short intervals by SciPy. Then every array that the
 trajectory holds is compared with what was so tested, at all its times, and the arrays with each other.
@@ -32,6 +22,7 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem, loss_of
+from lazyrich.velocity import flat_velocity, gram_velocity, velocity
 
 if TYPE_CHECKING:
     from lazyrich.trajectory import Trajectory
@@ -100,60 +91,6 @@ def certify(trajectory: Trajectory) -> Certificate:
     return Certificate(facts.precision, trajectory.method, closed_form, **of(trajectory))
 
 
-def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
-    """Ẇ_ℓ of the gradient flow at given weights, for any activation; one state (no time axis)."""
-    if problem.network.activation.linear:
-        E = problem.task.sigma_yx - product(weights) @ problem.task.sigma_xx
-        after, before = _partial_products(weights)
-        flow = [
-            (E if R is None else R.T @ E) @ (np.eye(E.shape[1]) if B is None else B.T)
-            for R, B in zip(after, before, strict=True)
-        ]
-    else:
-        flow = _nonlinear_velocity(problem, weights)
-    return [eta * (dW - problem.weight_decay * W) for eta, dW, W in zip(problem.rates, flow, weights, strict=True)]
-
-
-def _partial_products(weights: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Products of the layers after and before each one; None stands for the identity."""
-    after: list[Any] = [None]
-    for W in weights[:0:-1]:
-        after.insert(0, W if after[0] is None else after[0] @ W)
-    before: list[Any] = [None]
-    for W in weights[:-1]:
-        before.append(W if before[-1] is None else W @ before[-1])
-    return after, before
-
-
-def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
-    """Backpropagation, written out."""
-    task, activation = problem.task, problem.network.activation
-    assert task.inputs is not None and task.targets is not None
-    signals, derivatives = [task.inputs.T], []
-    for W in weights[:-1]:
-        z = W @ signals[-1]
-        signals.append(activation(z))
-        derivatives.append(activation.derivative(z))
-    signals.append(weights[-1] @ signals[-1])
-    error = (task.targets.T - signals[-1]) / (task.inputs.shape[0] if task.reduction == "mean" else 1)
-    flow: list[Any] = []
-    for i in range(len(weights) - 1, -1, -1):
-        flow.insert(0, error @ signals[i].T)
-        if i:
-            error = (weights[i].T @ error) * derivatives[i - 1]
-    return flow
-
-
-def _gram_velocity(problem: Problem, G: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    d_in, task, (eta1, eta2), gamma = problem.task.d_in, problem.task, problem.rates, problem.weight_decay
-    first, W, second = G[:d_in, :d_in], G[d_in:, :d_in], G[d_in:, d_in:]
-    E = task.sigma_yx - W @ task.sigma_xx
-    d_first = eta1 * (W.T @ E + E.T @ W - 2 * gamma * first)
-    d_W = eta2 * E @ first + eta1 * second @ E - (eta1 + eta2) * gamma * W
-    d_second = eta2 * (E @ W.T + W @ E.T - 2 * gamma * second)
-    return np.block([[d_first, d_W.T], [d_W, d_second]])
-
-
 def _size_of_terms(problem: Problem, size: float) -> float:
     """‖Σyx‖ + ‖Σxx‖·‖weights‖² + γ: multiplies the weights in every term of the flow of two layers."""
     task = problem.task
@@ -205,7 +142,7 @@ def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float
         value, change = G.real, G.imag / h
         norm = max(float(np.linalg.norm(value)), faded)
         size = max(eta1, eta2) * _size_of_terms(problem, norm) * norm
-        residual = _worst(residual, _ratio(np.linalg.norm(change - _gram_velocity(problem, value)), size))
+        residual = _worst(residual, _ratio(np.linalg.norm(change - gram_velocity(problem, value)), size))
         V = k[:, None] * value * k  # Vᵀ J V = λV is the conserved D = λI, seen from outside the hidden layer
         size = max(float(np.linalg.norm(V)), faded * max(k) ** 2)
         drift = _worst(drift, _ratio(np.linalg.norm(V @ (J[:, None] * V) - lam * V), size**2))
@@ -245,17 +182,11 @@ def _rotation_error(problem: Problem, solution: Any, times: Float[Array, " T"]) 
     worst = 0.0
     for i in range(len(begins)):
         first, last = ([W[place[j]] for W in layers] for j in (i, i + len(begins)))
-        shapes, cuts = [W.shape for W in first], np.cumsum([W.size for W in first])[:-1]
-
-        def slope(_: float, y: Array, shapes: Any = shapes, cuts: Any = cuts) -> Array:
-            state = [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]
-            return np.concatenate([dW.ravel() for dW in velocity(problem, state)])
-
         y = np.concatenate([W.ravel() for W in first])
         size = float(np.linalg.norm(y))
         if size < _NO_SQUARE:
             continue
-        run = solve_ivp(slope, (0.0, span), y, "DOP853", rtol=1e-13, atol=1e-16 * size)
+        run = solve_ivp(lambda _, y: flat_velocity(problem, y), (0.0, span), y, "DOP853", rtol=1e-13, atol=1e-16 * size)
         worst = _worst(worst, _ratio(np.linalg.norm(run.y[:, -1] - np.concatenate([W.ravel() for W in last])), size))
     return worst
 
@@ -340,7 +271,6 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
     from scipy.integrate import solve_ivp  # here, to keep `import lazyrich` quick
 
     flat = np.concatenate([W.reshape(len(times), -1) for W in layers], axis=1)
-    shapes, cuts = [W.shape[1:] for W in layers], np.cumsum([W[0].size for W in layers])[:-1]
     if times[0] > 0:  # what it was before the first record is known
         flat = np.concatenate([np.concatenate([W.ravel() for W in problem.network.weights])[None], flat])
         times = np.append(0.0, times)
@@ -350,24 +280,21 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
     if not movement.any():
         return None
 
-    def unpack(y: Array) -> list[Array]:
-        return [part.reshape(shape) for part, shape in zip(np.split(y, cuts), shapes, strict=True)]
-
     kinks = problem.network.activation.kinked
     rtol, left = (1e-6, _KINKED_GRADIENTS) if kinks else (1e-11, math.inf)
     worst = 0.0
 
-    def slope(_: float, y: Array) -> Array:
+    def counted(_: float, y: Array) -> Array:
         nonlocal left
         left -= 1
         if left < 0:
             raise _TooLong
-        return np.concatenate([dW.ravel() for dW in velocity(problem, unpack(y))])
+        return flat_velocity(problem, y)
 
     for i in np.argsort(-movement)[:3]:
         span, atol = (times[i], times[i + 1]), 1e-3 * rtol * np.abs(flat[i]).max()
         try:
-            run = solve_ivp(slope, span, flat[i], "DOP853", rtol=rtol, atol=atol)
+            run = solve_ivp(counted, span, flat[i], "DOP853", rtol=rtol, atol=atol)
         except _TooLong:
             return None
         moved = max(movement[i], 1e-6 * float(np.linalg.norm(flat[i])))  # at rest, rounding is all that moves

@@ -3,13 +3,11 @@
 Exact trajectories hold their solution and compute a quantity when it is first asked for. Sampled ones
 (`flow`, `descend`) hold what was recorded, and derive the rest from the weights where those were. What is handed out
 is read-only: copy it to change it.
-
-Observables read the `State`: the weights, or of two linear layers QQᵀ, whichever is there or costs less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,8 +21,9 @@ from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
 from lazyrich.methods.base import FOREVER, Solution
 from lazyrich.networks import Network
-from lazyrich.networks.network import layers_of_gram, product
+from lazyrich.networks.network import product
 from lazyrich.problem import Problem, as_problem, loss_of
+from lazyrich.state import State
 
 if TYPE_CHECKING:
     import xarray
@@ -195,10 +194,10 @@ class Trajectory:
             small = d_in + d_out <= max(2 * hidden[0], _SMALL)
             by_gram = not self.computed("weights") and (small or self.computed("gram"))
         if by_gram:
-            return State(self, gram=np.asarray(self.gram))
+            return State(network.sizes, gram=np.asarray(self.gram))
         if not self.knows("weights"):
             raise InvalidInput("traj must hold the weights, and they were not recorded: try record=('weights',).")
-        return State(self, weights=tuple(np.asarray(W) for W in self.weights))
+        return State(network.sizes, weights=tuple(np.asarray(W) for W in self.weights))
 
     @property
     def function(self) -> Any:  # (T, d_out, d_in)
@@ -344,50 +343,6 @@ class Trajectory:
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """The layers of a network at each time: its weights, or QQᵀ of two linear layers, and None for the other.
-
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
-    >>> state = lr.solve(problem, [0.0, np.inf]).state
-    >>> state.input_gram.ravel().round(6), state.weights is None
-    (array([0.01, 2.  ]), True)
-    """
-
-    trajectory: Trajectory
-    weights: tuple[Any, ...] | None = None  # per layer (T, out, in)
-    gram: Any = None  # (T, n, n)
-
-    @property
-    def input_gram(self) -> Any:  # (T, in, in)
-        """W_1ᵀW_1."""
-        if self.weights is None:
-            d_in = self.trajectory.problem.task.d_in
-            return self.gram[:, :d_in, :d_in]
-        return np.swapaxes(self.weights[0], 1, 2) @ self.weights[0]
-
-    @property
-    def output_gram(self) -> Any:  # (T, out, out)
-        """W_LW_Lᵀ."""
-        if self.weights is None:
-            d_in = self.trajectory.problem.task.d_in
-            return self.gram[:, d_in:, d_in:]
-        return self.weights[-1] @ np.swapaxes(self.weights[-1], 1, 2)
-
-    def some(self, which: slice) -> State:
-        """The same at some of the times."""
-        weights = None if self.weights is None else tuple(W[which] for W in self.weights)
-        return State(self.trajectory, weights, None if self.gram is None else self.gram[which])
-
-    def layers(self) -> Iterator[list[Any]]:
-        """The weights at one time after the other; from QQᵀ, up to a rotation of the hidden units."""
-        if self.weights is None:
-            d_in, h, _ = self.trajectory.problem.network.sizes
-            yield from (layers_of_gram(G, d_in, h) for G in self.gram)
-        else:
-            yield from (list(layers) for layers in zip(*self.weights, strict=True))
 
 
 def _read_only(array: Any) -> Any:

@@ -342,7 +342,7 @@ def test_a_full_disk_ends_the_run_in_one_sentence(tmp_path: Path, monkeypatch: p
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_put", full)
+        patch.setattr(store, "put", full)
         with pytest.raises(InvalidInput, match=r"^\S+/out cannot be used: No space left on device\.$"):
             run(sweep, out)
     assert run(sweep, out).computed == 5

@@ -6,9 +6,10 @@ the stabilised method (`run`), and both have to pass the same alarm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,15 @@ PRECISIONS = ("float64", "float32")
 _RTOL, _RTOL_NONLINEAR = 1e-9, 1e-3  # unless told otherwise
 _FINEST, _COARSEST = 1e-14, 1e-2  # rounding fails every step below; above, the error of a step is no small quantity
 _COARSEST_ATOL = 1e-2  # of the mean size of the largest layer
+
+
+class _Wish(NamedTuple):
+    """What a flow is to keep, and how accurate it is to be; None: as is usual for its kind of network."""
+
+    names: tuple[str, ...]
+    rtol: float | None
+    atol: float | None
+    max_steps: int
 
 
 def descend(
@@ -92,38 +102,32 @@ def integrated(
     problems: Sequence[Problem], times: Array, record: object, rtol: object, atol: object, max_steps: object
 ) -> list[Trajectory]:
     """The gradient flow of each problem at its row of `times`; none of the other arguments has been checked."""
-    names = _names(problems, record, "flow")
-    rtol = None if rtol is None else as_rtol(rtol)
-    atol = None if atol is None else _as_atol(atol, problems)
-    max_steps = _check.count("max_steps", max_steps)
+    wish = _Wish(
+        _names(problems, record, "flow"),
+        None if rtol is None else as_rtol(rtol),
+        None if atol is None else _as_atol(atol, problems),
+        _check.count("max_steps", max_steps),
+    )
     linear = [i for i, problem in enumerate(problems) if problem.network.activation.linear]
     others = [i for i, problem in enumerate(problems) if not problem.network.activation.linear]
     found: dict[int, Trajectory] = {}
     with in_precision("float64", "flow"), np.errstate(all="ignore"), progress(len(problems), "flow") as move_on:
         for members, run in ((linear, _linear), (others, _nonlinear)):
-            given, own = [problems[i] for i in members], times[members]
-            made = run(given, own, names, rtol, atol, max_steps, move_on) if members else {}
-            found |= {members[i]: traj for i, traj in made.items()}
+            given = [problems[i] for i in members]
+            found |= {members[i]: traj for i, traj in run(given, times[members], wish, move_on)}
     return [found[i] for i in range(len(problems))]
 
 
 def _linear(
-    problems: Sequence[Problem],
-    times: Array,
-    names: tuple[str, ...],
-    rtol: float | None,
-    atol: float | None,
-    max_steps: int,
-    move_on: Callable[[float], object],
-) -> dict[int, Trajectory]:
-    rtol, found = _RTOL if rtol is None else rtol, {}
+    problems: Sequence[Problem], times: Array, wish: _Wish, move_on: Callable[[float], object]
+) -> Iterator[tuple[int, Trajectory]]:
+    rtol = _RTOL if wish.rtol is None else wish.rtol
     for i, problem in enumerate(problems):
         apart, back = _apart(times[i : i + 1])
-        run = flow_linear(problem, times[i, apart], names, rtol, atol, max_steps, move_on)
+        run = flow_linear(problem, times[i, apart], wish.names, rtol, wish.atol, wish.max_steps, move_on)
         own = times[i, back < run.reached]
         parts = run.parts if apart.all() else _some(run.parts, back[: len(own)])
-        found[i] = Trajectory(problem, own, "flow", parts, status=run.status, notes=_notes(problem, run.status))
-    return found
+        yield i, Trajectory(problem, own, "flow", parts, status=run.status, notes=_notes(problem, run.status))
 
 
 def _notes(problem: Problem, status: Status) -> tuple[str, ...]:
@@ -137,21 +141,13 @@ def _notes(problem: Problem, status: Status) -> tuple[str, ...]:
 
 
 def _nonlinear(
-    problems: Sequence[Problem],
-    times: Array,
-    names: tuple[str, ...],
-    rtol: float | None,
-    atol: float | None,
-    max_steps: int,
-    move_on: Callable[[float], object],
-) -> dict[int, Trajectory]:
-    rtol = _RTOL_NONLINEAR if rtol is None else rtol
-    (apart, back), found = _apart(times), {}
+    problems: Sequence[Problem], times: Array, wish: _Wish, move_on: Callable[[float], object]
+) -> Iterator[tuple[int, Trajectory]]:
+    rtol = _RTOL_NONLINEAR if wish.rtol is None else wish.rtol
+    apart, back = _apart(times)
     for stack in stacks(problems, np.dtype(np.float64)):
-        stops = times[stack.members][..., apart]
-        run = flow_stack(
-            stack, stops, rtol, partial(_of_all, move_on, stack.cells), atol=atol or 0.0, most_gradients=max_steps
-        )
+        stops, tick = times[stack.members][..., apart], partial(_of_all, move_on, stack.cells)
+        run = flow_stack(stack, stops, rtol, tick, atol=wish.atol or 0.0, most_gradients=wish.max_steps)
         for number, place in enumerate(np.ndindex(stack.members.shape)):
             member, at = int(stack.members[place]), back[back < run.reached[place]]
             problem, own, status = problems[member], times[member, : len(at)], run.status[number]
@@ -162,8 +158,7 @@ def _nonlinear(
             if n < len(at):
                 weights, status = [W[:n] for W in weights], alarm.rising(problem, own[n], rtol)
                 traj = Trajectory(problem, own[:n], "flow", {"weights": weights}, status=status, notes=notes)
-            found[member] = _only(traj, names)
-    return found
+            yield member, _only(traj, wish.names)
 
 
 def _apart(times: Array) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 `grid` says what cells and blocks are, `sweep` what a sweep is, `problems` which problems it can name, `compute` makes
 the numbers of one block (with `measure`), `estimate` says what all of them will take, `store` keeps them (with its
-`configuration`), `run` goes through the blocks, here (`local`) or elsewhere (`cluster`).
+`configuration`, on `disk`), `run` goes through the blocks, here (`local`) or elsewhere (`cluster`).
 """
 
 from lazyrich.sweeps.grid import Block

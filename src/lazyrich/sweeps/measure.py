@@ -80,29 +80,23 @@ def measured_together(stack: Stack, record: Record, cells: Sequence[Cell], names
     run, values = _measures(stack.activation), {}
     inputs = jax.device_put((stack.weights, record.weights, stack.rates, stack.data))
     for name in names:
-        if name == "test_loss" and not _tests_stack(stack, cells):
-            continue
-        if name == "test_loss":
-            held_out = _held_out(stack, cells)
-            values[name] = run["loss"](*inputs[:3], jax.device_put(held_out))
-        else:
+        if name != "test_loss":
             values[name] = run[name](*inputs)
+        elif held_out := _held_out(stack, cells):
+            values[name] = run["loss"](*inputs[:3], jax.device_put(held_out))
     return {name: np.asarray(value) for name, value in values.items()}
 
 
-def _tests_stack(stack: Stack, cells: Sequence[Cell]) -> bool:
-    tests = [[cells[int(i)].test for i in row] for row in stack.members]
-    shapes = {None if row[0] is None or row[0].inputs is None else row[0].inputs.shape for row in tests}
-    return len(shapes) == 1 and None not in shapes and all(test is row[0] for row in tests for test in row)
-
-
 def _held_out(stack: Stack, cells: Sequence[Cell]) -> tuple[Array, ...]:
-    """The held-out samples of each set, as `_gradients.data_of` gives them."""
+    """The held-out samples of each set, as `_gradients.data_of` gives them; none where the sets do not have as many."""
     chosen = []
     for row in stack.members:
-        problem, test = cells[int(row[0])].problem, cells[int(row[0])].test
-        assert test is not None
-        chosen.append(_gradients.data_of(Problem(test, problem.network)))
+        first = cells[int(row[0])]
+        if first.test is None or first.test.inputs is None or any(cells[int(i)].test is not first.test for i in row):
+            return ()
+        chosen.append(_gradients.data_of(Problem(first.test, first.problem.network)))
+    if len({data[0].shape for data in chosen}) > 1:
+        return ()
     return tuple(np.stack(parts).astype(stack.weights[0].dtype) for parts in zip(*chosen, strict=True))
 
 

@@ -22,22 +22,21 @@ import os
 import platform
 import shutil
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._engines import load
-from lazyrich._files import write_atomically
 from lazyrich._typing import Array
 from lazyrich.sweeps.configuration import configuration, differences, entries, now, origin
+from lazyrich.sweeps.disk import as_json, damage_of, faults_of, partial, put, read_json, sync
 from lazyrich.sweeps.grid import STATUS, Block, Grid, Json, Result, Value, Variable
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class Store:
         Where the grid does not say how large its blocks are, the store does.
         """
         out, asked = _check.as_path("out", out), configuration(grid)
-        with _faults_of(out):
+        with faults_of(out):
             if not _holds_a_store(out):
                 _create(out, grid.with_blocks())
             record = _record(out)
@@ -105,18 +104,18 @@ class Store:
 
     def write(self, block: Block, result: Result, seconds: float) -> None:
         """Keeps what a block gave, which took so many seconds. After a return it outlives a power cut."""
-        with _faults_of(self.out):
+        with faults_of(self.out):
             for name, values in result.values.items():
                 self._put_chunk(name, block, values)
-                _sync(self.out / "data.zarr" / name)
+                sync(self.out / "data.zarr" / name)
             report = self.out / "failures" / f"{block.number}.json"
             if result.causes:
-                _put(self.out, report, _as_json(self._failures(block, result)))
-                _sync(report.parent)
+                put(self.out, report, as_json(self._failures(block, result)))
+                sync(report.parent)
             else:
                 report.unlink(missing_ok=True)
             self._put_chunk("status", block, result.status)
-            _sync(self.out / "data.zarr" / "status")
+            sync(self.out / "data.zarr" / "status")
             with open(self.out / "log.tsv", "ab", buffering=0) as log:  # one call, so that lines stay whole
                 log.write(f"{block.number}\t{seconds:.6g}\t{now()}\t{platform.node()}\n".encode())
 
@@ -126,7 +125,7 @@ class Store:
         array[block.region] = values
         name = _chunk_name(block, array.ndim)
         if name in files:
-            _put(self.out, folder / name, files[name].to_bytes())
+            put(self.out, folder / name, files[name].to_bytes())
         else:  # nothing but nan, which Zarr does not write
             (folder / name).unlink(missing_ok=True)
 
@@ -163,7 +162,7 @@ def open_store(out: str | Path) -> xarray.Dataset:
     out = _check.as_path("out", out)
     observables = _record(out)["configuration"]["observables"]
     xarray, path = _load("xarray"), out / "data.zarr"
-    with _damage_of(path):
+    with damage_of(path):
         data = xarray.open_zarr(path, consolidated=False, chunks=None, decode_cf=False)[[*observables, "status"]]
         for axis in [axis for axis, values in data.coords.items() if values.dtype.kind in "TO"]:
             words = np.asarray(data[axis].values.tolist())  # NumPy's usual strings: few packages know Zarr's
@@ -176,7 +175,7 @@ def open_store(out: str | Path) -> xarray.Dataset:
 def load_store(out: str | Path) -> xarray.Dataset:
     """All results in memory; a damaged file is one sentence."""
     data = open_store(out)
-    with _damage_of(_check.as_path("out", out)):
+    with damage_of(_check.as_path("out", out)):
         return data.load()
 
 
@@ -207,7 +206,7 @@ def failures(out: str | Path) -> list[Failure]:
     _record(out)
     reports = (path for path in (out / "failures").glob("*.json") if path.stem.isdigit())  # ours, no others
     files = sorted(reports, key=lambda path: int(path.stem))
-    return [entry for path in files for entry in _read_json(path)]
+    return [entry for path in files for entry in read_json(path)]
 
 
 def by_kind(entries: Sequence[Failure]) -> list[list[Failure]]:
@@ -244,7 +243,7 @@ def _status(out: Path) -> Array:
 
     The files are read first and decoded together: of many small ones, Zarr alone would take several times as long.
     """
-    with _faults_of(out):
+    with faults_of(out):
         array, _ = _in_memory(*(out / "data.zarr" / "status").iterdir())
     with suppress(Exception):
         return array[...]
@@ -262,7 +261,7 @@ def _in_memory(*paths: Path) -> tuple[zarr.Array, Json]:
     from zarr.buffer.cpu import Buffer
     from zarr.storage import MemoryStore
 
-    with _damage_of(paths[0].parent):
+    with damage_of(paths[0].parent):
         files = {path.name: Buffer.from_bytes(path.read_bytes()) for path in paths}
         return zarr.open_array(MemoryStore(files), mode="r+"), files
 
@@ -296,10 +295,10 @@ def _create(out: Path, grid: Grid) -> None:
             raise InvalidInput(f"an axis must have a name of its own among the results, and {axis!r} cannot be one.")
     record = {"configuration": configuration(grid), **origin()}
     (out / "partial").mkdir(parents=True, exist_ok=True)
-    made = _partial(out, "data.zarr")
+    made = partial(out, "data.zarr")
     try:
         _make_arrays(zarr.create_group(store=made, zarr_format=3, attributes=record), grid, variables)
-        _sync(*made.rglob("*"), made)
+        sync(*made.rglob("*"), made)
         os.rename(made, out / "data.zarr")
     except OSError:
         shutil.rmtree(made, ignore_errors=True)
@@ -352,14 +351,14 @@ def _coordinate(values: Sequence[Value]) -> Array:
 def _record(out: Path) -> Json:
     """Configuration, versions, when and where, as stored."""
     path = out / "data.zarr" / "zarr.json"
-    with _faults_of(out):
+    with faults_of(out):
         if not path.exists():
             raise InvalidInput(
                 f"{out} holds no sweep and no experiment: try one that `lazyrich sweep … --out` has made, or "
                 "`lazyrich experiment`."
             )
     try:
-        record = _read_json(path)["attributes"]
+        record = read_json(path)["attributes"]
         entries(record["configuration"])
     except (KeyError, TypeError, AttributeError):
         raise InvalidInput(f"{out} must hold a sweep, and its data.zarr is something else.") from None
@@ -370,70 +369,15 @@ def _tidy(out: Path, record: Json) -> None:
     """Adds what a creator that died did not come to, and removes what writers that died left."""
     for name in ("failures", "partial"):
         (out / name).mkdir(exist_ok=True)
-    copy, content = out / "sweep.json", _as_json(record)
+    copy, content = out / "sweep.json", as_json(record)
     if not copy.exists() or copy.read_bytes() != content:
-        _put(out, copy, content)
-    _sync(out)
+        put(out, copy, content)
+    sync(out)
     for path in (out / "partial").iterdir():
         with suppress(OSError):  # gone meanwhile
             if time.time() - path.stat().st_mtime > _OLD:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-# files ------------------------------------------------------------------------------------------------------
-
-
 def _load(name: str) -> ModuleType:
     return load(name, "the store of a sweep", "sweeps")
-
-
-def _partial(out: Path, name: str) -> Path:
-    """A place in the making, under a name that no other writer has on any machine."""
-    return out / "partial" / f"{name}-{uuid.uuid4().hex}"
-
-
-def _put(out: Path, path: Path, content: bytes) -> None:
-    """All of a file on the disk; then in its place."""
-    partial = _partial(out, f"{path.parent.name}-{path.name}")
-    write_atomically(partial, lambda stream: stream.write(content))
-    os.replace(partial, path)
-
-
-def _sync(*paths: Path) -> None:
-    """To the disk, before anything else happens. A folder keeps the names of its files."""
-    for path in paths:
-        if os.name == "nt" and path.is_dir():  # Windows does that by itself
-            continue
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _as_json(content: object) -> bytes:
-    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _read_json(path: Path) -> Any:
-    with _damage_of(path):
-        return json.loads(path.read_bytes())
-
-
-@contextmanager
-def _faults_of(out: Path) -> Iterator[None]:
-    """A full disk, a folder that may not be written or has gone: one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidInput(f"{out} cannot be used: {error.strerror or error}.") from None
-
-
-@contextmanager
-def _damage_of(path: Path) -> Iterator[None]:
-    """A file that is not what was written: one sentence, whatever its reader says."""
-    try:
-        yield
-    except Exception as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise InvalidInput(f"{path} cannot be read: {reason}.") from None

@@ -101,10 +101,8 @@ class Sweep(Grid):
         label = next(
             (name for name, made in PROBLEMS.items() if made is factory), getattr(factory, "__name__", "problem")
         )
-        more = [p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters.values()]
-        needed = [
-            p.name for p, any_ in zip(parameters.values(), more, strict=True) if p.default is p.empty and not any_
-        ]
+        named = [p for p in parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        needed = [p.name for p in named if p.default is p.empty]
         others = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._check_names(label, parameters, needed, others=others)
 

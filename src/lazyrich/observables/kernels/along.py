@@ -17,7 +17,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.methods.base import FOREVER
 from lazyrich.networks import Network
 from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
-from lazyrich.trajectory import State, Trajectory, as_trajectory, observable
+from lazyrich.state import State
+from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
 _SMALL = 256  # inputs and outputs
 _STACK = 2**17  # entries of each factor in a stack of kernels: they stay in the cache
@@ -88,9 +89,10 @@ class Kernels:
         traj, solution = self._traj, self._traj.solution
         if solution is None or self._clock is None:
             return traj.state.some(some)
+        sizes = traj.problem.network.sizes
         if solution.gives_gram:
-            return State(traj, gram=solution.gram(self._clock[some]))
-        return State(traj, weights=tuple(solution.weights(self._clock[some])))
+            return State(sizes, gram=solution.gram(self._clock[some]))
+        return State(sizes, weights=tuple(solution.weights(self._clock[some])))
 
     def _made(self, state: State, which: int | slice) -> Kernel:
         """One kernel, or a stack of them."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lazyrich import Trajectory, descend, solve
-from lazyrich.observables.kernels import kernel_distance
+from lazyrich.observables import kernel_distance
 from lazyrich.papers.base.figure import Check, Dataset, Figure, Picture
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.figures._shared import DELTAS, START, TARGET, as_text, one_neuron

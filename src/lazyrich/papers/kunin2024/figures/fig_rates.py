@@ -13,7 +13,7 @@ import numpy as np
 from lazyrich import Network, Problem, Task, Trajectory, descend, flow, solve
 from lazyrich._typing import Array
 from lazyrich.inits import single_neuron
-from lazyrich.observables.kernels import kernel_distance
+from lazyrich.observables import kernel_distance
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.types import Colour
 from lazyrich.papers.kunin2024.figures._shared import START, TARGET, as_text

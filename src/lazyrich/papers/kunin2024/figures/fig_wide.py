@@ -12,7 +12,7 @@ from lazyrich._typing import Array
 from lazyrich.inits import lambda_balanced
 from lazyrich.landscape.regime import regime
 from lazyrich.landscape.regime_prediction import predict_regime
-from lazyrich.observables.kernels import kernel_distance
+from lazyrich.observables import kernel_distance
 from lazyrich.observables.singular import singular_modes
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.kunin2024.figures._shared import SOURCES, as_text
