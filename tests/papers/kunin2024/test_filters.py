@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(240)
 
 CHANNELS, KERNEL, CLASSES = (2, 3, 2, 4), 5, 3
 forward = jax.jit(resnet.forward, static_argnums=2)
-start = jax.jit(resnet.start, static_argnums=(1, 2, 3, 4))
+initial_weights = jax.jit(resnet.initial_weights, static_argnums=(1, 2, 3, 4))
 augment = jax.jit(augmented, static_argnums=2)
 
 
@@ -85,7 +85,7 @@ def plain_network(weights, x, stride, moments=None):
 
 def some_weights(rng):
     """Drawn by the library, with batch norms that are not the identity."""
-    weights = jax.tree.map(np.array, start(jax.random.key(3), CHANNELS, KERNEL, 3, CLASSES))
+    weights = jax.tree.map(np.array, initial_weights(jax.random.key(3), CHANNELS, KERNEL, 3, CLASSES))
     for name, *_ in resnet.LAYERS:
         for part, middle in (("scale", 1.0), ("shift", 0.0)):
             shape = weights[name][part].shape
@@ -193,7 +193,7 @@ def test_steps_have_momentum_and_running_averages(rng):
 
 
 def test_weights_start_as_in_pytorch():
-    weights = jax.tree.map(np.array, start(jax.random.key(0), (64, 8, 8, 16), 15, 3, 10))
+    weights = jax.tree.map(np.array, initial_weights(jax.random.key(0), (64, 8, 8, 16), 15, 3, 10))
     for values, inputs in ((weights["prep"]["filters"], 3 * 15**2), (weights["layer3"]["filters"], 8 * 3**2)):
         bound = inputs**-0.5
         assert 0.99 * bound < np.abs(values).max() <= bound

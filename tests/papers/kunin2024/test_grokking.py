@@ -18,10 +18,10 @@ from lazyrich.papers.kunin2024.experiments.grokking import (
     Affine,
     Settings,
     Transformer,
+    initial_network,
     logits,
     pairs,
     report,
-    start,
     train,
     variables,
 )
@@ -147,7 +147,7 @@ def spread(values):
 
 
 def test_the_start_is_that_of_pytorch():
-    network = start(97, 128, 1.0, seed=0)
+    network = initial_network(97, 128, 1.0, seed=0)
     for values, bound in (
         (network.project.weight, np.sqrt(6 / (4 * 128))),
         (network.mix.weight, 128**-0.5),
@@ -165,7 +165,7 @@ def test_the_start_is_that_of_pytorch():
 
 
 def test_alpha_divides_the_embeddings_and_nothing_else():
-    one, ten = start(7, 8, 1.0, seed=0), start(7, 8, 10.0, seed=0)
+    one, ten = initial_network(7, 8, 1.0, seed=0), initial_network(7, 8, 10.0, seed=0)
     assert np.allclose(one.tokens, 10 * ten.tokens) and np.allclose(one.positions, 10 * ten.positions)
     assert all(np.array_equal(a, b) for a, b in zip(leaves(one[2:]), leaves(ten[2:]), strict=True))
 
@@ -173,8 +173,8 @@ def test_alpha_divides_the_embeddings_and_nothing_else():
 def test_alpha_leaves_the_function_at_the_start():
     """But for LayerNorm's ε = 1e-5, which is added to the variance, of about 2/α²."""
     samples = pairs(11, seed=0)
-    without, mine = (shortened(start(11, 16, alpha, seed=0), samples, 4) for alpha in (1e-3, 3.0))
-    smallest = start(11, 16, 3.0, seed=0)
+    without, mine = (shortened(initial_network(11, 16, alpha, seed=0), samples, 4) for alpha in (1e-3, 3.0))
+    smallest = initial_network(11, 16, 3.0, seed=0)
     variance = (smallest.tokens[:, None] + smallest.positions).var(axis=-1).min()
     assert np.abs(mine - without).max() <= 3 * 1e-5 / variance * np.abs(without).max()
     assert np.abs(mine - without).max() > 0
@@ -228,7 +228,7 @@ def test_training_is_adam_with_a_warm_up_on_the_scaled_logits():
     cell = Settings(seed=1, alpha=3.0, tau=0.5, rate=0.01, weight_decay=0.5, **SMALL)
     at = (0, 1, 2, 4, 12)
     (outcome,) = train([cell], at, lambda done: None)
-    network, parts = in_double(start(5, 4, 3.0, seed=1)), np.split(pairs(5, seed=1), 2)
+    network, parts = in_double(initial_network(5, 4, 3.0, seed=1)), np.split(pairs(5, seed=1), 2)
     expected = []
     for step in itertools.chain([0], adam_by_hand(network, parts[0], cell, at[-1])):
         if step in at:
@@ -282,7 +282,7 @@ def test_cells_of_several_shapes_share_a_block(block):
     assert set(alone.values) == set(variables(cells[1]))
     for outcome, cell in zip(outcomes, cells, strict=True):
         first = pairs(5, cell.seed)[: cell.samples]
-        network = start(5, cell.dim, 1.0, cell.seed)
+        network = initial_network(5, cell.dim, 1.0, cell.seed)
         assert outcome.values["train_loss"][0] == pytest.approx(judged(network, first, 2, 1.0)[0], abs=1e-5)
 
 

@@ -91,7 +91,7 @@ def from_network(network):
 
 
 def started(seed, alpha):
-    return lenet.start(jax.random.fold_in(jax.random.key(seed), 0), alpha)
+    return lenet.initial_network(jax.random.fold_in(jax.random.key(seed), 0), alpha)
 
 
 def test_forward_agrees_with_loops(rng):

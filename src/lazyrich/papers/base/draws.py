@@ -1,4 +1,4 @@
-"""Random problems within given conditions, in plain NumPy: targets, data, and starts of every balance.
+"""Random problems within given conditions, in plain NumPy: targets, data, and initialisations of every balance.
 
 Sizes are small and scales of order one, so that an oracle follows the whole course of learning in a fraction of a
 second. Nothing is imported from the rest of lazyrich.

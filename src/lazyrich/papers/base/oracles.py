@@ -58,11 +58,11 @@ def gradient(loss: Loss, parameters: Sequence[ArrayLike]) -> list[Array]:
     """
     points = [np.array(p, dtype=complex) for p in parameters]
     gradients = [np.zeros(p.shape) for p in points]
-    for point, slope in zip(points, gradients, strict=True):
+    for point, derivative in zip(points, gradients, strict=True):
         for entry in np.ndindex(point.shape):
             kept = point[entry]
             point[entry] = kept + 1j * _STEP
-            slope[entry] = np.imag(loss(points)) / _STEP
+            derivative[entry] = np.imag(loss(points)) / _STEP
             point[entry] = kept
     return gradients
 

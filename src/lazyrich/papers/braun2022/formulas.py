@@ -1,12 +1,12 @@
 """Braun et al. 2022, "Exact learning dynamics of deep linear networks with prior knowledge".
 
 Two layers W2W1, gradient flow with time in units of τ, whitened inputs (assumption 2.2: Σxx = I),
-zero-balanced start (assumption 2.3: W1W1ᵀ = W2ᵀW2). The paper's Σ̃yx, Ũ, S̃, Ṽ are `sigma_yx`, `U_tilde`,
+zero-balanced initialisation (assumption 2.3: W1W1ᵀ = W2ᵀW2). The paper's Σ̃yx, Ũ, S̃, Ṽ are `sigma_yx`, `U_tilde`,
 `S_tilde`, `V_tilde`. QQᵀ collects W1ᵀW1, W2W1 and W2W2ᵀ (eq. 6).
 
 Corrections to the paper. Ũ⊥ belongs to N_o > N_i (N_i > N_o is printed for both Ũ⊥ and Ṽ⊥). Assumption 3.1, B
-non-singular, fails for half of all square starts, namely where det W2W1 and det Σ̃yx differ in sign; so
-Theorem 3.2 does not promise the global minimum from every zero-balanced start. The remark UV = ŨṼ under
+non-singular, fails for half of all square initialisations, namely where det W2W1 and det Σ̃yx differ in sign; so
+Theorem 3.2 does not promise the global minimum from every zero-balanced initialisation. The remark UV = ŨṼ under
 Theorem 5.1 reads UVᵀ = ŨṼᵀ. t_peak as printed and eq. 15 are approximations: see `t_peak` and `equation_15`.
 """
 
@@ -112,7 +112,7 @@ def theorem_3_1(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayL
 
     Conditions: whitened inputs, zero-balanced, W2W1 and Σ̃yx of full rank, B non-singular. Only falling
     exponentials occur: any time and any scale are safe. Digits are lost near the separatrix, with the square
-    of the condition number of B: relative errors to 2e-7 among 1400 random starts. `lr.solve` loses none
+    of the condition number of B: relative errors to 2e-7 among 1400 random initialisations. `lr.solve` loses none
     there, and has a value on it.
 
     >>> task, network = lr.Task.from_correlations(np.eye(2, 3)), lr.inits.zero_balanced(1, sizes=(3, 4, 2), scale=0.3)
@@ -153,9 +153,9 @@ def fukumizu(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike
         QQᵀ = e^{Ft}Q0 [I + ½Q0ᵀ(e^{Ft}F⁻¹e^{Ft} − F⁻¹)Q0]⁻¹ Q0ᵀe^{Ft},     F = [[0, Σ̃yxᵀ], [Σ̃yx, 0]]
 
     Conditions: whitened inputs, zero-balanced, F invertible, that is N_i = N_o and Σ̃yx of full rank. The
-    start may have any rank, and lie on the separatrix. The bracket grows as e^{2Ft} while the answer does
-    not: a start of order one has errors near 1e-9 at s̃_max·t = 12, 1e-4 at 17 and no digits at 25, smaller
-    starts a little later; at 350 the exponentials overflow. `lr.solve` has no such limit.
+    initialisation may have any rank, and lie on the separatrix. The bracket grows as e^{2Ft} while the answer does
+    not: an initialisation of order one has errors near 1e-9 at s̃_max·t = 12, 1e-4 at 17 and no digits at 25, smaller
+    ones a little later; at 350 the exponentials overflow. `lr.solve` has no such limit.
 
     >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
     >>> network = lr.inits.zero_balanced(2, sizes=(2, 3, 2), scale=0.3)
@@ -198,12 +198,12 @@ def fukumizu(W1: ArrayLike, W2: ArrayLike, sigma_yx: ArrayLike, times: ArrayLike
 
 
 def theorem_5_1(A0: ArrayLike, s: ArrayLike, times: ArrayLike) -> Float[Array, "T m m"]:
-    """AᵀA(t) by eq. 13, for a start W1 = A0Ṽᵀ, W2 = ŨA0ᵀ in the task's own singular basis.
+    """AᵀA(t) by eq. 13, for an initialisation W1 = A0Ṽᵀ, W2 = ŨA0ᵀ in the task's own singular basis.
 
         AᵀA(t) = [e^{−S̃t}(A0ᵀA0)⁻¹e^{−S̃t} + (I − e^{−2S̃t})S̃⁻¹]⁻¹
 
     QQᵀ(t) is [Ṽ; Ũ] AᵀA(t) [Ṽ; Ũ]ᵀ. Conditions: N_i = N_o, whitened inputs, Σ̃yx of full rank with singular
-    values `s`, and A0 (N_h × N_i) with independent columns. Such a start is zero-balanced as it stands, and
+    values `s`, and A0 (N_h × N_i) with independent columns. Such an initialisation is zero-balanced as it stands, and
     has UVᵀ = ŨṼᵀ, so that B is never singular. (A0ᵀA0)⁻¹ costs twice the digits of the condition number of
     A0.
 
@@ -268,10 +268,10 @@ def t_peak_as_printed(a1: float, a2: float, b: float, s: float, *, determinant: 
 
 
 def equation_15(a1: float, a2: float, s: float, times: ArrayLike) -> Float[Array, " T"]:
-    """Eq. 15: the sigmoid s·a1/(q(s − a1 − a2) + a1 + a2), q = e^{−2st}, for small starts and s1 = s2 = s.
+    """Eq. 15: the sigmoid s·a1/(q(s − a1 − a2) + a1 + a2), q = e^{−2st}, for small initialisations and s1 = s2 = s.
 
     It drops the terms with Δ in a1(t), and they are what saturates the mode: the sigmoid ends at s·a1/(a1 +
-    a2), the truth at s. Before that it is right to the order of the start. `decoupling_2x2` is exact.
+    a2), the truth at s. Before that it is right to the order of the initialisation. `decoupling_2x2` is exact.
 
     >>> equation_15(2e-3, 1e-3, 3.0, [0.5, 10.0]).round(4)
     array([0.0394, 2.    ])
@@ -329,7 +329,7 @@ def _require_zero_balanced(W1: Array, W2: Array, sigma_yx: Array) -> None:
         off = np.linalg.norm(W1 @ W1.T - W2.T @ W2) / (np.linalg.norm(W1) ** 2 + np.linalg.norm(W2) ** 2)
         raise InvalidInput(
             f"W1 and W2 must be zero-balanced, W1W1ᵀ = W2ᵀW2 (assumption 2.3), and they are off by {off:.2g}"
-            " of their size: lr.inits.zero_balanced makes such a start."
+            " of their size: lr.inits.zero_balanced makes such an initialisation."
         )
 
 
@@ -339,7 +339,7 @@ def _require_nonsingular(B: Array, S: Array, S_tilde: Array) -> None:
     if smallest <= 64 * _EPS * (S[0] / S[-1] + S_tilde[0] / S_tilde[-1]):
         raise InvalidInput(
             f"W1 and W2 make B singular (smallest singular value {smallest:.1g}): the start lies on the"
-            " separatrix, as half of all square starts do, and the theorem has no value; lr.solve handles it."
+            " separatrix, as half of all square initialisations do, and the theorem has no value; lr.solve handles it."
         )
 
 

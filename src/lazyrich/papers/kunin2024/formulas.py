@@ -245,7 +245,7 @@ def downstream_limit(beta0: ArrayLike, beta_star: ArrayLike, delta: float, times
 
 
 class _Start(NamedTuple):
-    """A start in units where both rates are 1: √η_w a for a, and √η_a w for w."""
+    """An initialisation in units where both rates are 1: √η_w a for a, and √η_a w for w."""
 
     a0: float
     norm_w0: float

@@ -11,7 +11,7 @@ from lazyrich.papers.braun2022.figures._shared import modes_of, similarities
 from lazyrich.plot import style
 from lazyrich.tasks import Task, semantic_hierarchy
 
-TITLE = "Distance of the learned representations from the task's, by the gain of the initialisation"
+TITLE = "Distance of the learned representations from the task's, by their initial gain"
 ABOUT = (
     "The network of Fig. 3 learns the living kingdom from 100 Gaussian and 100 zero-balanced weights at each gain, the "
     "standard deviation of the weights; lines are medians and bands hold the middle 80 %. "

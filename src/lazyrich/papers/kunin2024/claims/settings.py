@@ -13,7 +13,7 @@ from lazyrich.papers.base.oracles import hessian, relative_error
 from lazyrich.papers.base.types import Rng, Tree, Values
 from lazyrich.papers.kunin2024.claims.measures import along, tangent, velocity
 from lazyrich.papers.kunin2024.claims.piecewise import loss_of, outputs
-from lazyrich.papers.kunin2024.experiments.grokking import start
+from lazyrich.papers.kunin2024.experiments.grokking import initial_network
 from lazyrich.papers.kunin2024.random_hierarchy import random_hierarchy
 
 NOT_CHECKED = (
@@ -271,7 +271,7 @@ def parameters_of(parts: Iterable[Tree] | Array) -> int:
 def embedding_share(rng: Rng) -> float:
     """Counted in a start as PyTorch draws it, which leaves out the fifth position: no sample reaches that far."""
     width = 128
-    network = start(97, width, 1.0, int(rng.integers(1000)))
+    network = initial_network(97, width, 1.0, int(rng.integers(1000)))
     embeddings = parameters_of([network.tokens, network.positions]) + width
     return embeddings / (parameters_of(network) + width) - 0.06
 

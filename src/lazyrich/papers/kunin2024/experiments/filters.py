@@ -4,7 +4,7 @@ The network is that of the DAWN benchmark for CIFAR-10 (`resnet.py`) with first 
 Training is that of the benchmark: stochastic gradient descent with Nesterov momentum 0.9 on the mean cross-entropy of
 batches of 512, a rate that rises in a straight line to 0.4 within 5 epochs and falls back to 0 at epoch 24, on images
 normalised colour by colour, cropped at random after a reflection of 4 pixels at each border, flipped left to right,
-and with a hole of 8 × 8. After the standard start the first filters are divided by α.
+and with a hole of 8 × 8. After the standard initialisation the first filters are divided by α.
 
 Batch norm follows the first layer, so that α does not change what the network computes at the start (but for the 1e-5
 beside the variance), and the layer has no scale to learn. What α changes is speed: a gradient is α times larger where
@@ -238,7 +238,9 @@ def _program(settings: Settings, classes: int) -> loop.Program:
         return optax.softmax_cross_entropy(logits, jax.nn.one_hot(labels, classes))
 
     def init(data: Images, member: Tree) -> State:
-        weights = resnet.start(stream(member, _WEIGHTS), settings.channels, settings.kernel, _COLOURS, classes)
+        weights = resnet.initial_weights(
+            stream(member, _WEIGHTS), settings.channels, settings.kernel, _COLOURS, classes
+        )
         weights["prep"]["filters"] = weights["prep"]["filters"] / member["alpha"]
         _, running = resnet.forward(weights, data.train_x[: settings.batch], stride)
         return State(weights, running, optimiser.init(weights), jnp.arange(settings.samples))

@@ -1,8 +1,8 @@
 """Grokking: a transformer fits its training pairs soon, and the rule behind them much later (Kunin et al., Fig. 5 D).
 
 One layer learns x ∘ y = x·y mod p from half of all pairs, p = 97. Two manipulations, of which the paper says that an
-unbalanced rich start groks fastest: the embeddings are divided by α at the start (a LayerNorm follows, so that the
-function stays as it is and smaller embeddings move faster), and the logits are multiplied by τ, with the rate
+unbalanced rich initialisation groks fastest: the embeddings are divided by α at the start (a LayerNorm follows, so that
+the function stays as it is and smaller embeddings move faster), and the logits are multiplied by τ, with the rate
 divided by τ². Recorded: when training and validation accuracy first reach 99 %.
 
 The settings are those of the code that the authors name (teddykoker/grokking), with one layer instead of two:
@@ -10,7 +10,7 @@ The settings are those of the code that the authors name (teddykoker/grokking), 
 - The sequence is x, ∘, y, =, with 0 ≤ x < p and 0 < y < p, and the answer is read at "=". The authors call the task
   division; what the code computes is the product, which is division read the other way (x·y = z says z/y = x).
 - The block puts LayerNorm *before the residual*: h ← LN(h); h ← h + attention(h); h ← h + MLP(LN(h)).
-- Starts are PyTorch's; Adam with β = (0.9, 0.98) and a linear warm-up over 10 updates; no weight decay.
+- Initialisations are PyTorch's; Adam with β = (0.9, 0.98) and a linear warm-up over 10 updates; no weight decay.
 - What is left of an epoch after its last whole batch waits for the next order (9 batches of 512, not 10).
 
 With one layer the answer needs the last position's query, residual and MLP only, and "=" is the same in every sample.
@@ -45,7 +45,7 @@ _BETAS = (0.9, 0.98)
 _WARM_UP = 10  # updates
 _WIDEN = 4  # hidden units of the MLP, in units of dim
 _EPS = 1e-5  # of LayerNorm
-_DATA, _START, _ORDER = range(3)  # streams of random numbers of one seed
+_DATA, _WEIGHTS, _ORDER = range(3)  # streams of random numbers of one seed
 _PARTS = ("train", "validation")
 _UNSEEN = "Whether smaller embeddings grok sooner is not seen"
 
@@ -135,9 +135,9 @@ class Transformer(NamedTuple):
     head: JaxArray  # (dim, p + 2)
 
 
-def start(p: int, dim: int, alpha: float, seed: int) -> Transformer:
-    """PyTorch's starts, with the embeddings divided by α. (Drawn here: to compile the draws would take seconds.)"""
-    rng = np.random.default_rng([seed, _START])
+def initial_network(p: int, dim: int, alpha: float, seed: int) -> Transformer:
+    """PyTorch's initialisation, with the embeddings divided by α. (Drawn here: to compile the draws takes seconds.)"""
+    rng = np.random.default_rng([seed, _WEIGHTS])
 
     def normal(*shape: int) -> Array:
         return (rng.standard_normal(shape) / alpha).astype(np.float32)
@@ -250,7 +250,7 @@ def _with_records(outcome: Outcome, at: tuple[int, ...]) -> Outcome:
 
 def _member(cell: Settings) -> Member:
     tau, rate, weight_decay = map(np.float32, (cell.tau, cell.rate, cell.weight_decay))
-    network = start(cell.p, cell.dim, cell.alpha, cell.seed)
+    network = initial_network(cell.p, cell.dim, cell.alpha, cell.seed)
     return Member(np.int32(cell.seed), tau, rate, weight_decay, network, pairs(cell.p, cell.seed))
 
 

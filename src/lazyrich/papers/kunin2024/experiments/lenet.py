@@ -1,11 +1,11 @@
 """How far the tangent kernel of a convolutional network moves, against where it starts (Kunin et al. 2024, Fig. 5A).
 
-LeNet-5 with ReLU and max pooling learns handwritten digits. From one He start,
+LeNet-5 with ReLU and max pooling learns handwritten digits. From one He initialisation,
 
     first layer ÷ α,   last layer × α,
 
 which leaves the function as it is, since biases start at zero and ReLU and max pooling are homogeneous. With a large α
-(an upstream start) the first layer learns faster than the rest, and the paper shows that kernel and activation
+(upstream) the first layer learns faster than the rest, and the paper shows that kernel and activation
 patterns then move further from the start; with a small one they stay closer. Recorded over training:
 
 - the distance of the tangent kernel from the start, S(0, t) of `tangent`, over all ten outputs;
@@ -59,7 +59,7 @@ _LAYERS = ((6, 25), (16, 150), (120, 400), (84, 120), (_CLASSES, 84))  # (out, i
 _CONVOLUTIONS = 2
 _PARAMETERS = sum(out * (inputs + 1) for out, inputs in _LAYERS)
 _HIDDEN = 6 * 28**2 + 16 * 10**2 + 120 + 84  # activations of an image
-_START, _ORDER, _SUBSAMPLE = range(3)  # streams of random numbers of one seed
+_WEIGHTS, _ORDER, _SUBSAMPLE = range(3)  # streams of random numbers of one seed
 _LOOKED_AT = 500  # images at a time
 _STEP_COST = 2e6  # of one image, in multiplications of a large matrix product: progress goes by that
 
@@ -109,8 +109,8 @@ class Layer(NamedTuple):
     bias: JaxArray
 
 
-def start(key: JaxArray, alpha: JaxArray) -> tuple[Layer, ...]:
-    """He's start (normal, variance 2/fan-in; the last layer too), with first layer ÷ α and last layer × α."""
+def initial_network(key: JaxArray, alpha: JaxArray) -> tuple[Layer, ...]:
+    """He's initialisation (normal, variance 2/fan-in; the last layer too), with first layer ÷ α and last layer × α."""
     import jax
 
     drawn = _as_network(jax.random.normal(key, (_PARAMETERS,)))
@@ -188,7 +188,7 @@ def check_data(settings: Settings) -> None:
 
 
 def train(cells: Sequence[Settings], at: tuple[int, ...], tick: Tick) -> list[Outcome]:
-    """The networks of a block: first they train, then their records are compared with their starts."""
+    """The networks of a block: first they train, then their records are compared with their initialisations."""
     alike = partial(replace, seed=0, alpha=1.0, rate=1.0)
     return loop.in_groups(cells, alike, lambda common, cells: _train_together(common, cells, at, tick))
 
@@ -247,7 +247,7 @@ def _program(optimiser: str, batch: int) -> loop.Program:
         return [part.sum() / len(y) for part in jax.lax.map(lambda some: scores(network, *some), (x, labels))]
 
     def init(data: Images, member: Member) -> State:
-        network = start(stream(member, _START), member.alpha)
+        network = initial_network(stream(member, _WEIGHTS), member.alpha)
         return State(network, direction.init(network), jnp.arange(len(data.train_y)))
 
     def step(data: Images, member: Member, state: State, i: JaxArray) -> State:

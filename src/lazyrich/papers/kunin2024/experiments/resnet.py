@@ -36,7 +36,9 @@ _EPS = 1e-5  # beside the variance in batch norm
 _LOGITS = 0.125
 
 
-def start(key: JaxArray, channels: tuple[int, ...], kernel: int, colours: int, classes: int) -> dict[str, JaxArray]:
+def initial_weights(
+    key: JaxArray, channels: tuple[int, ...], kernel: int, colours: int, classes: int
+) -> dict[str, JaxArray]:
     """Weights as PyTorch draws them: uniform within ±1/√(inputs of a unit); batch norm starts as the identity."""
     import jax
     import jax.numpy as jnp

@@ -7,8 +7,8 @@ normal at the start, h = relu(x W / √fan-in) at each hidden layer, and x W / f
 
     first layer × 1/α,   readout × α,
 
-which leaves the function as it is: a large α is an upstream start, whose first layer learns faster than the rest, a
-small one a downstream start. Training is by stochastic gradient descent on the cross-entropy: momentum 0.9, batches of
+which leaves the function as it is: a large α is upstream, where the first layer learns faster than the rest, a small
+one downstream. Training is by stochastic gradient descent on the cross-entropy: momentum 0.9, batches of
 128, 250 epochs, and a rate of 0.1 × width = 6.4 that follows a cosine from epoch to epoch and comes to zero at 80 % of
 the epochs. The scheduler of the original code rises again after that; the paper says "down to 80 %", and we stay at
 zero. So nothing changes after epoch 200, and a record at 200 is the end.
@@ -37,7 +37,7 @@ from lazyrich.papers.kunin2024.experiments import loop
 from lazyrich.papers.kunin2024.random_hierarchy import RandomHierarchy, random_hierarchy
 from lazyrich.sweeps.grid import Variable
 
-ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream starts."
+ABOUT = "Samples that an MLP needs to learn a random hierarchy, from upstream and downstream initialisations."
 UNIT = "epoch"
 
 #: The test accuracy whose price in samples is read off. Any number between chance (1/8) and 1 serves; here the curves

@@ -15,7 +15,7 @@ from lazyrich.papers.kunin2024.figures._experiment import (
 )
 from lazyrich.plot import style
 
-TITLE = "The random hierarchy: test accuracy against samples, from downstream and upstream initialisations"
+TITLE = "The random hierarchy: test accuracy against samples, from downstream to upstream"
 ABOUT = (
     "An MLP with three hidden layers learns the Random Hierarchy Model from more and more samples, with its first "
     "layer × 1/α and its readout × α at the start, which leaves the function as it is: means over seeds at the end of "

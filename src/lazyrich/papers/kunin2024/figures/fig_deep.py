@@ -17,7 +17,7 @@ from lazyrich.papers.base.types import Colour, Real, Row
 from lazyrich.papers.kunin2024.figures._shared import LOW_RANK_START, SOURCES, low_rank_task, mark_points, set_plane
 from lazyrich.plot import style
 
-TITLE = "Deep linear networks: depth weighs the least norm against the direction of the initialisation"
+TITLE = "Deep linear networks: depth weighs the least norm against the direction of β0"
 ABOUT = (
     "Zero-balanced networks with L = 1, 2, 3 hidden layers fit one sample, x = (.5, 1) and y = 1.1, from β0 = "
     "(.4, .05). "
