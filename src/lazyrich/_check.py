@@ -40,7 +40,7 @@ def from_any_library(name: str, value: Any) -> Array:
     parameters of a PyTorch module are welcome as they are; a tensor computed from them, which would pass gradients
     back, is refused, and so is what JAX or `torch.func` is tracing.
     """
-    if isinstance(value, np.ma.MaskedArray) and (hidden := int(np.ma.count_masked(value))):
+    if isinstance(value, np.ma.MaskedArray) and (hidden := int(np.sum(np.ma.getmaskarray(value)))):
         raise InvalidInput(f"{name} must have no masked entries, and {hidden} of its {value.size} are masked.")
     if isinstance(value, np.ndarray):
         return np.asarray(value)  # np.matrix and other subclasses multiply in their own way

@@ -169,8 +169,12 @@ class _Initial:
         self.fitted = 1 - (1 - thresholds.learned) ** 0.5  # of R, by when the loss has fallen so far
         self.rates = KernelRates.of(self.v1, self.v2, self.xx)
         self.fastest = self.rates.largest
-        self.slow = lambda m: m * thresholds.late < self.fastest
+        self.many_times = thresholds.late
         self.rest = self.rates.apply(self.slow, self.R)
+
+    def slow(self, rates: Array) -> Array:
+        """Which rates are so far below the fastest that what they fit is late."""
+        return rates * self.many_times < self.fastest
 
     @property
     def missing(self) -> float:

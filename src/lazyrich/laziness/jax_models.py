@@ -46,7 +46,7 @@ class JaxRun:
         self._double = np.dtype(np.float64) in kinds
         self._states, self.count = states, len(states)
         self.normalisations = _normalisations(states[0])
-        self._f = (lambda state, x: state(x)) if f is None else f
+        self._f: Callable[..., JaxArray] = (lambda state, x: state(x)) if f is None else f
         with self.precision():
             exact = np.issubdtype(inputs.dtype, np.integer) or inputs.dtype == bool
             self._inputs = self._jax.numpy.asarray(inputs, None if exact else kinds[0])

@@ -103,7 +103,6 @@ def _jax_jacobian() -> Callable[..., JaxArray]:
     """Compiled once for each f and each shape."""
     jax, eqx = _engines.load("jax", "jax_jacobian"), _engines.load("equinox", "jax_jacobian")
 
-    @eqx.filter_jit
     def jacobian(f: Callable[[Tree, JaxArray], JaxArray], parameters: Tree, inputs: JaxArray) -> JaxArray:
         moving, still = eqx.partition(parameters, eqx.is_inexact_array)
 
@@ -114,7 +113,7 @@ def _jax_jacobian() -> Callable[..., JaxArray]:
         leaves = [leaf.reshape(leaf.shape[0] * leaf.shape[1], -1) for leaf in jax.tree.leaves(gradients)]
         return jax.numpy.concatenate(leaves, axis=1)
 
-    return jacobian
+    return eqx.filter_jit(jacobian)
 
 
 def _pairs(samples: int, rows: int) -> Iterator[tuple[slice, slice]]:

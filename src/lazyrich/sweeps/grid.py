@@ -211,7 +211,7 @@ class Grid(ABC):
         for key in cls.NEEDED:
             if key not in content:
                 raise InvalidInput(f"{key} is missing, and the {cls.WHAT} needs it.")
-        return cls(**dict(content))  # type: ignore[arg-type]
+        return cls(**dict(content))
 
     def as_dict(self) -> Json:
         """The configuration in plain numbers and words, as the store keeps it."""
@@ -290,7 +290,7 @@ def _values(axis: str, given: object) -> tuple[Value, ...]:
     if isinstance(given, str | bytes) or not np.iterable(given):
         came = _check.shown(given)
         raise InvalidInput(f"axis {axis} must list its values, or be like {{ range = 4 }}, and it is {came}.")
-    values: tuple[Any, ...] = tuple(_plain(value) for value in itertools.islice(given, LARGEST + 1))  # type: ignore[call-overload]
+    values: tuple[Any, ...] = tuple(_plain(value) for value in itertools.islice(given, LARGEST + 1))
     if not values:
         raise InvalidInput(f"axis {axis} must have at least one value, and it has none.")
     if len(values) > LARGEST:

@@ -172,7 +172,6 @@ def _advance(program: Program, length: int) -> Callable[[Tree, Tree, Tree, JaxAr
 
     step = jax.vmap(program.step, in_axes=(None, 0, 0, None))
 
-    @jax.jit
     def advance(shared: Tree, members: Tree, state: Tree, start: JaxArray, count: JaxArray) -> Tree:
         def one(_: JaxArray, carry: Tree) -> Tree:
             return step(shared, members, *carry), carry[1] + 1
@@ -180,7 +179,7 @@ def _advance(program: Program, length: int) -> Callable[[Tree, Tree, Tree, JaxAr
         some = one if length == 1 else lambda _, carry: lax.fori_loop(0, length, one, carry)
         return lax.fori_loop(0, count, some, (state[0], start))
 
-    return advance
+    return jax.jit(advance)
 
 
 @cache
@@ -192,15 +191,13 @@ def _compiled(program: Program) -> tuple[Callable[[Tree, Tree], Tree], Callable[
     mapped_init = jax.vmap(program.init, in_axes=(None, 0))
     mapped_measure = jax.vmap(program.measure, in_axes=(None, 0, 0))
 
-    @jax.jit
     def begin(shared: Tree, members: Tree) -> Tree:
         return mapped_init(shared, members), jnp.int32(0)
 
-    @jax.jit
     def look(shared: Tree, members: Tree, inner: Tree) -> Tree:
         numbers = [leaf for leaf in jax.tree.leaves(inner) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
         finite = jnp.stack([jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(axis=1) for leaf in numbers]).all(axis=0)
         done = jax.vmap(program.done)(inner).all() if program.done is not None else jnp.bool_(False)
         return mapped_measure(shared, members, inner), finite, done
 
-    return begin, look
+    return jax.jit(begin), jax.jit(look)
