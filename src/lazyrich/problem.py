@@ -47,7 +47,12 @@ class Canonical:
 class Problem:
     """A task and a network that is to learn it.
 
-    `rates` is one learning rate per layer (default 1), `weight_decay` the γ of loss + ½γ Σ‖W_ℓ‖².
+    Parameters
+    ----------
+    task : what is to be learned
+    network : as it is at t = 0
+    rates : one learning rate per layer, or one for all; 1 unless told otherwise
+    weight_decay : the γ of loss + ½γ Σ‖W_ℓ‖²
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))

@@ -141,7 +141,14 @@ class Trajectory:
 
     @classmethod
     def from_weights(cls, problem: Problem, times: Any, weights: Any, *, method: str = "given") -> Trajectory:
-        """A run of your own: one array (T, out, in) per layer, first layer first.
+        """A run of your own.
+
+        Parameters
+        ----------
+        problem : the task, and the network as it was at t = 0
+        times : learning rate × steps
+        weights : one array (T, out, in) per layer, first layer first
+        method : a word for how it was made
 
         >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
         >>> lr.Trajectory.from_weights(problem, [0.0, 1.0], [[[[0.1]], [[0.5]]], [[[0.1]], [[0.6]]]]).loss.round(4)
@@ -153,7 +160,15 @@ class Trajectory:
         return cls(problem, _check.as_times(times), method, {"weights": layers})
 
     def at(self, times: Any) -> Trajectory:
-        """The same trajectory at other times: an exact one is evaluated there, of a sampled one the records are taken.
+        """The same trajectory at other times.
+
+        Parameters
+        ----------
+        times : any, np.inf among them, where it is exact; of a sampled one those that were recorded
+
+        Returns
+        -------
+        Trajectory : evaluated there, or with these of its records
 
         >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
         >>> lr.solve(problem, [0.0]).at([1.0, np.inf]).function.ravel().round(6)
@@ -241,9 +256,15 @@ class Trajectory:
         return name in self._parts and not callable(self._parts[name])
 
     def to_xarray(self, *observables: Any) -> xarray.Dataset:
-        """Times, loss, function and (for two layers) the Gram matrix, and the observables asked for by name.
+        """Times, loss, function and (for two layers) the Gram matrix, and the observables asked for.
 
-        Dimensions are named, and each variable has a long name and a unit.
+        Parameters
+        ----------
+        observables : names of functions of `lr.observables` with one value per time, and "sharpness"
+
+        Returns
+        -------
+        Dataset : dimensions are named, and each variable has a long name and a unit
 
         >>> import lazyrich as lr
         >>> task = lr.tasks.semantic_hierarchy()

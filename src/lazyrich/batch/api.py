@@ -44,9 +44,18 @@ class _Wish(NamedTuple):
 def descend(
     problems: object, rate: object, steps: int, *, record: object = ("weights",), at: object = None
 ) -> list[Trajectory]:
-    """Gradient descent of many networks, each as by `lr.descend`; `rate` is one number, or one per problem.
+    """Gradient descent of many networks, each as by `lr.descend`.
 
-    A network that diverges takes nothing from the others: it keeps the steps before, and its `status` says so.
+    Parameters
+    ----------
+    problems : a list of them, of any shapes
+    rate : one number, or one per problem
+    steps, record, at : as in `lr.descend`
+
+    Returns
+    -------
+    list of Trajectory : one per problem. A network that diverges takes nothing from the others: it keeps the steps
+        before, and its `status` says at which it diverged
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[2.0]])
@@ -84,9 +93,18 @@ def flow(
     atol: float | None = None,
     max_steps: int = 1_000_000,
 ) -> list[Trajectory]:
-    """Gradient flow of many networks, each as by `lr.flow`, at `times`: one vector, or one row per problem.
+    """Gradient flow of many networks, each as by `lr.flow`.
 
-    A run that cannot go on takes nothing from the others: it keeps the times it reached, and its `status` says so.
+    Parameters
+    ----------
+    problems : a list of them, of any shapes
+    times : one vector, or one row per problem
+    record, rtol, atol, max_steps : as in `lr.flow`
+
+    Returns
+    -------
+    list of Trajectory : one per problem. A run that cannot go on takes nothing from the others: it keeps the times it
+        reached, and its `status` says why
 
     >>> import lazyrich as lr
     >>> task = lr.Task.from_correlations([[2.0]])

@@ -16,9 +16,12 @@ from lazyrich.networks.activation import Activation
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Network:
-    """Weight matrices, first layer first, each of shape (outputs, inputs), and an activation between them.
+    """Weight matrices and an activation between them.
 
-    `activation` is "linear", "relu", "tanh", or the slope of a leaky ReLU for negative inputs.
+    Parameters
+    ----------
+    weights : matrices of shape (outputs, inputs), first layer first
+    activation : "linear", "relu", "tanh", or the slope of a leaky ReLU for negative inputs
 
     >>> import lazyrich as lr
     >>> net = lr.Network([[[0.1, 0.2]], [[0.5]]])
