@@ -38,11 +38,6 @@ from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers, u
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
 
-__all__ = [
-    "DeepModesSolution",
-    "deep_mode_strength",
-]
-
 _RISING, _FALLING, _FADING = 0, 1, 2
 
 
