@@ -67,6 +67,16 @@ def gradient(loss: Loss, parameters: Sequence[ArrayLike]) -> list[Array]:
     return gradients
 
 
+def along(function: Loss, parameters: Iterable[ArrayLike], velocities: Iterable[ArrayLike]) -> Any:
+    """d/dt function(θ) where the parameters θ move with the given velocities; the function must be analytic.
+
+    >>> along(lambda p: p[0] * p[1], [2.0, 3.0], [1.0, 10.0])
+    23.0
+    """
+    moved = [np.asarray(p) + 1j * _STEP * np.asarray(v) for p, v in zip(parameters, velocities, strict=True)]
+    return np.imag(function(moved)) / _STEP
+
+
 def hessian(loss: Loss, parameters: Sequence[ArrayLike], step: float = 1e-5) -> Array:
     """All second derivatives, over the entries of all parameters in order; to about 1e-9 of the loss's scale."""
     flat, rebuild = flattened(parameters)

@@ -11,11 +11,10 @@ import numpy as np
 
 from lazyrich._typing import Array
 from lazyrich.papers.base import draws
-from lazyrich.papers.base.oracles import gradient, layers
+from lazyrich.papers.base.oracles import along, gradient, layers
 from lazyrich.papers.base.types import Real, Rng, Row, Values
 
 Function = Callable[[list[Array]], Values]
-_STEP = 1e-30
 
 
 def vec(matrix: Array) -> Array:
@@ -37,12 +36,6 @@ def loss_of(X: Array, Y: Array) -> Function:
 def velocity(loss: Function, parameters: Sequence[Array], eta: Sequence[float]) -> list[Array]:
     """−η ∂loss/∂θ, parameter by parameter."""
     return [-e * slope for e, slope in zip(eta, gradient(loss, parameters), strict=True)]
-
-
-def along(function: Function, parameters: Sequence[Array], velocities: Sequence[Array]) -> Array:
-    """d/dt function(θ) where θ moves with the given velocities."""
-    moved = [p + 1j * _STEP * v for p, v in zip(parameters, velocities, strict=True)]
-    return np.imag(function(moved)) / _STEP
 
 
 def tangent(function: Function, parameters: Sequence[Array], eta: Sequence[float]) -> Array:

@@ -8,10 +8,10 @@ import numpy as np
 
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
-from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.oracles import along, relative_error
 from lazyrich.papers.base.types import Loss, Rng
 from lazyrich.papers.kunin2024 import formulas
-from lazyrich.papers.kunin2024.claims.measures import along, rates, tangent, velocity
+from lazyrich.papers.kunin2024.claims.measures import rates, tangent, velocity
 
 Eta = tuple[float, float]
 

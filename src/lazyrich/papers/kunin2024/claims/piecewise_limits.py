@@ -6,9 +6,9 @@ import numpy as np
 
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import NotChecked, claim
-from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.oracles import along, relative_error
 from lazyrich.papers.base.types import Rng
-from lazyrich.papers.kunin2024.claims.measures import along, even_limit, rates, tangent, velocity
+from lazyrich.papers.kunin2024.claims.measures import even_limit, rates, tangent, velocity
 from lazyrich.papers.kunin2024.claims.piecewise import Eta, beta_parts, drawn, loss_of, sigma, spherical, xi_of
 
 NOT_CHECKED = (

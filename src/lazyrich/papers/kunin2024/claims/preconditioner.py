@@ -4,11 +4,10 @@ import numpy as np
 
 from lazyrich._typing import Array
 from lazyrich.papers.base.claim import claim
-from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.oracles import along, relative_error
 from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import (
-    along,
     beta_of,
     data,
     even_limit,

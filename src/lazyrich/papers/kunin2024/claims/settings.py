@@ -9,9 +9,9 @@ from scipy.optimize import brentq
 from lazyrich._typing import Array
 from lazyrich.inits.neurons import symmetrised
 from lazyrich.papers.base.claim import NotChecked, claim
-from lazyrich.papers.base.oracles import hessian, relative_error
+from lazyrich.papers.base.oracles import along, hessian, relative_error
 from lazyrich.papers.base.types import Rng, Tree, Values
-from lazyrich.papers.kunin2024.claims.measures import along, tangent, velocity
+from lazyrich.papers.kunin2024.claims.measures import tangent, velocity
 from lazyrich.papers.kunin2024.claims.piecewise import loss_of, outputs
 from lazyrich.papers.kunin2024.experiments.grokking import initial_network
 from lazyrich.papers.kunin2024.random_hierarchy import random_hierarchy

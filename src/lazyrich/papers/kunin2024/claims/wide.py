@@ -8,11 +8,10 @@ from scipy.sparse.csgraph import connected_components
 from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
-from lazyrich.papers.base.oracles import relative_error
+from lazyrich.papers.base.oracles import along, relative_error
 from lazyrich.papers.base.types import Rng
 from lazyrich.papers.kunin2024 import formulas
 from lazyrich.papers.kunin2024.claims.measures import (
-    along,
     beta_of,
     data,
     flow,

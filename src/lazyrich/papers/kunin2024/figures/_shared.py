@@ -46,6 +46,20 @@ def set_plane(panel: Axes, xlabel: str = "β₁", ylabel: str = "β₂") -> None
     panel.set(xlabel=xlabel, ylabel=ylabel)
 
 
+def set_space(space: Any, reach: Row, ticks: Row, *, elev: float, azim: float, zoom: float) -> None:
+    """Axes of (w₁, w₂, a): so far in each direction, with so far the outermost tick."""
+    (w1, w2, a), axes = reach, (space.xaxis, space.yaxis, space.zaxis)
+    space.set(xlim=(-w1, w1), ylim=(-w2, w2), zlim=(-a, a), xlabel="w₁", ylabel="w₂")
+    space.text(w1, w2, 1.15 * a, "a")
+    for axis, outermost in zip(axes, ticks, strict=True):
+        axis.set_ticks([-outermost, 0, outermost])
+        axis.labelpad = -8
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+    space.tick_params(pad=-3, labelsize=8)
+    space.view_init(elev=elev, azim=azim)
+    space.set_box_aspect((1, 1, 1), zoom=zoom)
+
+
 def mark_points(panel: Axes, points: DataArray | Row, **look: Any) -> None:
     """Markers over all curves."""
     x, y = np.atleast_2d(np.asarray(points)).T

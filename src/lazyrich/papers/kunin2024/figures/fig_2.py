@@ -8,7 +8,7 @@ from lazyrich import Trajectory, flow, solve
 from lazyrich._typing import Array
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.types import Colour
-from lazyrich.papers.kunin2024.figures._shared import DELTAS, SOURCES, START, TARGET, as_text, one_neuron
+from lazyrich.papers.kunin2024.figures._shared import DELTAS, SOURCES, START, TARGET, as_text, one_neuron, set_space
 from lazyrich.plot import style
 
 TITLE = "One neuron in parameter space: each balance has its own hyperboloid"
@@ -126,16 +126,7 @@ def _draw_in_space(space: Any, path: DataArray, colour: Colour) -> None:
         space.plot(*(sign * path.sel(source="flow").values.T), color=colour, linewidth=3.0, zorder=4)
         space.plot(*(sign * path.sel(source="theory").values.T), **(style.THEORY | {"zorder": 5}))
         space.plot(*(sign * path.values[0, :1].T), **(style.MARK | {"zorder": 6}))
-    reach = _REACH
-    space.set(xlim=(-reach, reach), ylim=(-reach, reach), zlim=(-reach, reach), xlabel="w₁", ylabel="w₂")
-    space.text(reach, reach, 1.15 * reach, "a")
-    for axis in (space.xaxis, space.yaxis, space.zaxis):
-        axis.set_ticks([-1, 0, 1])
-        axis.labelpad = -8
-        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
-    space.tick_params(pad=-3, labelsize=8)
-    space.view_init(elev=22, azim=-58)
-    space.set_box_aspect((1, 1, 1), zoom=1.12)
+    set_space(space, (_REACH,) * 3, (1, 1, 1), elev=22, azim=-58, zoom=1.12)
 
 
 def _draw_plane(panel: Axes, data: Dataset, colours: dict[float, Colour]) -> None:

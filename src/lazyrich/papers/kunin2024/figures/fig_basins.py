@@ -9,7 +9,7 @@ from lazyrich import Network, Problem, Task, flow, solve
 from lazyrich._typing import Array
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.types import Look, Real
-from lazyrich.papers.kunin2024.figures._shared import as_text
+from lazyrich.papers.kunin2024.figures._shared import as_text, set_space
 from lazyrich.papers.kunin2024.formulas import basin
 from lazyrich.plot import style
 
@@ -148,17 +148,7 @@ def _draw_space(space: Any, data: Dataset) -> None:
         space.plot(path[:, 1], path[:, 2], path[:, 0], **(style.THEORY | {"color": _TINTS[sign], "zorder": 5}))
     first = data.beside.values[0, 0]
     space.plot([first[1]], [first[2]], [first[0]], **(style.MARK | {"zorder": 6}))
-    space.set(xlim=(-3, 3), ylim=(-reach, reach), zlim=(-_REACH, _REACH), xlabel="w₁", ylabel="w₂")
-    space.text(3, reach, 1.15 * _REACH, "a")
-    for axis in (space.xaxis, space.yaxis, space.zaxis):
-        axis.labelpad = -8
-        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
-    space.xaxis.set_ticks([-2, 0, 2])
-    space.yaxis.set_ticks([-2, 0, 2])
-    space.zaxis.set_ticks([-1, 0, 1])
-    space.tick_params(pad=-3, labelsize=8)
-    space.view_init(elev=20, azim=-62)
-    space.set_box_aspect((1, 1, 1), zoom=1.1)
+    set_space(space, (3, reach, _REACH), (2, 2, 1), elev=20, azim=-62, zoom=1.1)
     space.set_title("A  separating surface", pad=0)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from lazyrich._typing import Array
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
-from lazyrich.papers.base.oracles import flow_of, gradient, integrate, layers, product, relative_error
+from lazyrich.papers.base.oracles import along, flow_of, gradient, integrate, layers, product, relative_error
 from lazyrich.papers.base.types import Pair, Rng
 from lazyrich.papers.notes.claims.landscape import (
     above,
@@ -133,9 +133,8 @@ def _error_of_product(rng: Rng, velocity: Callable[[list[Array], Array], Array])
 
 def _true_velocity(weights: list[Array], T: Array) -> Array:
     """d/dt of the product where every layer moves down the slope of the loss: a complex step along the flow."""
-    step = 1e-30
-    gradients = gradient(whitened_loss(T), weights)
-    return np.imag(product([W - 1j * step * slope for W, slope in zip(weights, gradients, strict=True)])) / step
+    velocity = [-slope for slope in gradient(whitened_loss(T), weights)]
+    return np.asarray(along(product, weights, velocity))
 
 
 @claim(

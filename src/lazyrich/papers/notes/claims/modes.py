@@ -8,7 +8,7 @@ from lazyrich._typing import Array
 from lazyrich.methods import mode_times
 from lazyrich.papers.base import draws
 from lazyrich.papers.base.claim import NotChecked, claim
-from lazyrich.papers.base.oracles import gradient, layers, product, relative_error
+from lazyrich.papers.base.oracles import along, gradient, layers, product, relative_error
 from lazyrich.papers.base.types import Real, Rng
 from lazyrich.papers.notes.claims.slips import EXPONENT, SECOND_TERM
 
@@ -147,9 +147,8 @@ def logistic(rng: Rng) -> float:
 def slope_of_power(a: float, s: float, L: int) -> float:
     """d/dt a^{2/L} of a network of one unit per layer, from values of its loss alone."""
     weights = [np.full((1, 1), a ** (1 / L))] * L
-    gradients = gradient(lambda Ws: ((product(Ws) - s) ** 2).sum() / 2, weights)
-    moved = product([W - 1j * _STEP * slope for W, slope in zip(weights, gradients, strict=True)])
-    return float(np.imag(moved ** (2 / L))[0, 0] / _STEP)
+    velocity = [-slope for slope in gradient(lambda Ws: ((product(Ws) - s) ** 2).sum() / 2, weights)]
+    return float(along(lambda Ws: product(Ws) ** (2 / L), weights, velocity)[0, 0])
 
 
 def power_form_as_printed(b: float, s: float, L: int) -> float:
