@@ -10,7 +10,7 @@ from problems import SEEDS
 import lazyrich as lr
 from lazyrich.bias.function_space import deep_preconditioner, isotropic_preconditioner
 from lazyrich.bias.potentials import deep_potential, single_neuron_potential
-from lazyrich.papers.kunin2024.wide import hyperbolic_entropy
+from lazyrich.papers.kunin2024.wide import hyperbolic_entropy, spectral_gradient, spectral_potential
 
 DELTAS = (-1e8, -4.0, -1.0, -1e-8, 0.0, 1e-8, 1.0, 4.0, 1e8)
 SIZES = (1e-8, 1e-3, 1.0, 7.0, 1e8)
@@ -173,6 +173,28 @@ def test_hyperbolic_entropy_at_all_scales():
     assert np.allclose(near, 1, atol=1e-2)  # ℓ1, slowly
     with pytest.raises(lr.InvalidInput, match="delta must not be zero: the hyperbolic entropy"):
         hyperbolic_entropy(1.0, 0.0)
+
+
+def test_spectral_potential_and_its_gradient():
+    with mp.workdps(40):
+        for seed in range(10):
+            rng = np.random.default_rng((32, seed))
+            shape, delta = tuple(int(n) for n in rng.integers(1, 4, size=2)), float(rng.normal() * 2)
+            W, direction = rng.normal(size=shape), rng.normal(size=shape)
+            if seed == 0:
+                W = np.eye(*shape)  # equal singular values
+
+            def phi(t, W=W, direction=direction, delta=delta):
+                s = mp.svd_r(mp.matrix(W.tolist()) + t * mp.matrix(direction.tolist()), compute_uv=False)
+                D = abs(mpf(delta))
+                return sum((2 * x * mp.asinh(2 * x / D) - mp.sqrt(4 * x**2 + D**2) + D) / 4 for x in s)
+
+            h = mpf(10) ** -12
+            assert close(spectral_potential(W, delta), phi(mpf(0)))
+            gradient = spectral_gradient(W, delta)
+            assert abs(mpf(float(np.sum(gradient * direction))) - (phi(h) - phi(-h)) / (2 * h)) <= 1e-12 * max(
+                1, np.linalg.norm(gradient)
+            )
 
 
 def test_singular_values_follow_the_mirror_flow():

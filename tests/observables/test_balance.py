@@ -15,6 +15,7 @@ from lazyrich.observables.balance import (
     balancedness,
     conserved,
     neuron_balance,
+    neuron_balance_distribution,
     neuron_coordinates,
 )
 
@@ -33,8 +34,8 @@ def test_against_loops_over_the_units(kind):
         weights, eta = [np.asarray(W) for W in traj.weights], traj.problem.rates
         if len(weights) == 1:
             continue
-        D, error = conserved(traj), balancedness(traj)
-        assert len(D) == error.shape[1] == len(weights) - 1
+        D, error, off = conserved(traj), balancedness(traj), balancedness(traj, 0.0)
+        assert len(D) == error.shape[1] == off.shape[1] == len(weights) - 1
         for p, (A, B) in enumerate(itertools.pairwise(weights)):
             delta, h = neuron_balance(traj, layer=p + 1), A.shape[1]
             for i in range(len(traj.times)):
@@ -53,6 +54,7 @@ def test_against_loops_over_the_units(kind):
                 lam = math.fsum(np.diag(expected)) / h
                 parts = (expected - lam * np.eye(h)).ravel()
                 assert error[i, p] == pytest.approx(math.hypot(*parts) / size, rel=1e-10, abs=1e-13)
+                assert off[i, p] == pytest.approx(math.hypot(*expected.ravel()) / size, rel=1e-10, abs=1e-13)
 
 
 def test_exact_trajectories_conserve_it():
@@ -120,13 +122,15 @@ def test_the_right_rate_stands_at_the_right_layer(kind):
 
 def test_degenerate_networks(rng):
     zero = recorded([np.zeros((2, 3, 4)), np.zeros((2, 2, 3))])
-    assert not balancedness(zero).any() and not neuron_balance(zero).any()
+    assert not balancedness(zero).any() and not balancedness(zero, 0.0).any() and not neuron_balance(zero).any()
     one = recorded([rng.normal(size=(2, 1, 4)), rng.normal(size=(2, 2, 1))])
-    assert balancedness(one).max() < 1e-15 < np.abs(conserved(one)[0]).min()  # one unit is always λ-balanced
+    assert balancedness(one).max() < 1e-15 < balancedness(one, 0.0).min()  # one unit is always λ-balanced
     for scale in (1e-8, 1e8):
         near = recorded([scale * W for W in (rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 2, 3)))])
         same = recorded([W / scale for W in near.weights])
         np.testing.assert_allclose(balancedness(near), balancedness(same), rtol=1e-12)
+    half = recorded([np.zeros((1, 1, 2)), np.ones((1, 3, 1))])
+    np.testing.assert_allclose(balancedness(half, 0.0), 1, rtol=1e-15)
 
 
 def test_coordinates_of_neurons_with_one_output():
@@ -141,6 +145,23 @@ def test_coordinates_of_neurons_with_one_output():
             assert mu[i, k] == pytest.approx(a[i, 0, k] * length, rel=1e-12)
             np.testing.assert_allclose(mu[i, k] * direction[i, k], a[i, 0, k] * W[i, k], rtol=1e-12, atol=1e-15)
             assert math.hypot(*direction[i, k]) == pytest.approx(1.0 if length else 0.0, rel=1e-12)
+
+
+def test_distribution_counts_and_sorts():
+    """Upstream, balanced within a tenth of the size, downstream, and a dead neuron."""
+    W, a = [[1.0], [3.0], [1.0], [0.0]], [[2.0, 1.0, 1.05, 0.0]]
+    problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([W, a], "relu"), rates=(1.0, 1.0))
+    found = neuron_balance_distribution(problem)
+    assert (found.neurons, found.upstream, found.balanced, found.downstream) == (4, 0.25, 0.5, 0.25)
+    np.testing.assert_allclose(found.quantiles, [-8, -2, 0.1025 / 2, 0.1025 + (3 - 0.1025) / 4, 3], rtol=1e-12)
+    assert found.relative_quantiles[0] == pytest.approx(-0.8) and found.relative_quantiles[-1] == pytest.approx(0.6)
+    assert neuron_balance_distribution(problem, tolerance=0.7).upstream == 0.0
+    assert "25.0% upstream, 50.0% balanced, 25.0% downstream" in str(found)
+    rated = lr.Problem(problem.task, problem.network, rates=(2.0, 0.5))  # η_w a² − η_a w²
+    delta = [2 * 4 - 0.5, 2 - 4.5, 2 * 1.05**2 - 0.5, 0]
+    np.testing.assert_allclose(
+        neuron_balance_distribution(rated).quantiles, np.quantile(delta, [0, 0.25, 0.5, 0.75, 1])
+    )
 
 
 def test_to_xarray_names_the_axes():
@@ -160,6 +181,11 @@ def test_to_xarray_names_the_axes():
         (lambda: neuron_balance(sampled(0, depth=3), 3), "layer must be at most 2 for this network, and it is 3."),
         (lambda: neuron_coordinates(sampled(0, depth=3)), "neuron_coordinates belongs to two layers with one output"),
         (lambda: conserved(None), "traj must be a lazyrich Trajectory, and it is a NoneType"),
+        (
+            lambda: neuron_balance_distribution(None),
+            "problem must be a lazyrich Problem, and it is a NoneType: ",
+        ),
+        (lambda: neuron_balance_distribution(solved(0).problem, tolerance=-1.0), "tolerance must be at least 0"),
     ],
 )
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -18,6 +18,7 @@ from lazyrich.observables.representations import (
     output_gram,
     rsm_in,
     rsm_out,
+    stable_rank,
 )
 
 
@@ -120,38 +121,43 @@ def test_directions_below_the_cutoff_are_left_out(rng):
 def test_zero_weights_and_a_hidden_layer_of_one(rng):
     task = lr.Task.from_data(rng.normal(size=(5, 3)), rng.normal(size=(5, 2)))
     still = recorded([np.zeros((2, 4, 3)), np.zeros((2, 2, 4))], task)
-    for measure in (input_gram, output_gram, rsm_in, rsm_out, effective_rank):
+    for measure in (input_gram, output_gram, rsm_in, rsm_out, effective_rank, stable_rank):
         assert not measure(still).any() and np.isfinite(measure(still)).all()
     one = recorded([rng.normal(size=(2, 1, 3)), rng.normal(size=(2, 2, 1))], task)
     np.testing.assert_allclose(effective_rank(one), 1, rtol=1e-12)
+    np.testing.assert_allclose(stable_rank(one), 1, rtol=1e-12)
     near(rsm_in(one), list(similarities(one, one.weights, 1)))
 
 
-def rank_of(W):
-    """The effective rank in 40 digits."""
+def ranks(W):
+    """Effective and stable rank in 40 digits."""
     with mpmath.workdps(40):
         s = [x for x in mpmath.svd_r(mpmath.matrix(W.tolist()), compute_uv=False) if x > 0]
         p = [x / mpmath.fsum(s) for x in s]
-        return float(mpmath.exp(-mpmath.fsum(x * mpmath.log(x) for x in p)))
+        effective = mpmath.exp(-mpmath.fsum(x * mpmath.log(x) for x in p))
+        return float(effective), float(mpmath.fsum(x**2 for x in s) / max(s) ** 2)
 
 
 @pytest.mark.parametrize("kind", [solved, sampled])
 def test_ranks_against_mpmath(kind):
     for seed in SEEDS:
         traj = kind(seed)
-        np.testing.assert_allclose(effective_rank(traj), [rank_of(M) for M in traj.function], rtol=1e-10)
+        expected = np.array([ranks(M) for M in traj.function]).T
+        np.testing.assert_allclose([effective_rank(traj), stable_rank(traj)], expected, rtol=1e-10)
         if kind is sampled:
-            np.testing.assert_allclose(effective_rank(traj, 1), [rank_of(M) for M in traj.weights[0]], rtol=1e-10)
+            expected = np.array([ranks(M) for M in traj.weights[0]]).T
+            np.testing.assert_allclose([effective_rank(traj, 1), stable_rank(traj, layer=1)], expected, rtol=1e-10)
 
 
 def test_ranks_count_equal_values_and_ignore_scale(rng):
     left, right = np.linalg.qr(rng.normal(size=(5, 3)))[0], np.linalg.qr(rng.normal(size=(4, 3)))[0]
     W = np.stack([1e-8 * left @ right.T, 1e40 * left @ right.T, left @ np.diag([2.0, 1.0, 0.0]) @ right.T])
     traj = recorded([W], lr.Task.from_correlations(np.eye(5, 4)))
+    np.testing.assert_allclose(stable_rank(traj), [3, 3, 1.25], rtol=1e-12)
     two_thirds = math.exp(-(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3)))
     np.testing.assert_allclose(effective_rank(traj), [3, 3, two_thirds], rtol=1e-12)
     relu = piecewise_linear(0)
-    np.testing.assert_allclose(effective_rank(relu, layer=2)[0], rank_of(relu.weights[1][0]), rtol=1e-12)
+    np.testing.assert_allclose(stable_rank(relu, layer=2)[0], ranks(relu.weights[1][0])[1], rtol=1e-12)
 
 
 def test_to_xarray_names_the_axes():
@@ -171,7 +177,7 @@ def test_to_xarray_names_the_axes():
         (lambda: rsm_out(piecewise_linear(0)), "rsm_out belongs to linear networks, and this one is relu."),
         (lambda: rsm_out(solved(0), cutoff=0.0), "cutoff must be above 0, and it is 0."),
         (lambda: effective_rank(piecewise_linear(1)), "and this one is leaky ReLU 0.2: try layer=1, for W1."),
-        (lambda: effective_rank(solved(0), 3), "layer must be at most 2 for this network, and it is 3."),
+        (lambda: stable_rank(solved(0), 3), "layer must be at most 2 for this network, and it is 3."),
         (
             lambda: rsm_in(recorded([np.ones((1, 2, 2))] * 2, lr.Task.from_correlations(np.eye(2)), "relu")),
             "rsm_in needs the samples of the task where the network is relu",

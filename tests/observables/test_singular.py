@@ -11,7 +11,7 @@ from problems import SEEDS, piecewise_linear, sampled, solved
 from scipy.linalg import expm
 
 import lazyrich as lr
-from lazyrich.observables.singular import mode_alignment, singular_modes, singular_values
+from lazyrich.observables.singular import mode_alignment, off_diagonal_fraction, singular_modes, singular_values
 
 
 def of_functions(W, task=None):
@@ -168,36 +168,42 @@ def test_reversal_learning_keeps_the_vectors(rng):
 
 
 @pytest.mark.parametrize("kind", [solved, sampled])
-def test_alignment_by_its_definition(kind):
+def test_alignment_and_off_diagonals_by_their_definitions(kind):
     for seed in SEEDS:
         traj = kind(seed)
         task, modes, aligned = traj.problem.task, singular_modes(traj), mode_alignment(traj)
         U, s, Vt = np.linalg.svd(task.sigma_yx)
         m = len(s)
-        for i in range(len(traj.times)):
+        fraction = off_diagonal_fraction(traj)
+        for i, W in enumerate(traj.function):
             for a, k in itertools.product(range(m), repeat=2):
                 piece = np.outer(modes.U[i, :, k], modes.V[i, :, k]) * np.sign(modes.s[i, k])
                 assert aligned[i, a, k] == pytest.approx(U[:, a] @ piece @ Vt[a], rel=1e-10, abs=1e-13)
+            turned = U.T @ W @ Vt.T
+            off = [turned[a, b] for a, b in np.ndindex(turned.shape) if a != b]
+            assert fraction[i] == pytest.approx(np.linalg.norm(off) / np.linalg.norm(W), rel=1e-10, abs=1e-14)
 
 
 def test_a_mode_without_strength_aligns_with_none():
     traj = of_functions([np.zeros((2, 3)), np.eye(2, 3)])
     assert not mode_alignment(traj)[0].any()
+    np.testing.assert_array_equal(off_diagonal_fraction(traj), 0)
+    assert off_diagonal_fraction(of_functions([[[0.0, 1e-8], [1e-8, 0.0]]])) == pytest.approx(1, rel=1e-12)
 
 
 def test_to_xarray_names_the_axes():
-    data = solved(2).to_xarray("singular_values", "mode_alignment")
+    data = solved(2).to_xarray("singular_values", "mode_alignment", "off_diagonal_fraction")
     assert data.singular_values.dims == ("time", "mode") and data.mode_alignment.dims == ("time", "mode", "mode_")
 
 
-@pytest.mark.parametrize("measure", [singular_modes, singular_values, mode_alignment])
+@pytest.mark.parametrize("measure", [singular_modes, singular_values, mode_alignment, off_diagonal_fraction])
 def test_what_does_not_exist_is_refused(measure):
     with pytest.raises(lr.InvalidInput, match=r"belongs to linear networks, and this one is leaky ReLU 0\.2\."):
         measure(piecewise_linear(1))
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
-@pytest.mark.parametrize("measure", [singular_modes, singular_values, mode_alignment])
+@pytest.mark.parametrize("measure", [singular_modes, singular_values, mode_alignment, off_diagonal_fraction])
 def test_what_is_no_trajectory_is_refused(measure):
     with pytest.raises(lr.InvalidInput, match="traj must be a lazyrich Trajectory"):
         measure(None)

@@ -9,6 +9,7 @@ from lazyrich.observables.balance import (
     balancedness,
     conserved,
     neuron_balance,
+    neuron_balance_distribution,
     neuron_coordinates,
 )
 from lazyrich.observables.decoupling import coupling, decoupling, peak_time
@@ -28,9 +29,11 @@ from lazyrich.observables.representations import (
     output_gram,
     rsm_in,
     rsm_out,
+    stable_rank,
 )
 from lazyrich.observables.singular import (
     mode_alignment,
+    off_diagonal_fraction,
     singular_modes,
     singular_values,
 )
@@ -56,7 +59,9 @@ __all__ = [
     "mode_alignment",
     "mode_strengths",
     "neuron_balance",
+    "neuron_balance_distribution",
     "neuron_coordinates",
+    "off_diagonal_fraction",
     "output_gram",
     "parameter_distance",
     "peak_time",
@@ -65,4 +70,5 @@ __all__ = [
     "rsm_out",
     "singular_modes",
     "singular_values",
+    "stable_rank",
 ]

@@ -136,14 +136,34 @@ def effective_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, "
     >>> lr.observables.effective_rank(lr.solve(problem, [0.0, 100.0])).round(6)
     array([1.296572, 2.      ])
     """
+    return effective_rank_of(_singular_values(traj, layer, "effective_rank"))
+
+
+@observable(long_name="stable rank of the network function")
+def stable_rank(traj: Trajectory, layer: int | None = None) -> Float[Array, " T"]:
+    """Σσ²/max σ² over the singular values of W, or of W_ℓ for `layer` = ℓ; 0 where all are 0.
+
+    Parameters and returns are those of `effective_rank`.
+
+    >>> network = lr.inits.zero_balanced(3, sizes=(2, 4, 2), scale=0.5)
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), network)
+    >>> lr.observables.stable_rank(lr.solve(problem, [100.0])).round(6)
+    array([1.25])
+    """
+    s = _singular_values(traj, layer, "stable_rank")
+    relative = s / np.where(s[:, :1] > 0, s[:, :1], 1.0)  # squares of what is tiny would be zero
+    return np.sum(relative**2, axis=1)
+
+
+def _singular_values(traj: Trajectory, layer: int | None, wanted_by: str) -> Float[Array, "T m"]:
     network = as_trajectory(traj).problem.network
     if layer is None and not network.activation.linear:
         raise InvalidInput(
-            f"effective_rank of the network function belongs to linear networks, and this one is {network.kind}: "
+            f"{wanted_by} of the network function belongs to linear networks, and this one is {network.kind}: "
             "try layer=1, for W1."
         )
     W = traj.function if layer is None else traj.weights[as_layer(traj.problem, layer) - 1]
-    return effective_rank_of(np.linalg.svd(np.asarray(W), compute_uv=False))
+    return np.linalg.svd(np.asarray(W), compute_uv=False)
 
 
 def effective_rank_of(singular_values: Float[Array, "*batch m"]) -> Any:

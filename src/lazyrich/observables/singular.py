@@ -92,6 +92,24 @@ def mode_alignment(traj: Trajectory) -> Float[Array, "T m m"]:
     return (U_task.T @ U) * (V_task.T @ V) * np.sign(s)[:, None, :]
 
 
+@observable(long_name="fraction of the network function off the task's modes")
+def off_diagonal_fraction(traj: Trajectory) -> Float[Array, " T"]:
+    """‖W − Ũ diag(a) Ṽᵀ‖/‖W‖ (Frobenius), a_α = ũ_αᵀWṽ_α: what is off the diagonal in the task's full singular basis.
+
+    0: the network is decoupled, with the task's modes alone. 1: it has none of them. At W = 0 it is 0.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), lr.Network([[[0.3, 0.4], [0, 0]]]))
+    >>> lr.observables.off_diagonal_fraction(lr.solve(problem, [0.0, 100.0])).round(6)
+    array([0.8, 0. ])
+    """
+    W = np.asarray(linear(traj, "off_diagonal_fraction").function)
+    U, _, V = traj.problem.task.modes
+    a = np.sum(U * (W @ V), axis=1)
+    rest = np.linalg.norm(W - (U * a[:, None, :]) @ V.T, axis=(1, 2))
+    size = np.linalg.norm(W, axis=(1, 2))
+    return rest / np.where(size > 0, size, 1.0)
+
+
 def _first(first: _Svd, second: _Svd) -> _Svd:
     """The first time's modes, strongest first; equal values in the basis and the order that the second time has."""
     turned, place = _turned(first, second)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lazyrich import InvalidInput, _check
+from lazyrich._typing import Array, Float
 from lazyrich.bias.function_space import Preconditioner
 from lazyrich.bias.potentials import Profile
 from lazyrich.inits.balanced import layer_factors
@@ -65,3 +66,25 @@ def hyperbolic_entropy(x: object, delta: float) -> Profile:
     u = 2 * x / size
     value = size / 4 * (u * np.arcsinh(u) - u * (u / (1 + np.hypot(1, u))))
     return Profile(value[()], (np.arcsinh(u) / 2)[()], (1 / np.hypot(size, 2 * x))[()])
+
+
+def spectral_potential(W: object, delta: float) -> float:
+    """Φ_δ = Σ q_δ(σ_i) over the singular values of W: they follow σ̇ = −(∇²Φ_δ)⁻¹ ∂L/∂σ (Theorem 11).
+
+    Two layers, Δ = δI with δ ≠ 0, and h ≥ min(d_in, d_out).
+
+    >>> round(spectral_potential([[3.0, 0.0], [0.0, 0.0]], -8.0), 12)
+    0.53972077084
+    """
+    return float(np.sum(hyperbolic_entropy(np.linalg.svd(_check.as_matrix("W", W), compute_uv=False), delta).value))
+
+
+def spectral_gradient(W: object, delta: float) -> Float[Array, "out in"]:
+    """∇Φ_δ(W) = U diag(q_δ′(σ)) Vᵀ.
+
+    >>> spectral_gradient([[3.0, 0.0], [0.0, 0.0]], -8.0).round(12)
+    array([[0.34657359, 0.        ],
+           [0.        , 0.        ]])
+    """
+    U, s, Vt = np.linalg.svd(_check.as_matrix("W", W), full_matrices=False)
+    return (U * hyperbolic_entropy(s, delta).slope) @ Vt
