@@ -9,7 +9,7 @@ import pytest
 from lazyrich.papers import Verdict, ledger, not_checked, papers, slips
 from lazyrich.papers.base.claim import claim
 from lazyrich.papers.kunin2024.claims.settings import parameters_of
-from lazyrich.papers.kunin2024.experiments.grokking import start
+from lazyrich.papers.kunin2024.experiments.grokking import initial_network
 
 LEDGER = ledger()
 SOURCES = [paper.key for paper in papers() if paper.topics]
@@ -113,7 +113,7 @@ def test_the_parameters_of_the_transformer_are_those_of_the_named_code():
     norms, head, embeddings = 3 * 2 * width, tokens * width, (tokens + 5) * width
     total = attention + perceptron + norms + head + embeddings
     assert total == 224_512 and f"{total:,}".replace(",", r"\,") in LEDGER["kunin2024/embedding-share"].formula
-    assert parameters_of(start(97, width, 1.0, 0)) == total - width
+    assert parameters_of(initial_network(97, width, 1.0, 0)) == total - width
 
 
 def test_what_is_not_checked_says_why():

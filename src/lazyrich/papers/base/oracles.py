@@ -70,7 +70,7 @@ def gradient(loss: Loss, parameters: Sequence[ArrayLike]) -> list[Array]:
 def along(function: Loss, parameters: Iterable[ArrayLike], velocities: Iterable[ArrayLike]) -> Any:
     """d/dt function(θ) where the parameters θ move with the given velocities; the function must be analytic.
 
-    >>> along(lambda p: p[0] * p[1], [2.0, 3.0], [1.0, 10.0])
+    >>> float(along(lambda p: p[0] * p[1], [2.0, 3.0], [1.0, 10.0]))
     23.0
     """
     moved = [np.asarray(p) + 1j * _STEP * np.asarray(v) for p, v in zip(parameters, velocities, strict=True)]
