@@ -138,6 +138,8 @@ _WORDS = {
     "facts": "what is true of a problem, as numbers; refusals as data",
     "methods": "closed forms, one per file; `solve`, `flow` and `descend`, the ways to a trajectory",
     "problem": "a task and a network, with its facts",
+    "velocity": "Ẇ of a problem: what a certificate holds a trajectory against",
+    "state": "what observables read of a trajectory: Gram matrix or weights, decided once",
     "certificate": "the evidence for a trajectory",
     "trajectory": "the one result type",
     "batch": "many networks in one compiled program",

@@ -51,7 +51,7 @@ SWEEP = Sweep.from_dict({"name": "kill", **tomllib.loads(FILE)})
 NURSERY = """
 import io, json, os, signal, sys
 import zarr, zarr.buffer.cpu, zarr.codecs, zarr.storage
-from lazyrich.sweeps import Sweep, store
+from lazyrich.sweeps import Sweep, disk
 from lazyrich.sweeps.run import run
 
 sweep = Sweep.from_dict(json.loads(sys.argv[1]))
@@ -78,7 +78,7 @@ def stop_at(moment, times):
             return result
         setattr(module, name, watched)
 
-    whole_file = store.write_atomically
+    whole_file = disk.write_atomically
     def in_halves(path, write):
         def half_by_half(stream):
             content = io.BytesIO()
@@ -90,7 +90,7 @@ def stop_at(moment, times):
             stream.write(content.getvalue()[half:])
         whole_file(path, half_by_half)
 
-    store.write_atomically = in_halves
+    disk.write_atomically = in_halves
     for name in ("fsync", "replace", "rename"):
         around(os, name)
 
