@@ -51,8 +51,12 @@ def test_of_a_sampled_run_the_records_are_taken():
     np.testing.assert_array_equal(taken.loss, run.loss[1:])
     np.testing.assert_array_equal(taken.weights[1], run.weights[1][1:])
     assert (taken.method, taken.status, taken.notes) == (run.method, run.status, run.notes)
-    with pytest.raises(lr.InvalidInput, match=r"times must be among those that were recorded, and 0\.7 is not: .*flow"):
+    with pytest.raises(
+        lr.InvalidInput, match=r"times must be among those that were recorded, and 0\.7 is not, for this run \(flow\)"
+    ):
         run.at([0.5, 0.7])
+    with pytest.raises(lr.InvalidInput, match=r"and inf is not, .*: try lr\.fate\(problem\) or lr\.solve"):
+        run.at([np.inf])
 
 
 def test_a_run_of_ones_own(rng):
@@ -79,3 +83,15 @@ def test_a_state_is_the_same_however_it_is_known(read):
     for (A, B), W in zip(state.layers(), traj.function, strict=True):
         np.testing.assert_allclose(B @ A, W, atol=1e-10)
     assert len(state.some(slice(1, 3)).input_gram) == 2
+
+
+def test_a_run_of_ones_own_begins_where_the_problem_does():
+    problem = PROBLEMS["riccati"]
+    twice = [np.stack([2 * W, W]) for W in problem.network.weights]
+    with pytest.raises(
+        lr.InvalidInput, match=r"weights at t = 0 must be those of the problem's network.*try Problem\("
+    ):
+        lr.Trajectory.from_weights(problem, [0.0, 1.0], twice)
+    lr.Trajectory.from_weights(problem, [0.5, 1.0], twice)  # later it may be anywhere
+    single = [np.stack([W, W]).astype(np.float32) for W in problem.network.weights]
+    lr.Trajectory.from_weights(problem, [0.0, 1.0], single)

@@ -103,3 +103,10 @@ def test_half_times_refuses_what_does_not_fit(arguments, says):
     with pytest.raises(lr.InvalidInput) as caught:
         half_times(*arguments)
     assert says in str(caught.value)
+
+
+def test_a_mode_that_comes_back_before_half_way():
+    """Between the two records around one half nothing but these two matters where a neighbour lies the other way."""
+    half = lr.observables.half_times
+    assert half([0, 1, 2, 3], [[0.0], [0.4], [0.0], [1.0]]) == pytest.approx(2.5)
+    assert half([0, 1, 2], [[0.0], [-1.0], [1.0]]) == pytest.approx(1.75)

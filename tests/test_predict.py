@@ -87,3 +87,17 @@ def test_forever_needs_a_theorem():
     problem = lr.Problem(TASK, lr.inits.gaussian(0, sizes=(2, 3, 2), scale=0.1))
     with pytest.raises(lr.InvalidInput, match=r"times must be finite where no exact .* the last is inf: try predict"):
         lr.predict(problem, [0.0, np.inf])
+
+
+@pytest.mark.compiles
+def test_half_times_do_not_depend_on_the_times_and_fast_modes_are_seen():
+    """A mode that is over within the first of 201 equal steps; the truth by a dense integration."""
+    rng = np.random.default_rng(3)
+    X, Y = rng.normal(size=(12, 2)) * [3.0, 0.3], rng.normal(size=(12, 1))
+    problem = lr.Problem(lr.Task.from_data(X, Y), lr.Network([[[3.0, 0.5], [0.0, 1.0]], [[2.0, 1.0]]]))
+    found, again = lr.predict(problem), lr.predict(problem, np.linspace(0, 1, 5001))
+    np.testing.assert_allclose(again.half_times, found.half_times, rtol=1e-7)
+    assert again.regime.kernel_movement == pytest.approx(found.regime.kernel_movement, rel=1e-6)
+    dense = lr.predict(problem, np.linspace(0, 0.1, 20001))
+    way = (dense.strengths - dense.strengths[0]) / (found.limit - dense.strengths[0])
+    assert found.half_times[0] == pytest.approx(dense.trajectory.times[np.argmax(way[:, 0] >= 0.5)], rel=0.01)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _EXACT = 1e-11
 _EPS = float(np.finfo(np.float64).eps)
 _SAMPLES = 12
-_KINKED_GRADIENTS = 5_000
+_KINKED_GRADIENTS, _SMOOTH_GRADIENTS = 5_000, 100_000
 _FADED = 1e-25
 _NO_SQUARE = 1e-60  # what SciPy cannot take the norm of an error of
 
@@ -70,7 +70,7 @@ class Certificate:
         rows = {
             "residual of the flow": self.residual,
             "conserved quantity": self.drift,
-            "error at the start": self.initial_error,
+            "error at t = 0": self.initial_error,
             "semigroup": self.semigroup,
             "agreement of arrays": self.agreement,
             "rounding of the initialisation": self.doubt,
@@ -79,7 +79,7 @@ class Certificate:
         if self.precision != "float64":
             verdict += f", for an initialisation given in {self.precision}"
         lines = [f"certificate of {self.method}: {verdict}"]
-        lines += [f"  {name:<22}{'not available' if value is None else f'{value:.1e}'}" for name, value in rows.items()]
+        lines += [f"  {name:<32}{'not available' if value is None else f'{value:.1e}'}" for name, value in rows.items()]
         return "\n".join(lines)
 
 
@@ -265,8 +265,8 @@ def _each(difference: Array, size: Array) -> float:
 def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> float | None:
     """Largest departure from the flow over one recording interval, relative to the movement in it.
 
-    ReLUs have kinks, where steps of high accuracy are tiny: six digits have to do, and None is the answer where even
-    they take too long.
+    ReLUs have kinks, where steps of high accuracy are tiny: six digits have to do. None is the answer where it takes
+    too long, as in a run that has diverged, whose flow is stiff beyond measure.
     """
     from scipy.integrate import solve_ivp  # here, to keep `import lazyrich` quick
 
@@ -281,20 +281,22 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
         return None
 
     kinks = problem.network.activation.kinked
-    rtol, left = (1e-6, _KINKED_GRADIENTS) if kinks else (1e-11, math.inf)
+    rtol, left = (1e-6, _KINKED_GRADIENTS) if kinks else (1e-11, _SMOOTH_GRADIENTS)
     worst = 0.0
 
     def counted(_: float, y: Array) -> Array:
         nonlocal left
         left -= 1
-        if left < 0:
+        velocity = flat_velocity(problem, y)
+        if left < 0 or not np.isfinite(velocity).all():
             raise _TooLong
-        return flat_velocity(problem, y)
+        return velocity
 
     for i in np.argsort(-movement)[:3]:
         span, atol = (times[i], times[i + 1]), 1e-3 * rtol * np.abs(flat[i]).max()
         try:
-            run = solve_ivp(counted, span, flat[i], "DOP853", rtol=rtol, atol=atol)
+            with np.errstate(over="ignore", invalid="ignore"):
+                run = solve_ivp(counted, span, flat[i], "DOP853", rtol=rtol, atol=atol)
         except _TooLong:
             return None
         moved = max(movement[i], 1e-6 * float(np.linalg.norm(flat[i])))  # at rest, rounding is all that moves

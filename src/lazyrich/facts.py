@@ -125,7 +125,9 @@ class Facts:
             "network": f"{'-'.join(map(str, self.sizes))}, {self.kind}",
             "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
             f" within {self.whitening_error:.1e})",
-            "balanced": f"{yes[self.balanced]} (λ = {lam} within {self.balance_error:.1e})",
+            "balanced": f"yes (λ = {lam} within {self.balance_error:.1e})"
+            if self.balanced
+            else f"no (off any λI by {self.balance_error:.1e} of the layers' size)",
             "aligned": f"{yes[self.aligned]} (coupling between modes {self.alignment_error:.1e})",
             "ranks": f"target {self.rank_target}, initialisation {self.rank_initial}"
             + (f", bottleneck {min(self.sizes[1:-1])}" if self.bottleneck else ""),

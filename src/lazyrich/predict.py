@@ -28,6 +28,7 @@ from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
 _COUNT = 201  # times, where none are given
+_EARLY = 40  # more before the second of them, to find what is over at once
 _ROUNDING = 1e-12  # of a closed form
 _LINEAR, _NONLINEAR = (1e-8, 1e-9), (1e-3, 1e-4)  # tolerances of the two integrations
 
@@ -84,12 +85,17 @@ class Prediction:
     def still_falling(self) -> bool:
         """Whether the last tenth of the curve falls by a hundredth of all change.
 
-        Or, where no fate tells the limit, by a hundredth of what is left to the least loss of any linear map.
+        Or, where no fate tells the limit, by a hundredth of what is left to the least loss of any linear map, while a
+        mode is off its target by a twentieth: a weak one may come long after the loss looks flat.
         """
         loss = self.trajectory.loss
         fall, change = loss[-min(1 + max(len(loss) // 10, 1), len(loss))] - loss[-1], np.ptp(loss)
-        left = 0.0 if self.exact else loss[-1] - self.trajectory.problem.task.loss_floor
-        return bool(fall > 0.01 * change or (left > 1e-6 * change and fall > 0.01 * left))
+        if self.exact or fall > 0.01 * change:
+            return bool(fall > 0.01 * change)
+        task = self.trajectory.problem.task
+        s = np.linalg.svd(task.target, compute_uv=False)
+        missing = np.any(np.abs(self.strengths[-1] - s) > 0.05 * s)
+        return bool(missing and fall > 0.01 * (loss[-1] - task.loss_floor) > 0)
 
     def _strengths(self, traj: Trajectory) -> Float[Array, "T m"]:
         task = traj.problem.task
@@ -129,7 +135,7 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     ----------
     problem : a task and any network
     times : when to look; without them 201 times from 0 until all that happens can be seen. Half times and regime do
-        not depend on it. np.inf may be one of them where a theorem applies
+        not depend on it, beyond the tolerance of an integration. np.inf may be one of them where a theorem applies
 
     Returns
     -------
@@ -149,8 +155,9 @@ def predict(problem: Problem, times: object = None) -> Prediction:
         prediction = Prediction(traj, known, error, {}, traj if times is None else traj.at(span(problem)))
     else:
         # what happens is read from times of our own, whatever the times that are asked for
-        own = span(problem)
-        asked = own if times is None else _check.as_times(times, forever=True)
+        seen = span(problem)
+        asked = seen if times is None else _check.as_times(times, forever=True)
+        own = np.union1d(seen, np.geomspace(1e-4, 1.0, _EARLY) * seen[1])  # a fast mode may be over at once
         if np.isinf(asked[-1]):
             raise InvalidInput(
                 "times must be finite where no exact solution applies, and the last is inf: try predict(problem), "
@@ -161,7 +168,7 @@ def predict(problem: Problem, times: object = None) -> Prediction:
         draft, course = flow(problem, grid, record="loss", rtol=coarse), flow(problem, grid, rtol=fine)
         both = min(len(draft.times), len(course.times))
         apart = np.abs(draft.loss[:both] - course.loss[:both]).max() / course.loss.max() if course.loss.max() else 0.0
-        traj = course.at(asked[asked <= course.times[-1]])
+        traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
         prediction = Prediction(traj, None, float(max(apart, _ROUNDING)), dict(problem.facts.methods), course)
     if not np.isfinite(prediction.trajectory.loss).all():
         raise InvalidInput("the numbers are too large or too small for this: the predicted loss is not finite.")

@@ -44,6 +44,7 @@ class Observable:
 _OBSERVABLES: dict[str, Observable] = {}
 _ROOMS = ("lazyrich.observables", "lazyrich.landscape")  # where they are
 
+_SAME = 1e-6  # relative difference of weights that are one network, saved in single precision perhaps
 _SMALL = 256  # inputs and outputs
 
 _Measure = TypeVar("_Measure", bound=Callable[..., Any])
@@ -157,7 +158,16 @@ class Trajectory:
         if not isinstance(weights, list | tuple):
             raise InvalidInput(f"weights must be a list of arrays, one per layer, and it is {_check.shown(weights)}.")
         layers = [_check.as_array(f"weights[{i}]", W, ndim=3) for i, W in enumerate(weights)]
-        return cls(problem, _check.as_times(times), method, {"weights": layers})
+        traj = cls(problem, _check.as_times(times), method, {"weights": layers})
+        if len(traj.times) and traj.times[0] == 0:
+            given = problem.network.weights
+            off = np.sqrt(sum(np.sum((W[0] - W0) ** 2) for W, W0 in zip(layers, given, strict=True)))
+            if off > _SAME * (size := np.sqrt(sum(np.sum(W0**2) for W0 in given))):
+                raise InvalidInput(
+                    f"weights at t = 0 must be those of the problem's network, and they differ by {off:.2g}, where the "
+                    f"network has {size:.2g} (Frobenius): try Problem(task, Network([W[0] for W in weights]))."
+                )
+        return traj
 
     def at(self, times: Any) -> Trajectory:
         """The same trajectory at other times.
@@ -177,14 +187,18 @@ class Trajectory:
         if self.solution is not None:
             about: dict[str, Any] = {"citations": self._sources, "pushed": self.pushed}
             return Trajectory.exact(times, self.method, self.solution, **about)
-        wanted, known = _check.as_times(times), np.asarray(self.times)
+        wanted, known = _check.as_times(times, forever=True), np.asarray(self.times)
         nearest = np.abs(known[None] - wanted[:, None]) if len(known) else np.full((len(wanted), 1), np.inf)
         place = np.argmin(nearest, axis=1)
-        there = nearest.min(axis=1) <= 4 * np.finfo(np.float64).eps * wanted  # printed and read, a time may be rounded
+        rounding = 4 * np.finfo(np.float64).eps * np.where(np.isinf(wanted), 0.0, wanted)  # of a time printed and read
+        there = nearest.min(axis=1) <= rounding
         if not np.all(there):
+            missing, advice = wanted[~there][0], "record it, or try one of traj.times"
+            if np.isinf(missing):
+                advice = "try lr.fate(problem) or lr.solve, which know the end where a theorem applies"
             raise InvalidInput(
-                f"times must be among those that were recorded, and {wanted[~there][0]:g} is not: a run by "
-                f"{self.method} is known at its records alone; try lr.flow(problem, times) with this one among them."
+                f"times must be among those that were recorded, and {missing:g} is not, for this run ({self.method}) "
+                f"is known at its records alone: {advice}."
             )
         parts = {
             name: [np.asarray(W)[place] for W in part] if name == "weights" else np.asarray(part)[place]

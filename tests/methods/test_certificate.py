@@ -90,7 +90,7 @@ def test_where_all_is_zero():
 def test_what_is_printed_names_every_figure(rng):
     text = str(lr.solve(general_problem(rng), TIMES).certificate())
     assert "riccati: exact" in text
-    for name in ("residual of the flow", "conserved quantity", "error at the start", "semigroup"):
+    for name in ("residual of the flow", "conserved quantity", "error at t = 0", "semigroup"):
         assert name in text
 
 
@@ -216,3 +216,16 @@ def test_a_solution_that_cannot_go_on_is_not_certified(rng, monkeypatch):
     monkeypatch.setattr(riccati.RiccatiSolution, "restarted", lambda self, time: right(self, 0.9 * time))
     certificate = lr.solve(general_problem(rng), TIMES[:4]).certificate()
     assert certificate.residual <= EXACT and certificate.semigroup > WRONG and not certificate.exact
+
+
+@pytest.mark.compiles
+def test_a_run_that_has_diverged_is_judged_in_no_time(rng):
+    """Its flow is stiff beyond measure: no residual, and no hanging."""
+    X = rng.normal(size=(40, 6))
+    task = lr.Task.from_data(X, X @ rng.normal(size=(6, 3)))
+    run = lr.descend(lr.Problem(task, lr.inits.gaussian(rng, sizes=(6, 16, 3), scale=0.3)), rate=2.0, steps=100)
+    assert run.status.end == "diverged"
+    found = run.certificate()
+    assert found.residual is None and not found.exact
+    with pytest.raises(lr.InvalidInput, match="traj must not have diverged"):
+        lr.regime(run)

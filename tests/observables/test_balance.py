@@ -180,6 +180,7 @@ def test_to_xarray_names_the_axes():
         (lambda: balancedness(sampled(0, depth=1)), "conserved needs a hidden layer, and this network has none"),
         (lambda: neuron_balance(sampled(0, depth=3), 3), "layer must be at most 2 for this network, and it is 3."),
         (lambda: neuron_coordinates(sampled(0, depth=3)), "neuron_coordinates belongs to two layers with one output"),
+        (lambda: balancedness(sampled(0, depth=2), [1.0, 2.0]), "lam must be a number"),
         (lambda: conserved(None), "traj must be a lazyrich Trajectory, and it is a NoneType"),
         (
             lambda: neuron_balance_distribution(None),

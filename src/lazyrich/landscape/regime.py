@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._status import End
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
@@ -129,6 +130,8 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     problem, end = as_trajectory(traj).problem, float(traj.clock[-1])
     if end == 0:
         raise InvalidInput(f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at once.")
+    if traj.status.end is End.DIVERGED:
+        raise InvalidInput(f"traj must not have diverged, for a regime is one of learning, and it has: {traj.status}.")
     if traj.solution is not None:
         return regime_of_solution(traj, np.append(time_grid(traj), end), thresholds)
     weights = [W[None] for W in problem.network.weights]

@@ -90,6 +90,7 @@ def balancedness(traj: Trajectory, lam: float | None = None) -> Float[Array, "T 
     >>> bool(lr.observables.balancedness(traj).max() < 1e-12)
     True
     """
+    lam = None if lam is None else _check.number("lam", lam)
     D, size = conserved(traj), _sizes(traj)
     lams = [np.trace(M, axis1=1, axis2=2)[:, None, None] / M.shape[1] if lam is None else lam for M in D]
     off = [np.linalg.norm(M - own * np.eye(M.shape[1]), axis=(1, 2)) for M, own in zip(D, lams, strict=True)]

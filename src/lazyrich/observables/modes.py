@@ -44,7 +44,8 @@ def half_times(times: object, strengths: object, limit: object = None) -> Float[
 
     Returns
     -------
-    array : one time per mode, interpolated between records; nan where it is never half way, or rests from the first
+    array : one time per mode, interpolated between records; nan where it is never half way, or moves by less
+        than 1e-9 of the largest strength
 
     >>> lr.observables.half_times([0.0, 1.0, 3.0], [[0.0, 2.0], [1.0, 2.0], [3.0, 2.0]], limit=[4.0, 2.0])
     array([ 2., nan])
@@ -69,7 +70,8 @@ def half_way(
     done = (strengths - strengths[0]) / np.where(np.abs(way) > _STILL * scale, way, np.inf)
     after = np.argmax(done >= 0.5, axis=0)
     near = np.clip(after + np.arange(-2, 2)[:, None], 0, len(times) - 1)
-    x, t = np.maximum.accumulate(np.take_along_axis(done, near, axis=0)), times[near]
+    x, t = np.take_along_axis(done, near, axis=0), times[near]
+    x[0], x[3] = np.minimum(x[0], x[1]), np.maximum(x[2], x[3])  # a neighbour that the mode comes back from has no say
     h = np.diff(x, axis=0)
     secant = np.diff(t, axis=0) / h
     secant = np.where(h > 0, secant, secant[1])  # what does not rise, or lies beyond the ends, has no say

@@ -47,7 +47,7 @@ def loss_matrix(
     array : (stage, task)
 
     >>> tasks = [lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])]
-    >>> lr.sequences.loss_matrix(tasks)
+    >>> loss_matrix(tasks)
     array([[0., 2.],
            [2., 0.]])
     """
