@@ -48,4 +48,11 @@ BIBTEX: dict[str, str] = {
   year      = {2025},
   note      = {arXiv:2409.14623}
 }""",
+    "tu2024": """@inproceedings{tu2024,
+  author    = {Zhenfeng Tu and Santiago Aranguri and Arthur Jacot},
+  title     = {Mixed dynamics in linear networks: unifying the lazy and active regimes},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {37},
+  year      = {2024}
+}""",
 }

@@ -69,6 +69,8 @@ class Facts:
     input_scale: float  # c
     lam: tuple[float, ...]  # λ of each neighbouring pair of layers
     balance_error: float  # largest ‖D − λI‖ / (‖W_ℓ‖² + ‖W_ℓ₊₁‖²), Frobenius
+    family: tuple[float, float]  # c and δ of two layers (theory: section 11), and how far D is from two eigenvalues
+    family_error: float
     alignment_error: float  # largest coupling between different modes, relative
     mode_imbalance: float  # largest difference between the layers of one mode, relative; 0 where they are not aligned
     rank_target: int
@@ -94,6 +96,11 @@ class Facts:
     def balanced(self) -> bool:
         """Each pair of neighbouring layers has D = λI."""
         return self.balance_error <= self.tolerance
+
+    @property
+    def in_family(self) -> bool:
+        """D = W2ᵀW2 − W1W1ᵀ of two layers has the eigenvalue c − δ/2 on d_out directions and −(c + δ/2) on d_in."""
+        return self.family_error <= self.tolerance
 
     @property
     def zero_balanced(self) -> bool:

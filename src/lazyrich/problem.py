@@ -86,6 +86,7 @@ class Problem:
         task, network = self.task, self.network
         eps = max(task.eps, network.eps)
         lam, balance_error = self._balance()
+        family, family_error = self._family()
         rank_initial, sign_initial = _rank_and_sign(network.weights, network.eps)
         rank_target = int(
             np.count_nonzero(self.alignment.s > max(task.sigma_yx.shape) * task.eps * self.alignment.s[0])
@@ -108,6 +109,8 @@ class Problem:
             input_scale=task.input_scale,
             lam=lam,
             balance_error=balance_error,
+            family=family,
+            family_error=family_error,
             alignment_error=self.alignment.error,
             mode_imbalance=self._mode_imbalance() if self.alignment.error <= tolerance else 0.0,
             rank_target=rank_target,
@@ -154,6 +157,21 @@ class Problem:
             lams.append(float(lam))
             worst = max(worst, float(np.linalg.norm(D - lam * np.eye(len(D))) / size) if size else 0.0)
         return tuple(lams), worst
+
+    def _family(self) -> tuple[tuple[float, float], float]:
+        """c and δ of two layers, and the largest departure from GJG = δG + (c² − δ²/4)J, G = QQᵀ, relative."""
+        if self.network.depth != 2:
+            return (0.0, 0.0), np.inf
+        d_in, d_out = self.network.sizes[0], self.network.sizes[-1]
+        v1, v2 = (k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True))
+        Q, J = np.vstack([v1.T, v2]), np.repeat([1.0, -1.0], [d_in, d_out])[:, None]
+        R = np.linalg.qr(Q.T, mode="r")
+        values = np.sort(np.concatenate([np.linalg.eigvalsh(-R @ (J * R.T)), np.zeros(len(Q) - len(R))]))
+        low, high = float(values[:d_in].mean()), float(values[d_in:].mean())
+        c, delta = (high - low) / 2, -(high + low)
+        G, size = Q @ Q.T, float(np.sum(Q**2))
+        off = G @ (J * G) - delta * G + high * low * np.diag(J.ravel())
+        return (c, delta), float(np.linalg.norm(off) / size**2) if size else 0.0
 
     def __repr__(self) -> str:
         return f"<Problem: {self.network!r} on {self.task!r}>"

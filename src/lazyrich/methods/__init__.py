@@ -12,8 +12,9 @@ from lazyrich.methods.base import Method, Solution
 from lazyrich.methods.deep_modes import DeepModes
 from lazyrich.methods.modes import Modes
 from lazyrich.methods.riccati import Riccati
+from lazyrich.methods.riccati.family import Family
 from lazyrich.methods.shallow import Shallow
 
 __all__ = ["EXACT", "Method", "Solution"]
 
-EXACT: tuple[Method, ...] = (Shallow(), Modes(), Riccati(), DeepModes())
+EXACT: tuple[Method, ...] = (Shallow(), Modes(), Riccati(), Family(), DeepModes())

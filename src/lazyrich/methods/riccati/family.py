@@ -1,0 +1,186 @@
+"""Two layers whose D = W2ᵀW2 − W1W1ᵀ has two eigenvalues: λ-balanced networks are the boundary of this family
+(theory: section 11).
+
+With A = W2W1, P = W1ᵀW1, R = W2W2ᵀ and numbers c ≥ 0, |δ| ≤ 2c,
+
+    (P − δ/2)² = AᵀA + c²,     (R + δ/2)² = AAᵀ + c²      (positive roots)
+
+hold for ever if they hold at the beginning, and then A(t) is that of the λ-balanced network with |λ| = 2c and the
+same A(0), its *partner*, which `method` solves: P = P_λ + (c + δ/2) and R = R_λ − (c + δ/2) for λ = 2c. For λ = −2c the
+shift is δ/2 − c. Of the two the smaller shift is taken, so that nothing cancels.
+
+In terms of D, the eigenvalue is c − δ/2 on d_out directions and −(c + δ/2) on d_in directions, all others being
+without weights. Conditions: two linear layers, Σxx = c·I, no weight decay. Source: ours, following Tu et al. 2024.
+
+The weights follow from Q̇ = MQ, M = [[0, Eᵀ], [E, 0]], Q = [W1ᵀ; W2], whose E = Σyx − A is known at every time: a linear
+equation, solved by collocation at Gauss's points.
+
+>>> network = lr.inits.orthogonal(0, sizes=(3, 9, 4), scales=(0.5, 0.2))
+>>> traj = lr.solve(lr.Problem(lr.Task.from_correlations(np.eye(4, 3)), network), [0.0, 1.0, np.inf])
+>>> traj.method, np.linalg.svd(traj.function[-1])[1].round(12)
+('family', array([1., 1., 1.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazyrich._typing import Array, Float
+from lazyrich.facts import Condition, Facts, Refusal
+from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers
+from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
+from lazyrich.networks import Network
+
+if TYPE_CHECKING:
+    from lazyrich.problem import Problem
+
+_STAGES = 8  # of a collocation step: order 16
+_TAIL = 1e-7  # largest last Legendre coefficient of a step, relative: what comes after all 16 is its square
+_REACH = 1.0  # longest step, in units of 1/‖E‖
+_REST = 1e-15  # errors of the function that are nothing but rounding, relative
+_PICARD = 24  # iterations that are enough for any step so long
+
+
+class Family(Method):
+    """Two linear layers on white inputs, D with two eigenvalues."""
+
+    name = "family"
+    citations = ("tu2024", "domine2025")
+
+    def refusals(self, facts: Facts) -> Iterator[Refusal]:
+        yield from linear_layers(facts, "two layers", least=2, most=2)
+        if not facts.whitened:
+            message = f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g}"
+            yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
+        if not facts.in_family:
+            message = (
+                f"it needs W2ᵀW2 − W1W1ᵀ with one eigenvalue on d_out directions and one on d_in, and these spread by "
+                f"{facts.family_error:.2g} of the layers' size"
+            )
+            yield Refusal(Condition.BALANCED, message, facts.family_error, facts.tolerance)
+        if facts.weight_decay:
+            message = f"it needs a flow without weight decay, and it is {facts.weight_decay:g}"
+            yield Refusal(Condition.DECAY, message, facts.weight_decay, 0.0)
+
+    def solution(self, problem: Problem) -> FamilySolution:
+        return FamilySolution(problem)
+
+
+class FamilySolution(Solution):
+    """The partner's solution, its blocks shifted."""
+
+    gives_gram = True
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, unit, (c, delta) = problem, problem.canonical, problem.facts.family
+        side = -1.0 if delta > 0 else 1.0  # of λ
+        W1, W2 = _partner(unit.gain * problem.network.function, c, side)
+        partner = Network([W1 / unit.k[0], W2 / unit.k[1]]).known_to(problem.network.eps)
+        self.partner: RiccatiSolution = Riccati().solution(replace(problem, network=partner))
+        k = np.repeat(np.square(unit.k), [problem.task.d_in, problem.task.d_out])
+        J = np.repeat([1.0, -1.0], [problem.task.d_in, problem.task.d_out])
+        self.shift = np.diag(J * (side * c + delta / 2) / k)
+        W1, W2 = problem.network.weights
+        self.Q0 = np.concatenate([unit.k[0] * W1.T, unit.k[1] * W2])
+
+    def function(self, times: Array) -> Array:
+        return self.partner.function(times)
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        return self.partner.loss(times)
+
+    def gram(self, times: Array) -> Array:
+        return self.partner.gram(times) + self.shift
+
+    def analytic(self, times: Any) -> dict[str, Any]:
+        return {"gram": self.partner.analytic(times)["gram"] + self.shift}
+
+    def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
+        """W1(t) and W2(t) in the given hidden basis."""
+        unit, d_in = self.problem.canonical, self.problem.task.d_in
+        Q = self._carried(unit.clock * times)
+        return [np.swapaxes(Q[:, :d_in], 1, 2) / unit.k[0], Q[:, d_in:] / unit.k[1]]
+
+    def _carried(self, times: Float[Array, " T"]) -> Float[Array, "T n h"]:
+        """Q in the units of the canonical problem, carried along by its linear equation."""
+        basis, rows = np.linalg.qr(self.Q0.T)  # hidden directions without weights stay without
+        rest = _REST * (np.linalg.norm(self.problem.canonical.target, 2) + np.linalg.norm(self.Q0) ** 2)
+        Q, now, H, carried = rows.T, 0.0, np.inf, []
+        for t in times:
+            while now < t:
+                size = float(np.linalg.norm(self._error(np.array([now]))[0], 2))
+                if size <= rest:
+                    break
+                H = min(H, _REACH / size if size else np.inf, t - now)
+                moved, tail = _collocated(Q, self._error(now + H * _gauss()[0]), H)
+                factor = 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES)
+                if tail <= 2 * _TAIL:
+                    Q, now = moved, (t if H == t - now else now + H)
+                H *= min(4.0, max(0.2, factor))
+            now = t
+            carried.append(Q @ basis.T)
+        return np.stack(carried)
+
+    def _error(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:
+        unit = self.problem.canonical
+        return unit.target - unit.gain * self.function(times / unit.clock)
+
+    def doubt_until(self, time: float) -> float:
+        return self.partner.doubt_until(time)
+
+    def separatrix(self) -> Separatrix:
+        return self.partner.separatrix()
+
+    def restarted(self, time: float) -> FamilySolution:
+        later = copy(self)
+        later.partner = self.partner.restarted(time)
+        later.Q0 = self._carried(np.array([self.problem.canonical.clock * time]))[0]
+        return later
+
+
+def _partner(A: Float[Array, "out in"], c: float, side: float) -> tuple[Array, Array]:
+    """The layers of the function A with λ = 2c (side 1, as wide as the outputs) or λ = −2c (as wide as the inputs)."""
+    if side < 0:
+        W1, W2 = _partner(A.T, c, 1.0)
+        return W2.T, W1.T
+    U, s, Vt = np.linalg.svd(A)
+    m, larger = len(s), np.full(len(U), np.sqrt(2 * c))
+    larger[:m] = np.sqrt(np.hypot(s, c) + c)
+    W1 = np.zeros(A.shape)
+    W1[:m] = np.divide(s, larger[:m], out=np.zeros(m), where=larger[:m] > 0)[:, None] * Vt[:m]
+    return W1, U * larger
+
+
+@cache
+def _gauss() -> tuple[Array, Array, Array, Array]:
+    """Gauss's points in [0, 1]; the integrals of their polynomials up to each point and up to 1; what gives the last
+    Legendre coefficient."""
+    from numpy.polynomial import legendre
+
+    x, weights = legendre.leggauss(_STAGES)
+    degrees = np.eye(_STAGES)
+    to_coefficients = (2 * np.arange(_STAGES) + 1)[:, None] / 2 * legendre.legvander(x, _STAGES - 1).T * weights
+    integrals = np.stack([legendre.legval(x, legendre.legint(p, lbnd=-1)) for p in degrees], axis=1) / 2
+    return (x + 1) / 2, integrals @ to_coefficients, weights / 2, to_coefficients[-1]
+
+
+def _collocated(Q: Float[Array, "n h"], E: Float[Array, "s out in"], H: float) -> tuple[Float[Array, "n h"], float]:
+    """One step of Q̇ = MQ, and the size of the last Legendre coefficient of Q̇, relative."""
+    _, integrals, weights, last = _gauss()
+    d_in = E.shape[2]
+    K = np.zeros((len(E), *Q.shape))
+    for _ in range(_PICARD):
+        at = Q + H * np.tensordot(integrals, K, axes=1)
+        new = np.concatenate([np.swapaxes(E, 1, 2) @ at[:, d_in:], E @ at[:, :d_in]], axis=1)
+        settled = np.abs(new - K).max() <= 1e-16 * np.abs(new).max()
+        K = new
+        if settled:
+            break
+    tail = H * float(np.linalg.norm(np.tensordot(last, K, axes=1))) / float(np.linalg.norm(Q))
+    return Q + H * np.tensordot(weights, K, axes=1), tail
