@@ -133,9 +133,9 @@ def _of_solution(trajectory: Trajectory) -> dict[str, float | None]:
 
 def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float]:
     d_in, (eta1, eta2) = problem.task.d_in, problem.rates
-    lam = problem.facts.lam[0]
+    delta, inner = problem.facts.orbit
     k = np.repeat(problem.canonical.k, [d_in, problem.task.d_out])
-    J = np.repeat([-1.0, 1.0], [d_in, problem.task.d_out])
+    J = np.repeat([1.0, -1.0], [d_in, problem.task.d_out])
     faded = _FADED * sum(float(np.sum(W**2)) for W in problem.network.weights)
     residual = drift = 0.0
     for G in grams:
@@ -143,9 +143,9 @@ def _gram_evidence(problem: Problem, grams: Any, h: float) -> tuple[float, float
         norm = max(float(np.linalg.norm(value)), faded)
         size = max(eta1, eta2) * _size_of_terms(problem, norm) * norm
         residual = _worst(residual, _ratio(np.linalg.norm(change - gram_velocity(problem, value)), size))
-        V = k[:, None] * value * k  # Vᵀ J V = λV is the conserved D = λI, seen from outside the hidden layer
+        V = k[:, None] * value * k  # the eigenvalues of D, which are conserved, seen from outside the hidden layer
         size = max(float(np.linalg.norm(V)), faded * max(k) ** 2)
-        drift = _worst(drift, _ratio(np.linalg.norm(V @ (J[:, None] * V) - lam * V), size**2))
+        drift = _worst(drift, _ratio(np.linalg.norm(V @ (J[:, None] * V) - delta * V - inner * np.diag(J)), size**2))
     return residual, drift
 
 
@@ -358,7 +358,7 @@ def _semigroup(problem: Problem, solution: Any, times: Float[Array, " T"]) -> fl
 
 def _doubt(problem: Problem, solution: Any, end: float) -> float:
     """An imbalance beyond rounding acts on the directions to be learned as rounding does."""
-    return float(solution.doubt_until(end) * max(1.0, problem.facts.balance_error / _EPS))
+    return float(solution.doubt_until(end) * max(1.0, problem.facts.orbit_error / _EPS))
 
 
 def _worst(*figures: float) -> float:

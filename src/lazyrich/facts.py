@@ -103,6 +103,18 @@ class Facts:
         return self.family_error <= self.tolerance
 
     @property
+    def orbit(self) -> tuple[float, float]:
+        """δ and c² − δ²/4 of GJG = δG + (c² − δ²/4)J, G = QQᵀ, J = diag(I, −I), which two layers on white inputs obey for
+        ever; −λ and 0 where they are balanced."""
+        c, delta = self.family
+        return (-self.balance[0], 0.0) if self.balanced else (delta, (c - delta / 2) * (c + delta / 2))
+
+    @property
+    def orbit_error(self) -> float:
+        """How far the initial weights are from that, relative."""
+        return self.balance_error if self.balanced else self.family_error
+
+    @property
     def zero_balanced(self) -> bool:
         return self.balanced and not any(self.lam)
 

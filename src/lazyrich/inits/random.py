@@ -8,6 +8,7 @@ from typing import SupportsIndex
 import numpy as np
 
 from lazyrich import _check
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.networks import Network
 
@@ -36,15 +37,23 @@ def gaussian(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float, activati
 
 
 def orthogonal(
-    rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float, activation: str | float = "linear"
+    rng: Rng,
+    *,
+    sizes: Sequence[SupportsIndex],
+    scale: float | None = None,
+    scales: tuple[float, float] | None = None,
+    activation: str | float = "linear",
 ) -> Network:
-    """Each layer a multiple of a random matrix with orthonormal rows or columns, whichever are fewer.
+    """Random layers with orthonormal rows or columns; with `scales`, two layers that are also orthogonal to each other.
+
+    Two layers with W1ᵀW1 = c1·I, W2W2ᵀ = c2·I and W2W1 = 0 are solved exactly on white inputs (method `family`).
 
     Parameters
     ----------
     rng : a seed, or a NumPy Generator
-    sizes : widths (d_in, hidden …, d_out)
-    scale : the multiple
+    sizes : widths (d_in, hidden …, d_out); with `scales` the hidden layer has d_in + d_out units or more
+    scale : what each layer is multiplied by
+    scales : c1 and c2, instead of `scale`
     activation : "linear", "relu", "tanh", or the slope of a leaky ReLU
 
     Returns
@@ -54,14 +63,37 @@ def orthogonal(
     >>> net = lr.inits.orthogonal(0, sizes=(3, 3, 3), scale=2.0)
     >>> abs(net.weights[0] @ net.weights[0].T).round(12)[0]
     array([4., 0., 0.])
+    >>> W1, W2 = lr.inits.orthogonal(0, sizes=(1, 4, 2), scales=(0.5, 0.2)).weights
+    >>> (W1.T @ W1).round(12), abs(W2 @ W2.T).round(12)[0], bool(abs(W2 @ W1).max() < 1e-15)
+    (array([[0.5]]), array([0.2, 0. ]), True)
     """
-    generator, widths = _check.as_rng(rng), _check.sizes(sizes)
-    scale = _check.positive("scale", scale)
+    generator = _check.as_rng(rng)
+    if (scale is None) == (scales is None):
+        given = "none is given" if scale is None else "both are given"
+        raise InvalidInput(f"orthogonal needs scale or scales, and {given}: try scale=0.1, or scales=(0.1, 0.1).")
+    if scales is not None:
+        return _orthogonal_to_each_other(generator, _check.sizes(sizes, depth=2), scales, activation)
+    widths, scale = _check.sizes(sizes), _check.positive("scale", scale)
     layers = []
     for rows, columns in zip(widths[1:], widths[:-1], strict=True):
         frame = random_frame(generator, max(rows, columns), min(rows, columns))
         layers.append(scale * (frame if rows >= columns else frame.T))
     return Network(layers, activation)
+
+
+def _orthogonal_to_each_other(
+    generator: np.random.Generator, widths: tuple[int, ...], scales: object, activation: str | float
+) -> Network:
+    if not isinstance(scales, tuple | list) or len(scales) != 2:
+        raise InvalidInput(f"scales must be two numbers, c1 and c2, and it is {scales!r}: try scales=(0.1, 0.1).")
+    c1, c2 = (_check.positive(f"scales[{i}]", c, or_zero=True) for i, c in enumerate(scales))
+    d_in, h, d_out = widths
+    if h < d_in + d_out:
+        raise InvalidInput(
+            f"sizes must have {d_in} + {d_out} hidden units or more for layers orthogonal to each other, and it has {h}."
+        )
+    frame = random_frame(generator, h, d_in + d_out)
+    return Network([np.sqrt(c1) * frame[:, :d_in], np.sqrt(c2) * frame[:, d_in:].T], activation)
 
 
 def random_frame(generator: np.random.Generator, size: int, columns: int) -> Float[Array, "size columns"]:
