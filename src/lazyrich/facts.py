@@ -104,10 +104,10 @@ class Facts:
 
     @property
     def orbit(self) -> tuple[float, float]:
-        """δ and c² − δ²/4 of GJG = δG + (c² − δ²/4)J, G = QQᵀ, J = diag(I, −I), which two layers on white inputs obey for
-        ever; −λ and 0 where they are balanced."""
+        """δ and c² − δ²/4 of GJG = δG + (c² − δ²/4)J, G = QQᵀ, J = diag(I, −I), which the flow keeps; −λ and 0 where
+        the layers are balanced."""
         c, delta = self.family
-        return (-self.balance[0], 0.0) if self.balanced else (delta, (c - delta / 2) * (c + delta / 2))
+        return (-self.lam[0], 0.0) if self.balanced else (delta, (c - delta / 2) * (c + delta / 2))
 
     @property
     def orbit_error(self) -> float:

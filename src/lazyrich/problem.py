@@ -165,13 +165,13 @@ class Problem:
         d_in, d_out = self.network.sizes[0], self.network.sizes[-1]
         v1, v2 = (k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True))
         Q, J = np.vstack([v1.T, v2]), np.repeat([1.0, -1.0], [d_in, d_out])[:, None]
-        R = np.linalg.qr(Q.T, mode="r")
+        R = np.asarray(np.linalg.qr(Q.T, mode="r"))
         values = np.sort(np.concatenate([np.linalg.eigvalsh(-R @ (J * R.T)), np.zeros(len(Q) - len(R))]))
         low, high = float(values[:d_in].mean()), float(values[d_in:].mean())
         c, delta = (high - low) / 2, -(high + low)
         G, size = Q @ Q.T, float(np.sum(Q**2))
         off = G @ (J * G) - delta * G + high * low * np.diag(J.ravel())
-        return (c, delta), float(np.linalg.norm(off) / size**2) if size else 0.0
+        return (c, delta), float(np.linalg.norm(off) / size / size) if size else 0.0
 
     def __repr__(self) -> str:
         return f"<Problem: {self.network!r} on {self.task!r}>"

@@ -27,8 +27,8 @@ def weights(
     rates: Sequence[float] = (1.0, 1.0),
     sigma_xx: ArrayLike | None = None,
 ) -> list[list[Integers]]:
-    """W1 and W2 at each time, as integers; times from 0 on, not decreasing. `as_float` turns them into floats."""
-    W1, W2 = (to_integers(W) for W in weights0)
+    """W1 and W2 at each time, as integers, from floats or such integers; times from 0 on, not decreasing."""
+    W1, W2 = (W if isinstance(W, np.ndarray) and W.dtype == object else to_integers(W) for W in weights0)
     Sigma = to_integers(sigma_yx)
     Sxx = None if sigma_xx is None else to_integers(sigma_xx)
     now, states = 0, []

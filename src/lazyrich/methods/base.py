@@ -28,6 +28,16 @@ def linear_layers(facts: Facts, words: str, least: int, most: int | None = None)
         yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
 
 
+def white_inputs(facts: Facts) -> Iterator[Refusal]:
+    """Refusals of correlated inputs."""
+    if not facts.whitened:
+        message = (
+            f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
+            f"(task.whitened() gives such a task)"
+        )
+        yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
+
+
 def aligned_with_the_task(facts: Facts) -> Iterator[Refusal]:
     """Refusals of modes that interact."""
     if not facts.aligned:
@@ -54,7 +64,7 @@ class Method(ABC):
     """A closed form: its name, its sources, its conditions.
 
     >>> [method.name for method in lr.methods.EXACT]
-    ['shallow', 'modes', 'riccati', 'deep_modes']
+    ['shallow', 'modes', 'riccati', 'family', 'deep_modes']
     """
 
     name: ClassVar[str]

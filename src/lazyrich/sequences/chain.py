@@ -5,7 +5,7 @@ the task, so exact solutions chain: stage i is the exact solution of Problem(tas
 any durations, also where a task is stopped before it is learned. Where no exact solution applies the flow is
 integrated, and nonlinear networks descend step by step. The result says which, and why.
 
-What passes from task to task are weights in float64. Between tasks they are brought back to D = λI where rounding or
+What passes from task to task are weights in float64. Between tasks they are brought back to the conserved D where rounding or
 integration took them off it (`rebalance`), for the function cannot tell and the theorem asks for it. But what
 training has shrunk to below rounding is lost: a network that ends a task within rounding of the next one's
 separatrix (reversal learning) is taken to lie on it, and stays there for ever, where an unrounded one would leave it
@@ -82,7 +82,7 @@ def continual(
     problem = Problem(checked[0], network, rates, weight_decay)
     _check.choice("on_separatrix", on_separatrix, ("stay", "perturb"))
     rate, max_steps = _as_rate(rate, network, checked), _check.count("max_steps", max_steps)
-    lam, largest = _conserved(problem), _size(problem)
+    D, largest = _conserved(problem), _size(problem)
     trajectories: list[Trajectory] = []
     ends: list[Network] = []
     rebalanced: list[float] = []
@@ -90,7 +90,7 @@ def continual(
     for i, (task, span) in enumerate(zip(checked, spans, strict=True)):
         problem = Problem(task, ends[-1] if ends else network, rates, weight_decay)
         largest = max(largest, _size(problem))
-        problem, departure = _rebalanced(problem, lam, largest) if i and rate is None else (problem, 0.0)
+        problem, departure = _rebalanced(problem, D, largest) if i and rate is None else (problem, 0.0)
         try:
             if rate is not None:
                 done = _descended(problem, span, rate)
@@ -136,13 +136,20 @@ def _as_rate(rate: float | None, network: Network, tasks: tuple[Task, ...]) -> f
     return _check.positive("rate", rate)
 
 
-def _conserved(problem: Problem) -> float | None:
-    """λ of a two-layer network that is balanced and stays so, whatever the task; None if there is none."""
+def _conserved(problem: Problem) -> Float[Array, "h h"] | None:
+    """D of a two-layer network with an exact solution that it keeps, whatever the task; None if there is none."""
     facts = problem.facts
-    if facts.depth != 2 or not facts.activation.linear or not facts.balanced:
+    if facts.depth != 2 or not facts.activation.linear or not (facts.balanced or facts.in_family):
         return None
-    decays = facts.weight_decay and (any(facts.lam) or facts.rates[0] != facts.rates[1])
-    return None if decays else facts.lam[0]
+    if facts.weight_decay and (not facts.zero_balanced or facts.rates[0] != facts.rates[1]):
+        return None
+    if facts.balanced:
+        return facts.lam[0] * np.eye(problem.network.sizes[1])
+    v1, v2 = (k * W for k, W in zip(problem.canonical.k, problem.network.weights, strict=True))
+    c, delta = facts.family
+    values, vectors = np.linalg.eigh(v2.T @ v2 - v1 @ v1.T)
+    known = np.array([-(c + delta / 2), 0.0, c - delta / 2])
+    return (vectors * known[np.argmin(np.abs(values[:, None] - known), axis=1)]) @ vectors.T
 
 
 def _size(problem: Problem) -> float:
@@ -151,18 +158,18 @@ def _size(problem: Problem) -> float:
     return float(sum(k**2 * np.sum(W**2) for k, W in layers))
 
 
-def _rebalanced(problem: Problem, lam: float | None, largest: float) -> tuple[Problem, float]:
-    """The problem with its network back at D = λI where that is a matter of rounding, and by how much it was off."""
-    if lam is None or (problem.facts.balanced and problem.facts.lam[0] == lam):
+def _rebalanced(problem: Problem, D: Float[Array, "h h"] | None, largest: float) -> tuple[Problem, float]:
+    """The problem with its network back at D where that is a matter of rounding, and by how much it was off."""
+    if D is None or (problem.facts.balanced and np.array_equal(D, problem.facts.lam[0] * np.eye(len(D)))):
         return problem, 0.0
-    network, departure = rebalance(problem, lam)
+    network, departure = rebalance(problem, D)
     if departure > _ROUNDING * largest:
         return problem, 0.0
     return Problem(problem.task, network, problem.rates, problem.weight_decay), departure / largest
 
 
-def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
-    """The two-layer linear network with D = λI and the same function, and ‖D − λI‖ before.
+def rebalance(problem: Problem, balance: float | Float[Array, "h h"]) -> tuple[Network, float]:
+    """The two-layer linear network of the same function whose D is `balance`, λI or a matrix, and how far it was off.
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.5]], [[0.5 + 1e-9]]]))
     >>> network, departure = rebalance(problem, 0.0)
@@ -173,7 +180,7 @@ def rebalance(problem: Problem, lam: float) -> tuple[Network, float]:
     if problem.network.depth != 2 or not problem.network.activation.linear:
         raise InvalidInput(f"rebalance needs two linear layers, and the network is {problem.network!r}.")
     k1, k2 = problem.canonical.k
-    W1, W2, before = rebalanced(k1 * problem.network.weights[0], k2 * problem.network.weights[1], lam)
+    W1, W2, before = rebalanced(k1 * problem.network.weights[0], k2 * problem.network.weights[1], balance)
     return Network([W1 / k1, W2 / k2]).known_to(problem.network.eps), before
 
 
@@ -218,7 +225,9 @@ def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[s
         refused = ", and ".join(map(str, problem.facts.methods[name]))
         notes.append(f"integrated, for no exact solution applies ({name}: {refused})")
     if departure:
-        notes.append(f"brought back to D = λI, from which it was off by {departure:.1e} of the largest weights so far")
+        notes.append(
+            f"brought back to the conserved D, from which it was off by {departure:.1e} of the largest weights so far"
+        )
     if chained and isinstance(solution, RiccatiSolution) and len(solution.graded.missed):
         # what may be hidden, of the size of rounding or of what was dropped as such, grows like e^{wt}
         graded = solution.graded

@@ -37,7 +37,9 @@ class Continual:
     tasks: tuple[Task, ...]
     trajectories: tuple[Trajectory, ...]  # one per stage; fewer than tasks where one could not go on
     ends: tuple[Network, ...]  # the network after each stage that came to its end
-    rebalanced: tuple[float, ...]  # departure from D = λI taken off before each stage, relative to the largest weights
+    rebalanced: tuple[
+        float, ...
+    ]  # departure from the conserved D taken off before each stage, relative to the largest weights
     notes: tuple[str, ...]  # what a reader should know, stage by stage
 
     @property

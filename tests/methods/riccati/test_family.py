@@ -53,9 +53,7 @@ def one_problem(rng, largest):
     net, c, delta, rates = drawn(rng, largest)
     sigma = rng.normal(size=(net.sizes[-1], net.sizes[0])) / np.sqrt(net.sizes[0])
     variance = float(rng.choice([1.0, 0.3]))
-    problem = lr.Problem(
-        lr.Task.from_correlations(variance * sigma, variance * np.eye(net.sizes[0])), net, rates=rates
-    )
+    problem = lr.Problem(lr.Task.from_correlations(variance * sigma, variance * np.eye(net.sizes[0])), net, rates=rates)
     facts = problem.facts
     assert not facts.methods["family"]
     size = sum(rate * float(np.sum(W**2)) for rate, W in zip(rates[::-1], net.weights, strict=True))
@@ -63,10 +61,31 @@ def one_problem(rng, largest):
     times = np.array([0.0, 0.1, 0.5, 2.0, 5.0]) / (max(rates) * variance * (np.linalg.norm(sigma, 2) + c))
     traj = lr.solve(problem, times, method="family")
     truth = fixed_point.weights(
-        net.weights, problem.task.sigma_yx, times, rates=rates, sigma_xx=None if variance == 1 else problem.task.sigma_xx
+        net.weights,
+        problem.task.sigma_yx,
+        times,
+        rates=rates,
+        sigma_xx=None if variance == 1 else problem.task.sigma_xx,
     )
     assert_as_integrated(traj, truth)
     assert traj.certificate().exact, traj.certificate()
+
+
+def one_sequence(rng, largest):
+    """Three tasks, each from where the one before ended; some are stopped before they are learned."""
+    net, c, _, rates = drawn(rng, largest)
+    d_out, d_in = net.sizes[-1], net.sizes[0]
+    targets = [rng.normal(size=(d_out, d_in)) / np.sqrt(d_in) for _ in range(3)]
+    fastest = max(rates) * (max(np.linalg.norm(sigma, 2) for sigma in targets) + c)
+    times = np.array([0.0, 0.3, rng.uniform(0.5, 5.0)]) / fastest
+    run = lr.continual([lr.Task.from_correlations(sigma) for sigma in targets], net, times, rates=rates)
+    weights = list(net.weights)
+    for sigma, traj in zip(targets, run.trajectories, strict=True):
+        assert not traj.problem.facts.methods["family"]
+        truth = fixed_point.weights(weights, sigma, times, rates=rates)
+        assert_as_integrated(traj, truth)
+        assert traj.certificate().exact, traj.certificate()
+        weights = truth[-1]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -74,7 +93,13 @@ def test_family_against_thirty_digits(seed):
     one_problem(np.random.default_rng([17, seed]), largest=4)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_sequences_stay_in_the_family(seed):
+    one_sequence(np.random.default_rng([18, seed]), largest=4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300))
 def test_family_against_thirty_digits_at_all_sizes(seed):
     one_problem(np.random.default_rng([1711, seed]), largest=12)
+    one_sequence(np.random.default_rng([1712, seed]), largest=12)

@@ -33,7 +33,7 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Condition, Facts, Refusal
-from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers
+from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers, white_inputs
 from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
 from lazyrich.networks import Network
 
@@ -55,13 +55,11 @@ class Family(Method):
 
     def refusals(self, facts: Facts) -> Iterator[Refusal]:
         yield from linear_layers(facts, "two layers", least=2, most=2)
-        if not facts.whitened:
-            message = f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g}"
-            yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
+        yield from white_inputs(facts)
         if not facts.in_family:
             message = (
-                f"it needs W2ᵀW2 − W1W1ᵀ with one eigenvalue on d_out directions and one on d_in, and these spread by "
-                f"{facts.family_error:.2g} of the layers' size"
+                "it needs layers whose W2ᵀW2 − W1W1ᵀ has one eigenvalue on as many directions as there are outputs and "
+                f"one on as many as there are inputs, and these are off by {facts.family_error:.2g} of their size"
             )
             yield Refusal(Condition.BALANCED, message, facts.family_error, facts.tolerance)
         if facts.weight_decay:
@@ -117,11 +115,11 @@ class FamilySolution(Solution):
                 size = float(np.linalg.norm(self._error(np.array([now]))[0], 2))
                 if size <= rest:
                     break
-                H = min(H, _REACH / size if size else np.inf, t - now)
+                H = min(H, _REACH / size, t - now)
                 moved, tail = _collocated(Q, self._error(now + H * _gauss()[0]), H)
                 factor = 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES)
                 if tail <= 2 * _TAIL:
-                    Q, now = moved, (t if H == t - now else now + H)
+                    Q, now = moved, (now + H if t - now > H else t)
                 H *= min(4.0, max(0.2, factor))
             now = t
             carried.append(Q @ basis.T)

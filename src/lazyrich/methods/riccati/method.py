@@ -25,7 +25,7 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.facts import Condition, Facts, Refusal
-from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers
+from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers, white_inputs
 from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.methods.riccati.evaluation import Evaluation
 from lazyrich.methods.riccati.grading import Graded, Spectrum, grade, resume, spectrum
@@ -58,12 +58,7 @@ class Riccati(Method):
 
     def refusals(self, facts: Facts) -> Iterator[Refusal]:
         yield from linear_layers(facts, "two layers", least=2, most=2)
-        if not facts.whitened:
-            message = (
-                f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
-                f"(task.whitened() gives such a task)"
-            )
-            yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
+        yield from white_inputs(facts)
         if not facts.balanced:
             law = "W2ᵀW2 − W1W1ᵀ" if len(set(facts.rates)) == 1 else "η1 W2ᵀW2 − η2 W1W1ᵀ (η: layer rates)"
             message = (
