@@ -90,8 +90,8 @@ def _orthogonal_to_each_other(
     d_in, h, d_out = widths
     if h < d_in + d_out:
         raise InvalidInput(
-            f"sizes must have {d_in + d_out} hidden units or more, inputs and outputs together, for layers orthogonal to "
-            f"each other, and it has {h}."
+            f"sizes must have as many hidden units as inputs and outputs together ({d_in + d_out}) for layers "
+            f"orthogonal to each other, and it has {h}."
         )
     frame = random_frame(generator, h, d_in + d_out)
     return Network([np.sqrt(c1) * frame[:, :d_in], np.sqrt(c2) * frame[:, d_in:].T], activation)
