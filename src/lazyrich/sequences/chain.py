@@ -6,8 +6,8 @@ any durations, also where a task is stopped before it is learned. Where no exact
 integrated, and nonlinear networks descend step by step. The result says which, and why.
 
 What passes from task to task are weights in float64. Between tasks they are brought back to the conserved D where
-rounding or integration took them off it (`rebalance`), for the function cannot tell and the theorem asks for it. But what
-training has shrunk to below rounding is lost: a network that ends a task within rounding of the next one's
+rounding or integration took them off it (`rebalance`), for the function cannot tell and the theorem asks for it. But
+what training has shrunk to below rounding is lost: a network that ends a task within rounding of the next one's
 separatrix (reversal learning) is taken to lie on it, and stays there for ever, where an unrounded one would leave it
 in the end. `notes` says until when such a stage is exact.
 """
