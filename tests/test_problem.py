@@ -315,7 +315,7 @@ class TestReasons:
         facts = facts_of(white_task(rng), lr.inits.zero_balanced(rng, sizes=sizes, scale=0.3), **options)
         assert_reason(facts, method, sentence)
 
-    @pytest.mark.parametrize("method", ["shallow", "modes", "riccati", "deep_modes"])
+    @pytest.mark.parametrize("method", ["shallow", "modes", "riccati", "family", "deep_modes"])
     @pytest.mark.parametrize("activation, said", [("relu", "relu"), ("tanh", "tanh"), (0.1, "leaky ReLU 0.1")])
     def test_nonlinear_networks(self, rng, method, activation, said):
         sizes = {"shallow": (5, 4), "deep_modes": (5, 6, 6, 4)}.get(method, (5, 6, 4))

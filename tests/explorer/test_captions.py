@@ -341,7 +341,7 @@ def test_an_integrated_curve_says_why_and_how_far() -> None:
         in found["sentence"]
     )
     assert found["certificate"].startswith("integrated: flow equation within")
-    assert [entry["name"] for entry in found["refused"]] == ["modes", "riccati", "shallow", "deep_modes"]
+    assert [entry["name"] for entry in found["refused"]] == ["modes", "riccati", "family", "shallow", "deep_modes"]
 
 
 @pytest.mark.compiles

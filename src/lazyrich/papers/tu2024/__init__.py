@@ -1,0 +1,13 @@
+"""Tu, Aranguri, Jacot 2024, in a room of its own: README.md says what of it is where."""
+
+from lazyrich.papers.base.paper import Paper
+
+__all__ = ["PAPER"]
+
+PAPER = Paper(
+    key="tu2024",
+    authors="Tu, Aranguri, Jacot 2024",
+    title="Mixed dynamics in linear networks: unifying the lazy and active regimes",
+    topics=("family",),
+    remark="its statements are about wide random networks; the ledger has what is exact, which is ours",
+)
