@@ -45,7 +45,7 @@ def velocity(A: Float[Array, "out in"], E: Float[Array, "out in"], c: float) -> 
 def network(
     A: Float[Array, "out in"], c: float, delta: float, frame: Float[Array, "h n"]
 ) -> tuple[Float[Array, "h in"], Float[Array, "out h"]]:
-    """Layers of the family with this function; the columns of `frame` are orthonormal hidden directions, n = d_in + d_out.
+    """Layers of the family with this function; `frame` has orthonormal hidden directions, d_in + d_out of them.
 
     Mode by mode the Gram matrix has the root √(c + δ/2)(cosh φ, sinh φ), √(c − δ/2)(sinh φ, cosh φ), sinh 2φ = s/c.
 

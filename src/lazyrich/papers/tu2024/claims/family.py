@@ -32,7 +32,8 @@ def grams(W1: Array, W2: Array) -> tuple[Array, Array]:
     place="ours: theory, section 11",
     statement="Layers whose two Gram matrices are the functions √(AᵀA + c²) + δ/2 and √(AAᵀ + c²) − δ/2 of the network "
     "function A have them for ever, with the same c and δ.",
-    formula=r"(W_1^\top W_1 - \tfrac\delta2)^2 = A^\top A + c^2, \qquad (W_2W_2^\top + \tfrac\delta2)^2 = AA^\top + c^2",
+    formula=r"(W_1^\top W_1 - \tfrac\delta2)^2 = A^\top A + c^2, \qquad "
+    r"(W_2W_2^\top + \tfrac\delta2)^2 = AA^\top + c^2",
     conditions="Two linear layers, white inputs, |δ| ≤ 2c, unit rates; it holds at t = 0.",
     tolerance=1e-10,
 )
@@ -47,10 +48,10 @@ def invariance(rng: Rng) -> float:
 @claim(
     "tu2024/partner",
     place="ours: theory, section 11",
-    statement="The function of such a network learns exactly as that of the λ-balanced network with λ = 2c and the same "
-    "function at t = 0, and the Gram matrices are shifted by a constant.",
-    formula=r"A(t) = A_\lambda(t), \qquad P = P_\lambda + (c + \tfrac\delta2), \qquad R = R_\lambda - (c + \tfrac\delta2), "
-    r"\qquad \lambda = 2c",
+    statement="The function of such a network learns exactly as that of the λ-balanced network with λ = 2c and the "
+    "same function at t = 0, and the Gram matrices are shifted by a constant.",
+    formula=r"A(t) = A_\lambda(t), \qquad P = P_\lambda + (c + \tfrac\delta2), \qquad "
+    r"R = R_\lambda - (c + \tfrac\delta2), \qquad \lambda = 2c",
     conditions="Two linear layers, white inputs, |δ| ≤ 2c, unit rates.",
     tolerance=1e-10,
 )
@@ -78,7 +79,7 @@ def partner(rng: Rng) -> float:
     seeds=6,
 )
 def boundary(rng: Rng) -> float:
-    (W1, W2), _, c, delta = drawn(rng, share=float(rng.choice([-1.0, 1.0])))
+    (W1, W2), _, _, delta = drawn(rng, share=float(rng.choice([-1.0, 1.0])))
     Q = np.concatenate([W1.T, W2])
     return relative_error(-delta * np.linalg.pinv(Q, rcond=1e-8) @ Q, W2.T @ W2 - W1 @ W1.T)
 
@@ -86,7 +87,8 @@ def boundary(rng: Rng) -> float:
 @claim(
     "tu2024/delta-is-free",
     place="ours: theory, section 11",
-    statement="Function and tangent kernel know c and the function at t = 0; δ only says which layer carries the features.",
+    statement="Function and tangent kernel know c and the function at t = 0; δ only says which layer carries the "
+    "features.",
     formula=r"\dot A = \sqrt{AA^\top + c^2}\,E + E\sqrt{A^\top A + c^2}, \qquad "
     r"K(x, x') = x^\top x'\,W_2W_2^\top + x^\top W_1^\top W_1x'\, I",
     conditions="Two linear layers of the family, white inputs, two values of δ, one frame.",
@@ -137,8 +139,8 @@ def any_loss(rng: Rng) -> float:
 @claim(
     "tu2024/sequences",
     place="ours: theory, section 11",
-    statement="c and δ survive a change of task: after any task, stopped at any time, the network is of the family with "
-    "the same two numbers.",
+    statement="c and δ survive a change of task: after any task, stopped at any time, the network is of the family "
+    "with the same two numbers.",
     formula=r"D(t) = D(0) \implies c,\ \delta\ \text{constant over tasks}",
     conditions="Two linear layers of the family, white inputs, three tasks.",
     tolerance=1e-10,
