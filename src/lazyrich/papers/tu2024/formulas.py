@@ -11,6 +11,8 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 
+__all__ = ["blocks", "network", "root", "velocity"]
+
 
 def root(S: Float[Array, "n n"], c: float) -> Float[Array, "n n"]:
     """√(S + c²) of a symmetric S ≥ 0.
