@@ -100,7 +100,7 @@ class Facts:
     @property
     def in_family(self) -> bool:
         """D = W2ᵀW2 − W1W1ᵀ of two layers has the eigenvalue c − δ/2 on d_out directions and −(c + δ/2) on d_in."""
-        return self.family_error <= self.tolerance
+        return self.family_error <= self.tolerance and not self.zero_balanced
 
     @property
     def orbit(self) -> tuple[float, float]:
@@ -147,8 +147,6 @@ class Facts:
             "balanced": f"yes (λ = {lam} within {self.balance_error:.1e})"
             if self.balanced
             else f"no (off any λI by {self.balance_error:.1e} of the layers' size)",
-            "family": f"{yes[self.in_family]} (c = {self.family[0]:.6g}, δ = {self.family[1]:.6g} within "
-            f"{self.family_error:.1e})",
             "aligned": f"{yes[self.aligned]} (coupling between modes {self.alignment_error:.1e})",
             "ranks": f"target {self.rank_target}, initialisation {self.rank_initial}"
             + (f", bottleneck {min(self.sizes[1:-1])}" if self.bottleneck else ""),
@@ -158,8 +156,9 @@ class Facts:
             "precision": f"{self.precision} (judged to {self.tolerance:.0e})"
             + ("" if self.eps == _EPS else ": exact for an initialisation this close to the given one"),
         }
-        if self.depth != 2 or self.balanced:
-            del rows["family"]  # λ says it all
+        if self.in_family and not self.balanced:
+            c, delta = self.family
+            rows["balanced"] += f", but W2ᵀW2 − W1W1ᵀ has two eigenvalues (c = {c:.6g}, δ = {delta:.6g})"
         if self.rates != (1.0,) * self.depth:
             rows["layer rates"] = ", ".join(f"{rate:g}" for rate in self.rates)
         if self.weight_decay:

@@ -16,7 +16,8 @@ The weights follow from Q̇ = MQ, M = [[0, Eᵀ], [E, 0]], Q = [W1ᵀ; W2], whos
 equation, solved by collocation at Gauss's points.
 
 >>> network = lr.inits.orthogonal(0, sizes=(3, 9, 4), scales=(0.5, 0.2))
->>> traj = lr.solve(lr.Problem(lr.Task.from_correlations(np.eye(4, 3)), network), [0.0, 1.0, np.inf])
+>>> problem = lr.Problem(lr.Task.from_correlations(np.eye(4, 3)), network)
+>>> traj = lr.solve(problem, [0.0, 1.0, np.inf], method="family")
 >>> traj.method, np.linalg.svd(traj.function[-1])[1].round(12)
 ('family', array([1., 1., 1.]))
 """
@@ -56,10 +57,12 @@ class Family(Method):
     def refusals(self, facts: Facts) -> Iterator[Refusal]:
         yield from linear_layers(facts, "two layers", least=2, most=2)
         yield from white_inputs(facts)
-        if not facts.in_family:
+        if facts.zero_balanced:
+            yield Refusal(Condition.BALANCED, "it needs eigenvalues of W2ᵀW2 − W1W1ᵀ, and these are all zero", 0.0, 0.0)
+        elif not facts.in_family:
+            off = facts.family_error
             message = (
-                "it needs layers whose W2ᵀW2 − W1W1ᵀ has one eigenvalue on as many directions as there are outputs and "
-                f"one on as many as there are inputs, and these are off by {facts.family_error:.2g} of their size"
+                f"it needs layers whose W2ᵀW2 − W1W1ᵀ has two eigenvalues, and these are off by {off:.2g} of their size"
             )
             yield Refusal(Condition.BALANCED, message, facts.family_error, facts.tolerance)
         if facts.weight_decay:

@@ -144,6 +144,7 @@ def any_loss(rng: Rng) -> float:
     formula=r"D(t) = D(0) \implies c,\ \delta\ \text{constant over tasks}",
     conditions="Two linear layers of the family, white inputs, three tasks.",
     tolerance=1e-10,
+    seeds=6,
 )
 def sequences(rng: Rng) -> float:
     weights, sigma_yx, c, delta = drawn(rng)
