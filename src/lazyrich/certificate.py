@@ -83,6 +83,7 @@ class Certificate:
         return "\n".join(lines)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of a run that has diverged
 def certify(trajectory: Trajectory) -> Certificate:
     """The certificate of an exact or a sampled trajectory."""
     facts = trajectory.problem.facts
@@ -295,8 +296,7 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
     for i in np.argsort(-movement)[:3]:
         span, atol = (times[i], times[i + 1]), 1e-3 * rtol * np.abs(flat[i]).max()
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                run = solve_ivp(counted, span, flat[i], "DOP853", rtol=rtol, atol=atol)
+            run = solve_ivp(counted, span, flat[i], "DOP853", rtol=rtol, atol=atol)
         except _TooLong:
             return None
         moved = max(movement[i], 1e-6 * float(np.linalg.norm(flat[i])))  # at rest, rounding is all that moves

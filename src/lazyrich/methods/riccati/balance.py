@@ -44,7 +44,9 @@ def rebalanced(
         if departure <= 4 * _EPS * np.sum(sigma**2):
             break
         size = sigma[:, None] ** 2 + sigma**2
-        X = Vt.T @ np.divide(D, size, out=np.zeros_like(D), where=size > 0) @ Vt
+        # two directions smaller than rounding of what D should be have no say in it
+        own = size > 64 * _EPS * float(np.linalg.norm(wanted, 2))
+        X = Vt.T @ np.divide(D, size, out=np.zeros_like(D), where=own) @ Vt
         try:
             W1, W2 = W1 + X @ W1, np.linalg.solve((np.eye(len(X)) + X).T, W2.T).T
         except np.linalg.LinAlgError:  # a direction of vanishing weights, far off λ: it stays as it is

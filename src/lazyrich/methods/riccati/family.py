@@ -58,7 +58,7 @@ class Family(Method):
         yield from linear_layers(facts, "two layers", least=2, most=2)
         yield from white_inputs(facts)
         if facts.zero_balanced:
-            yield Refusal(Condition.BALANCED, "it needs eigenvalues of W2ᵀW2 − W1W1ᵀ, and these are all zero", 0.0, 0.0)
+            yield Refusal(Condition.BALANCED, "it needs a W2ᵀW2 − W1W1ᵀ that is not zero, and here it is", 0.0, 0.0)
         elif not facts.in_family:
             off = facts.family_error
             message = (
