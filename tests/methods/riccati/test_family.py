@@ -98,6 +98,17 @@ def test_sequences_stay_in_the_family(seed):
     one_sequence(np.random.default_rng([18, seed]), largest=4)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_sequences_on_the_boundary(seed):
+    """At |δ| = 2c some hidden directions hold rounding alone, which must not count where D is set right again."""
+    rng = np.random.default_rng([19, seed])
+    net = network(rng, (4, 14, 8), 13.0, 26.0 * rng.choice([-1, 1]), 1.0)
+    tasks = [lr.Task.from_correlations(rng.normal(size=(8, 4)) / 2) for _ in range(4)]
+    run = lr.continual(tasks, net, [0.0, float(rng.uniform(0.02, 0.3))])
+    assert all(not traj.problem.facts.methods["family"] for traj in run.trajectories)
+    assert all(traj.certificate().exact for traj in run.trajectories)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300))
 def test_family_against_thirty_digits_at_all_sizes(seed):
