@@ -266,6 +266,15 @@ SENTENCES = {
         sizes=(2, 2, 2, 2)
     ),
     r"^scale must be above 0, and it is 0": lambda: zero_balanced(scale=0),
+    r"^scales must be two numbers, c1 and c2, and it is 5: try": lambda: lr.inits.orthogonal(
+        0, sizes=(2, 4, 2), scales=5
+    ),
+    r"^scales\[0\] must be at least 0": lambda: lr.inits.orthogonal(0, sizes=(2, 4, 2), scales=(-1, 1)),
+    r"^orthogonal needs scale or scales, and none": lambda: lr.inits.orthogonal(0, sizes=(2, 4, 2)),
+    r"^orthogonal needs .* both are given: try": lambda: lr.inits.orthogonal(
+        0, sizes=(2, 4, 2), scale=1, scales=(1, 1)
+    ),
+    r"^sizes must have .* try 4 or more": lambda: lr.inits.orthogonal(0, sizes=(2, 3, 2), scales=(1, 1)),
     r"^scale must be above 0, and it is -1": lambda: lr.inits.orthogonal(0, sizes=(2, 2), scale=-1),
     r"^lam = 1 needs a hidden layer no wider than the outputs \(2\), .* 3 units.* try .* hidden ≤ 2": lambda: tilted(
         sizes=(5, 3, 2)

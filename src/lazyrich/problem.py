@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
 _EPS = float(np.finfo(np.float64).eps)
+_NEAR = 1e-4  # spread of eigenvalues beyond which no digits of anybody's weights make them two
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ class Problem:
         """Whitened? balanced? aligned? which theorem applies, and why the others do not."""
         task, network = self.task, self.network
         eps = max(task.eps, network.eps)
-        lam, balance_error = self._balance()
-        family, family_error = self._family()
+        pairs = list(self._pairs())
+        (lam, balance_error), (family, family_error) = self._balance(pairs), self._family(pairs)
         rank_initial, sign_initial = _rank_and_sign(network.weights, network.eps)
         rank_target = int(
             np.count_nonzero(self.alignment.s > max(task.sigma_yx.shape) * task.eps * self.alignment.s[0])
@@ -140,38 +141,44 @@ class Problem:
         v = [k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True)]
         return follow(v, self.alignment, self.network.eps).imbalance()
 
-    def _balance(self) -> tuple[tuple[float, ...], float]:
-        """λ and relative error of each pair, for v_ℓ = k_ℓ W_ℓ, which the flow conserves also with layer
-        rates."""
+    def _pairs(self) -> Iterator[tuple[Float[Array, "n h"], Float[Array, "h h"]]]:
+        """Q = [v_ℓᵀ; v_ℓ₊₁] of each pair of layers, v_ℓ = k_ℓ W_ℓ, and its D, which the flow conserves also with layer
+        rates. Of a wide layer the hidden directions that no weight uses are left out: they have D = 0."""
         v = [k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True)]
-        lams, worst = [], 0.0
         for first, second in itertools.pairwise(v):
             Q = np.vstack([first.T, second])
-            if len(Q) < Q.shape[1]:  # a wide layer: the hidden directions that no weight uses have D = 0
+            if len(Q) < Q.shape[1]:
                 Q = np.asarray(np.linalg.qr(Q.T, mode="r")).T
             A, B = Q[: first.shape[1]], Q[first.shape[1] :]
-            D, size = B.T @ B - A.T @ A, np.sum(Q**2)
-            lam = np.trace(D) / len(D) if len(first) == len(D) else 0.0
+            yield Q, B.T @ B - A.T @ A
+
+    def _balance(self, pairs: Sequence[tuple[Array, Array]]) -> tuple[tuple[float, ...], float]:
+        """λ and relative error of each pair."""
+        lams, worst = [], 0.0
+        for h, (Q, D) in zip(self.network.sizes[1:], pairs, strict=False):
+            size = np.sum(Q**2)
+            lam = np.trace(D) / len(D) if h == len(D) else 0.0
             if abs(lam) <= 64 * max(_EPS, min(self.network.eps, 2.0**-23)) * size:
                 lam = 0.0
             lams.append(float(lam))
             worst = max(worst, float(np.linalg.norm(D - lam * np.eye(len(D))) / size) if size else 0.0)
         return tuple(lams), worst
 
-    def _family(self) -> tuple[tuple[float, float], float]:
-        """c and δ of two layers, and the largest departure from GJG = δG + (c² − δ²/4)J, G = QQᵀ, relative."""
-        if self.network.depth != 2:
+    def _family(self, pairs: Sequence[tuple[Array, Array]]) -> tuple[tuple[float, float], float]:
+        """c and δ of two layers, and how far they are from the family: the spread of D's eigenvalues about the two, and
+        where that is small the departure from GJG = δG + (c² − δ²/4)J, G = QQᵀ, which asks for the directions too."""
+        if len(pairs) != 1:
             return (0.0, 0.0), np.inf
-        d_in, d_out = self.network.sizes[0], self.network.sizes[-1]
-        v1, v2 = (k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True))
-        Q, J = np.vstack([v1.T, v2]), np.repeat([1.0, -1.0], [d_in, d_out])[:, None]
-        R = np.asarray(np.linalg.qr(Q.T, mode="r"))
-        values = np.sort(np.concatenate([np.linalg.eigvalsh(-R @ (J * R.T)), np.zeros(len(Q) - len(R))]))
+        (Q, D), (d_in, _, d_out) = pairs[0], self.network.sizes
+        values = np.sort(np.append(np.linalg.eigvalsh(D), np.zeros(len(Q) - len(D))))
         low, high = float(values[:d_in].mean()), float(values[d_in:].mean())
-        c, delta = (high - low) / 2, -(high + low)
-        G, size = Q @ Q.T, float(np.sum(Q**2))
-        off = G @ (J * G) - delta * G + high * low * np.diag(J.ravel())
-        return (c, delta), float(np.linalg.norm(off) / size / size) if size else 0.0
+        family, size = ((high - low) / 2, -(high + low)), float(np.sum(Q**2))
+        error = float(np.abs(values - np.repeat([low, high], [d_in, d_out])).max()) / (size or 1.0)
+        if error < _NEAR:
+            J, G = np.repeat([1.0, -1.0], [d_in, d_out]), Q @ Q.T
+            off = G @ (J[:, None] * G) - family[1] * G + high * low * np.diag(J)
+            error = max(error, float(np.linalg.norm(off) / (size or 1.0) / (size or 1.0)))
+        return family, error
 
     def __repr__(self) -> str:
         return f"<Problem: {self.network!r} on {self.task!r}>"

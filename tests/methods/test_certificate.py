@@ -229,3 +229,7 @@ def test_a_run_that_has_diverged_is_judged_in_no_time(rng):
     assert found.residual is None and not found.exact
     with pytest.raises(lr.InvalidInput, match="traj must not have diverged"):
         lr.regime(run)
+    panel = lr.plot.loss(run).axes[0]
+    assert panel.get_yscale() == "log" and panel.get_title(loc="left") == "descend has diverged"
+    with pytest.raises(lr.InvalidInput, match="traj must have learned something, and its loss rose from"):
+        lr.regime(lr.descend(run.problem, rate=2.0, steps=2))

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array, Float, Rng
+from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.networks import Network
 
 
@@ -41,7 +41,7 @@ def orthogonal(
     *,
     sizes: Sequence[SupportsIndex],
     scale: float | None = None,
-    scales: tuple[float, float] | None = None,
+    scales: ArrayLike | None = None,
     activation: str | float = "linear",
 ) -> Network:
     """Random layers with orthonormal rows or columns; with `scales`, two layers that are also orthogonal to each other.
@@ -84,14 +84,15 @@ def orthogonal(
 def _orthogonal_to_each_other(
     generator: np.random.Generator, widths: tuple[int, ...], scales: object, activation: str | float
 ) -> Network:
-    if not isinstance(scales, tuple | list) or len(scales) != 2:
-        raise InvalidInput(f"scales must be two numbers, c1 and c2, and it is {scales!r}: try scales=(0.1, 0.1).")
+    if not isinstance(scales, tuple | list | np.ndarray) or np.shape(scales) != (2,):
+        came = _check.shown(scales)
+        raise InvalidInput(f"scales must be two numbers, c1 and c2, and it is {came}: try scales=(0.1, 0.1).")
     c1, c2 = (_check.positive(f"scales[{i}]", c, or_zero=True) for i, c in enumerate(scales))
     d_in, h, d_out = widths
     if h < d_in + d_out:
         raise InvalidInput(
-            f"sizes must have as many hidden units as inputs and outputs together ({d_in + d_out}) for layers "
-            f"orthogonal to each other, and it has {h}."
+            f"sizes must have as many hidden units as inputs and outputs together for layers orthogonal to each other, "
+            f"and it has {h}: try {d_in + d_out} or more."
         )
     frame = random_frame(generator, h, d_in + d_out)
     return Network([np.sqrt(c1) * frame[:, :d_in], np.sqrt(c2) * frame[:, d_in:].T], activation)

@@ -26,6 +26,7 @@ from lazyrich.trajectory import Trajectory, as_trajectory
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
+_RISEN = 1 + 1e-9  # beyond rounding
 _SAMPLES = 60
 _ROUNDS = 8
 
@@ -132,6 +133,12 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
         raise InvalidInput(f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at once.")
     if traj.status.end is End.DIVERGED:
         raise InvalidInput(f"traj must not have diverged, for a regime is one of learning, and it has: {traj.status}.")
+    first_loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
+    if traj.loss[-1] > first_loss * _RISEN and not problem.weight_decay:
+        raise InvalidInput(
+            f"traj must have learned something, and its loss rose from {first_loss:.3g} to {traj.loss[-1]:.3g}: try a "
+            "smaller rate, or a longer run."
+        )
     if traj.solution is not None:
         return regime_of_solution(traj, np.append(time_grid(traj), end), thresholds)
     weights = [W[None] for W in problem.network.weights]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._status import End
 from lazyrich._typing import Array
 from lazyrich.observables.kernels.along import kernel_distance as distance_of_kernels
 from lazyrich.observables.modes import mode_strengths
@@ -26,6 +27,8 @@ def loss(
     *trajectories: Trajectory, labels: Sequence[str] | None = None, axes: Axes | None = None, log: bool = False
 ) -> Figure:
     """The loss over time; an exact solution is dotted over the runs that it predicts.
+
+    The axis is logarithmic where a run has diverged, and the panel says so.
 
     Parameters
     ----------
@@ -46,6 +49,10 @@ def loss(
     runs, named = _runs(trajectories, labels)
     with style.drawn_on(axes) as panel:
         _curves(panel, runs, named, lambda traj: np.asarray(traj.loss)[:, None])
+        diverged = [traj for traj in runs if traj.status.end is End.DIVERGED]
+        if diverged:
+            log = True
+            panel.set_title(f"{diverged[0].method} has {diverged[0].status.end}")
         positive = any(np.any(np.asarray(traj.loss) > 0) for traj in runs)
         panel.set(xlabel=style.TIME, ylabel="loss", yscale="log" if log and positive else "linear")
         if not log:
