@@ -20,7 +20,8 @@ from .methods.descend import descend
 from .methods.flow import flow
 from .methods.solve import NoExactSolution, solve
 from .networks import Activation, Network
-from .predict import Prediction, predict
+from .predict import predict
+from .prediction import Prediction
 from .problem import Problem
 from .sequences import Continual, continual, forgetting
 from .tasks import Task

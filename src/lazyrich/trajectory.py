@@ -361,9 +361,13 @@ class Trajectory:
         if "gram" in self._parts and name in ("function", "loss"):
             d_in = self.problem.task.d_in
             return self.problem.task.loss(self.function) if name == "loss" else self.gram[:, d_in:, :d_in]
+        if "function" in self._parts and name == "loss":
+            return self.problem.task.loss(self.function)
         if "weights" not in self._parts:
             kept = ", ".join(self._parts)
-            raise AttributeError(f"{name} was not recorded (only {kept}): ask for it with record=({name!r}, …).")
+            raise AttributeError(
+                f"{name} was not recorded (only {kept}): try lr.flow(problem, times, record=({name!r},))."
+            )
         if name == "gram":
             W1, W2 = self.weights
             Q = np.concatenate([np.swapaxes(W1, 1, 2), W2], axis=1)
