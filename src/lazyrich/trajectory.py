@@ -48,7 +48,7 @@ _ROOMS = ("lazyrich.observables", "lazyrich.landscape")  # where they are
 
 _SAME = 1e-6  # relative difference of weights that are one network, saved in single precision perhaps
 _SMALL = 256  # inputs and outputs
-_NO_NETWORK = (
+NO_NETWORK = (
     "traj must be of a network, whose weights are read here, and this is the lazy limit of one, which has no weights "
     "and whose kernel never moves: try lr.solve or lr.flow."
 )
@@ -249,7 +249,7 @@ class Trajectory:
         if by_gram:
             return State(network.sizes, gram=np.asarray(self.gram))
         if self.tangent is not None:
-            raise InvalidInput(_NO_NETWORK)
+            raise InvalidInput(NO_NETWORK)
         if not self.knows("weights"):
             raise InvalidInput("traj must hold the weights, and they were not recorded: try record=('weights',).")
         return State(network.sizes, weights=tuple(np.asarray(W) for W in self.weights))
@@ -393,7 +393,7 @@ class Trajectory:
         if name == "function" and not network.activation.linear:
             raise AttributeError(f"function is the matrix of a linear network, and this one is {network!r}.")
         if self.tangent is not None:
-            raise AttributeError(_NO_NETWORK)
+            raise AttributeError(NO_NETWORK)
         if "gram" in self._parts and name in ("function", "loss"):
             d_in = self.problem.task.d_in
             return self.problem.task.loss(self.function) if name == "loss" else self.gram[:, d_in:, :d_in]
@@ -416,7 +416,7 @@ class Trajectory:
         inputs, network = self.problem.task.inputs, self.problem.network
         if inputs is None:
             raise AttributeError(
-                "outputs are those on the samples of the task, and this task holds correlations only: try traj.function."
+                "outputs are those on the samples of the task, and this one holds correlations only: try traj.function."
             )
         if network.activation.linear:
             return inputs @ np.swapaxes(self.function, 1, 2)

@@ -1,4 +1,4 @@
-"""`lazy_limit`: the tangent model of a network at its initialisation, f_0 + J_0 Δθ, under gradient flow, in closed form.
+"""`lazy_limit`: the tangent model of a network at its initialisation, f_0 + J_0 Δθ, its gradient flow in closed form.
 
 Linear in Δθ, it learns with the kernel of the initialisation, which never moves: exponentials, whatever the network. On
 samples, with the loss ½w Σ‖y − f‖² (w = 1/P, or 1 where the loss is a sum) and layer rates η_ℓ (theory: section 12),
@@ -14,8 +14,8 @@ Two layers need no Kronecker product: in the eigenvectors of W2W2ᵀ (eigenvalue
 
     x_i(t) = x*_i + (x_i(0) − x*_i) e^{−H_i t},     H_i = η_1 ρ_i CᵀC + η_2 (W1C)ᵀ(W1C)
 
-and where inputs are white, C = √c·I, all H_i share the eigenvectors of W1ᵀW1. Directions of W that no input excites move
-along with the others: W(t) = W(0) + Σ_ℓ η_ℓ A_ℓA_ℓᵀ (∫E) B_ℓᵀB_ℓ with E = (T − W)Σxx.
+and where inputs are white, C = √c·I, all H_i share the eigenvectors of W1ᵀW1. Directions of W that no input excites
+move along with the others: W(t) = W(0) + Σ_ℓ η_ℓ A_ℓA_ℓᵀ (∫E) B_ℓᵀB_ℓ with E = (T − W)Σxx.
 
 H is never formed: H = FᵀF, and the singular values g of F, of which rates are squares, keep all their digits.
 """
@@ -217,7 +217,7 @@ class SampledTangent(TangentModel):
     def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
         assert self.problem.task.inputs is not None
         pairs = zip(self._features(inputs), self._features(self.problem.task.inputs), strict=True)
-        kernel = sum(new.T @ known for new, known in pairs)
+        kernel = np.asarray(sum(new.T @ known for new, known in pairs))
         first = self.problem.network(inputs)
         return first + (self.x.drive(times)[:, 0] @ kernel.T).reshape(len(times), *first.shape)
 
@@ -252,7 +252,7 @@ def _jacobian(network: Network, inputs: Float[Array, "P in"]) -> Iterator[Iterat
     back = np.broadcast_to(np.eye(out), (P, out, out))  # ∂f/∂z of the layer above, sample by sample
 
     def rows(back: Float[Array, "P out units"], below: Float[Array, "P h"]) -> Iterator[Float[Array, "weights n"]]:
-        step = max(1, P * out // below.shape[1])
+        step = max(1, LARGEST // below.shape[1])  # the same for any samples
         for start in range(0, back.shape[2], step):
             some = back[:, :, start : start + step]
             yield np.einsum("pok,pj->kjpo", some, below).reshape(-1, P * out)
