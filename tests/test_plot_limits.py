@@ -28,7 +28,7 @@ def test_a_small_start_has_all_three():
     when, levels = found["saddle-to-saddle limit"]
     sigma = np.linalg.svd(HIERARCHY.sigma_yx, compute_uv=False)  # inputs are white, c = 1/8
     assert levels[0] == pytest.approx(HIERARCHY.loss(np.zeros((8, 8))), rel=1e-12)
-    assert levels[:-2] - levels[1:-1] == pytest.approx(sigma**2 * 8 / 2, rel=1e-9)
+    assert np.sort(levels[:-2] - levels[1:-1])[::-1] == pytest.approx(sigma**2 * 8 / 2, rel=1e-9)
     assert when[1:-1] == pytest.approx(np.sort(lr.landscape.plateau_times(problem).times))
 
 
@@ -40,14 +40,14 @@ def test_a_large_start_has_two_that_lie_together():
     network, lazy = found["network"][1], found["lazy limit"][1]
     assert np.abs(network - lazy).max() < 0.05 * network[0]
     gap = lr.observables.linearisation_gap(lr.flow(problem, found["network"][0])).max()
-    assert f"{100 * gap:.2g}%" in figure.axes[0].get_title()
+    assert f"{100 * gap:.2g}%" in figure.axes[0].get_title(loc="left")
 
 
 @pytest.mark.parametrize("tau", [0.05, 3.0])
 def test_of_a_relu_both_are_seen_to_fall(tau, rng):
     X = rng.normal(size=(30, 4))
     problem = lr.Problem(lr.Task.from_data(X, np.abs(X[:, :1])), lr.inits.symmetrised(0, sizes=(4, 40, 1), tau=tau))
-    times, loss = curves(lr.plot.limits(problem))["network"]
+    _, loss = curves(lr.plot.limits(problem))["network"]
     assert np.ptp(loss[: len(loss) // 10]) < 0.95 * np.ptp(loss) and loss[-30] - loss[-1] < 0.03 * np.ptp(loss)
 
 
@@ -61,7 +61,7 @@ def test_a_limit_that_is_not_seen_to_fall_says_when_it_does():
 
 def test_where_nothing_moves_it_says_so():
     figure = lr.plot.limits(lr.Problem(HIERARCHY, lr.Network([np.zeros((4, 8)), np.zeros((8, 4))])))
-    assert "Neither" in figure.axes[0].get_title()
+    assert "Neither" in figure.axes[0].get_title(loc="left")
 
 
 def test_times_of_ones_own_and_refusals():

@@ -29,9 +29,9 @@ _AT_REST = 0.01  # of the fall of the loss
 _LONGER = 4.0  # how much longer to look for the lazy limit than for the network
 _SMALL = 0.05  # of a mode: the strength below which it begins small
 _ROUNDS = 8
-_NETWORK = {"color": style.COLOURS["blue"], "linewidth": 2.6}
-_LAZY = {"color": style.COLOURS["orange"], "linestyle": (0, (5, 2)), "linewidth": 1.8, "zorder": 3}
-_SADDLES = {"color": style.COLOURS["grey"], "linestyle": (0, (1, 1.4)), "linewidth": 1.6, "zorder": 1}
+_NETWORK: style.Look = {"color": style.COLOURS["blue"], "linewidth": 2.6}
+_LAZY: style.Look = {"color": style.COLOURS["orange"], "linestyle": (0, (5, 2)), "linewidth": 1.8, "zorder": 3}
+_SADDLES: style.Look = {"color": style.COLOURS["grey"], "linestyle": (0, (1, 1.4)), "linewidth": 1.6, "zorder": 1}
 
 
 def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | None = None) -> Figure:
