@@ -137,7 +137,7 @@ class TangentModel(ABC):
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.lazy_limit(problem, [0.0]).tangent.answers(np.array([10.0]), np.array([[1.0], [2.0]])).round(3).tolist()
-    [[[0.371], [0.742]]]
+    [[[0.371], [0.741]]]
     """
 
     name: ClassVar[str] = "lazy_limit"
