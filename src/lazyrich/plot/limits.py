@@ -40,7 +40,8 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
     The network is solved where a closed form applies, else its flow is integrated. Its lazy limit is `lr.lazy_limit`;
     the title says how far the two are apart (`lr.observables.linearisation_gap`). From small weights modes are learned
     one after the other, and as weights get smaller the loss becomes a staircase, drawn for two linear layers and for
-    modes that do not interact: a step where each mode is half learned (`lr.landscape.plateau_times`).
+    modes that do not interact: a step where half of the loss of each mode is gone, a little before its half time
+    (`lr.landscape.plateau_times`).
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
 
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> [text.get_text() for text in lr.plot.limits(problem).axes[0].get_legend().get_texts()]
-    ['network (riccati)', 'lazy limit, half way at t = 1.93e+03', 'saddle-to-saddle limit, steps at half times']
+    ['network (riccati)', 'lazy limit, half way at t = 1.93e+03', 'saddle-to-saddle limit']
     """
     as_problem(problem)
     lazy = lazy_limit(problem, [0.0])  # first, as it may refuse
@@ -138,11 +139,19 @@ def _small_modes(problem: Problem) -> Plateaus | None:
 
 
 def _staircase(panel: Axes, problem: Problem, steps: Plateaus, end: float) -> None:
-    """The loss where the modes that had their time are learned, and the others are not."""
-    learned = np.argsort(steps.times)[: np.count_nonzero(np.isfinite(steps.times))]
+    """The loss where the modes that had their time are learned, and the others are not.
+
+    A mode of two layers grows as a logistic of rate r = ln(1 + s/a0)/t, t its half time. The loss goes with (s − a)²,
+    half of which is left at a = (1 − 1/√2)s, that is ln(1 + √2)/r before. Of deeper ones both come at once.
+    """
+    when = steps.times
+    if problem.network.depth == 2:
+        with np.errstate(divide="ignore", invalid="ignore"):  # modes that never come
+            when = when * (1 - np.log1p(np.sqrt(2)) / np.log1p(steps.limit / steps.initial))
+    learned = np.argsort(when)[: np.count_nonzero(np.isfinite(when))]
     parts = np.einsum("m,om,im->moi", steps.limit[learned], steps.U[:, learned], steps.V[:, learned])
     loss = problem.task.loss(np.concatenate([np.zeros_like(parts[:1]), np.cumsum(parts, axis=0)]))
-    seen = steps.times[learned] <= end
-    times = np.concatenate([[0.0], steps.times[learned][seen], [end]])
+    seen = when[learned] <= end
+    times = np.concatenate([[0.0], when[learned][seen], [end]])
     loss = np.append(loss[: np.count_nonzero(seen) + 1], loss[np.count_nonzero(seen)])
-    panel.step(times, loss, where="post", **_SADDLES, label="saddle-to-saddle limit, steps at half times")
+    panel.step(times, loss, where="post", **_SADDLES, label="saddle-to-saddle limit")
