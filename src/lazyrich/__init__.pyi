@@ -18,6 +18,7 @@ from .facts import Facts, Refusal
 from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from .methods.descend import descend
 from .methods.flow import flow
+from .methods.lazy_limit import lazy_limit
 from .methods.solve import NoExactSolution, solve
 from .networks import Activation, Network
 from .predict import predict
@@ -54,6 +55,7 @@ __all__ = [
     "inits",
     "landscape",
     "laziness",
+    "lazy_limit",
     "methods",
     "observables",
     "papers",

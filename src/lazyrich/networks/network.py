@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,18 +23,30 @@ class Network:
     ----------
     weights : matrices of shape (outputs, inputs), first layer first
     activation : "linear", "relu", "tanh", or the slope of a leaky ReLU for negative inputs
+    multiplier : τ of f → τf, learned at rate/τ² (Chizat et al. 2019). `.weights` holds the last layer times τ, and a
+        `Problem` divides the rates of all others by τ², which is the same flow. As τ grows a network gets lazy if it
+        begins at f = 0 (`lr.inits.symmetrised`); else what it answers at first grows with it, and is to be unlearned
 
     >>> import lazyrich as lr
     >>> net = lr.Network([[[0.1, 0.2]], [[0.5]]])
     >>> net.sizes, net.depth
     ((2, 1, 1), 2)
+    >>> lr.Network([[[0.1, 0.2]], [[0.5]]], multiplier=10.0).weights[-1]
+    array([[5.]])
     """
 
     weights: tuple[Float[Array, "out in"], ...]
     activation: Activation
     eps: float  # precision the weights came in
+    multiplier: float  # τ, which the last of the weights holds
 
-    def __init__(self, weights: Sequence[object] | Array, activation: Activation | str | float = "linear") -> None:
+    def __init__(
+        self,
+        weights: Sequence[object] | Array,
+        activation: Activation | str | float = "linear",
+        *,
+        multiplier: float = 1.0,
+    ) -> None:
         if isinstance(weights, np.ndarray) and weights.ndim == 2:
             raise InvalidInput("weights must be a list of matrices, one per layer, and it is one matrix: try [W].")
         if not isinstance(weights, Sequence | np.ndarray) or isinstance(weights, str) or len(weights) == 0:
@@ -48,6 +61,10 @@ class Network:
                     f"weights[{i + 1}] must take the {len(first)} outputs of weights[{i}], and it has shape "
                     f"{second.shape[0]} × {second.shape[1]}; layers go from input to output, each (outputs, inputs)."
                 )
+        multiplier = _check.positive("multiplier", multiplier)
+        if not 1e-6 <= multiplier <= 1e6:
+            raise InvalidInput(f"multiplier must lie between 1e-6 and 1e6, and it is {multiplier:g}.")
+        layers = (*layers[:-1], multiplier * layers[-1])
         largest = max(float(np.abs(W).max()) for W in layers)
         if largest > 1e50:
             raise InvalidInput(
@@ -64,6 +81,7 @@ class Network:
         object.__setattr__(self, "weights", layers)
         object.__setattr__(self, "activation", Activation.of(activation))
         object.__setattr__(self, "eps", _check.eps_of(*weights))
+        object.__setattr__(self, "multiplier", multiplier)
 
     def __call__(self, x: object) -> Array:
         """What the network answers: to one input (d_in,), or to samples in rows (P, d_in).
@@ -83,8 +101,14 @@ class Network:
 
     def known_to(self, eps: float) -> Network:
         """The same network, taken to be no more precise than `eps`."""
-        network = Network(self.weights, self.activation)
+        network = copy(self)
         object.__setattr__(network, "eps", max(self.eps, eps))
+        return network
+
+    def absorbed(self) -> Network:
+        """The same function, with a multiplier that is nothing but part of the last layer."""
+        network = copy(self)
+        object.__setattr__(network, "multiplier", 1.0)
         return network
 
     @property
@@ -110,7 +134,8 @@ class Network:
         return str(self.activation)
 
     def __repr__(self) -> str:
-        return f"<Network: {'-'.join(map(str, self.sizes))}, {self.kind}>"
+        times = "" if self.multiplier == 1 else f", times {self.multiplier:g}"
+        return f"<Network: {'-'.join(map(str, self.sizes))}, {self.kind}{times}>"
 
 
 def product(weights: Sequence[Array]) -> Array:
