@@ -63,7 +63,7 @@ def test_modes_of_a_nonlinear_network_are_those_of_the_nearest_linear_map(rng):
     found = lr.predict(problem, [0.0, 1.0])
     X, network = problem.task.inputs, found.trajectory.network(-1)
     nearest = np.linalg.lstsq(X, network(X), rcond=None)[0].T
-    U, _, Vt = np.linalg.svd(problem.task.target)
+    U, _, Vt = np.linalg.svd(problem.task.sigma_yx)
     np.testing.assert_allclose(np.abs(found.strengths[-1]), np.abs(np.diag(U.T @ nearest @ Vt.T)), atol=1e-10)
 
 

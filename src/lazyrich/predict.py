@@ -37,12 +37,13 @@ from lazyrich.trajectory import Trajectory
 _COUNT = 201  # times, where none are given
 _ROUNDING = 1e-12  # of a closed form
 _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-6, 1e-8)  # tolerances of the two integrations
-_MOST_UNITS = 1000  # inputs and outputs, for QQᵀ
-_ENTRIES = 25_000_000  # of all QQᵀ that are kept
+_LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
+_ENTRIES = 25_000_000  # of all states that are kept
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
 _FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
-_DONE, _WEAK = 1e-3, 0.01  # of the loss, left at the end; of the strongest mode: too weak to wait for
+_LEFT_WHITE, _LEFT = 1e-3, 1e-2  # of the fall of the loss, at the end
+_WEAK = 0.01  # of the strongest mode: too weak to wait for
 _GRID = 300  # times for the couplings of modes
 _FAR_ENOUGH = 0.1  # of the longest way of a mode, to speak of half of it
 _SAFE, _SAFE_ALONE = 2.5, 1.25  # calibrated: tests/methods/test_decoupled.py
@@ -78,7 +79,7 @@ def predict(problem: Problem, times: object = None) -> Prediction:
         )
     elif not problem.network.activation.linear or problem.network.depth != 2:
         prediction = _by_flow(problem, asked)
-    elif problem.task.d_in + problem.task.d_out <= _MOST_UNITS:
+    elif min(_entries(problem)) <= _LARGEST:
         prediction = _by_gram(problem, asked)
     elif Decoupled.applies(problem):
         prediction = _by_modes(problem, asked)
@@ -134,27 +135,33 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
 
 def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated through QQᵀ, twice; the first time also finds out until when to look."""
-    equation, frames = equation_of(problem), frames_of(problem)
+    equation, frames = equation_of(problem), frames_of(problem, problem.task.sigma_yx)
     draft = _draft(problem, equation, frames)
     own = both_ends(problem, draft.end)
     asked = own if asked is None else asked
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
     grid = np.unique(np.concatenate([own, asked, draft.times[few]]))
-    most = max(_ENTRIES // (problem.task.d_in + problem.task.d_out) ** 2, 2)  # QQᵀ that are kept
+    most = max(_ENTRIES // min(_entries(problem)), 2)  # states that are kept
     kernels = own[np.unique(np.linspace(0, len(own) - 1, min(most, len(own))).astype(int))]
     whole = np.isin(grid, kernels) | (np.isin(grid, asked) if len(asked) <= most else False)
-    functions, grams = _recorded(equation, grid, whole)
+    functions, states = _recorded(equation, grid, whole)
     grid = grid[: len(functions)]
     done = COMPLETE
     if len(asked) and grid[-1] < asked[-1]:
         done = Status(End.STOPPED, f"stopped at t = {grid[-1]:g}, after {_STEPS} steps", "an earlier last time")
 
-    def course(times: Array, by_gram: bool) -> Trajectory:
+    def course(times: Array, whole: bool) -> Trajectory:
         place = np.flatnonzero(np.isin(grid, times))
-        parts = {"gram": np.array([grams[int(i)] for i in place])} if by_gram else {"function": functions[place]}
+        kept = [states[int(i)] for i in place] if whole else []
+        if not whole:
+            parts: dict[str, object] = {"function": functions[place]}
+        elif equation.gives_weights:
+            parts = {"weights": [np.array(W) for W in zip(*map(equation.weights, kept), strict=True)]}
+        else:
+            parts = {"gram": np.array([equation.gram(y) for y in kept])}
         return Trajectory(problem, grid[place], equation.name, parts, status=done, citations=("tu2024",))
 
-    traj, seen = course(asked, len(asked) <= most), course(np.union1d(own, draft.times[few]), by_gram=False)
+    traj, seen = course(asked, len(asked) <= most), course(np.union1d(own, draft.times[few]), whole=False)
     strengths = in_frames(functions, frames)
     there = np.isin(grid, draft.times[few])
     both = np.isin(draft.times, grid[there])
@@ -165,8 +172,14 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     )
     closed = _closed_form(Decoupled(problem), grid, strengths, measured=True) if _alone(problem) else None
     why = dict(problem.facts.methods)
-    kernel_course = course(kernels, by_gram=True)
+    kernel_course = course(kernels, whole=True)
     return Prediction(traj, Knowledge.INTEGRATED, error, seen, kernel_course, refusals=why, closed_form=closed)
+
+
+def _entries(problem: Problem) -> tuple[int, int]:
+    """Of the weights, and of QQᵀ."""
+    d_in, h, d_out = problem.network.sizes
+    return h * (d_in + d_out), (d_in + d_out) ** 2
 
 
 class _Draft(NamedTuple):
@@ -179,15 +192,17 @@ class _Draft(NamedTuple):
 
 
 def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
-    """Integrated until the loss has fallen and all but the weakest modes are there, and a little longer."""
-    task, network = problem.task, problem.network
-    s = np.where(frames.s > _WEAK * frames.s.max(), frames.s, 0.0)[: min(network.sizes)]
+    """Integrated until the loss has fallen, and with white inputs all but the weakest modes are there; and a little
+    longer. Inputs that hardly vary would be waited for in vain."""
+    task, white = problem.task, problem.facts.whitened
+    target = np.where(frames.target > _WEAK * frames.target.max(), frames.target, np.inf)[: min(problem.network.sizes)]
+    left = _LEFT_WHITE if white else _LEFT
     guess = horizon(problem)
     end = guess if problem.weight_decay else _FAR * guess
     records = []
 
     def look(time: float, y: Array) -> None:
-        A = equation.blocks(y).A
+        A = equation.function(y)
         records.append((time, float(task.loss(A)), np.sum(frames.u * (A @ frames.v), axis=0)))
 
     look(0.0, equation.initial)
@@ -196,8 +211,8 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
         for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
             look(step.time, step.state)
             advance(step.time - records[-2][0])
-            near = np.all(np.abs(records[-1][2][: len(s)] - s) <= NEAR * s)
-            if near and records[-1][1] - floor <= _DONE * (records[0][1] - floor) and not problem.weight_decay:
+            near = not white or np.all(np.abs(records[-1][2][: len(target)] - target) <= NEAR * target)
+            if near and records[-1][1] - floor <= left * (records[0][1] - floor) and not problem.weight_decay:
                 end = min(end, rounded_up(1.15 * step.time))
             if step.time >= end:
                 break
@@ -206,15 +221,14 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
 
 
 def _recorded(equation: Equation, times: Array, whole: Array) -> tuple[Float[Array, "T out in"], dict[int, Array]]:
-    """The function at the times that were reached, and QQᵀ at those that are marked."""
+    """The function at the times that were reached, and the states at those that are marked."""
     functions: list[Array] = []
-    grams: dict[int, Array] = {}
+    states: dict[int, Array] = {}
 
     def look(y: Array) -> None:
-        blocks, i = equation.blocks(y), len(functions)
-        functions.append(blocks.A)
-        if whole[i]:
-            grams[i] = blocks.gram
+        if whole[len(functions)]:
+            states[len(functions)] = y.copy()
+        functions.append(equation.function(y))
 
     with progress(float(times[-1]), "predict") as advance:
         now = 0.0
@@ -227,7 +241,7 @@ def _recorded(equation: Equation, times: Array, whole: Array) -> tuple[Float[Arr
             now = step.time
             if len(functions) == len(times):
                 break
-    return np.array(functions), grams
+    return np.array(functions), states
 
 
 def _floor(problem: Problem) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -67,11 +68,11 @@ class ClosedForm:
 
 
 class Frames(NamedTuple):
-    """Singular vectors and values of the best linear map."""
+    """The modes that a prediction speaks of, strongest first."""
 
     u: Float[Array, "out m"]
     v: Float[Array, "in m"]
-    s: Float[Array, " m"]
+    target: Float[Array, " m"]  # uᵀTv: what the best linear map has of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +104,20 @@ class Prediction:
 
     @cached_property
     def frames(self) -> Frames:
-        """The modes of the best linear map; among equals those that the network tells apart."""
+        """Singular vectors of Σyx, as in `mode_strengths`; where a theorem tells the fate, of the best linear map.
+
+        With white inputs they are the same. Where singular values are equal, the network tells which.
+        """
         problem = self.trajectory.problem
         if self.fate is not None:
-            return frames_of(problem, self.fate.function_limit)
+            return frames_of(problem, problem.task.target, [self.fate.function_limit])
         if problem.network.activation.linear and not problem.facts.bottleneck:
-            return frames_of(problem)  # all are learned, and the initialisation tells when
-        return frames_of(problem, _functions(self.course.at(self.course.times[-1:]))[0])
+            return frames_of(problem, problem.task.sigma_yx)  # all are learned, and the initialisation tells when
+        return frames_of(problem, problem.task.sigma_yx, [_functions(self.course.at(self.course.times[-1:]))[0]])
 
     @cached_property
     def strengths(self) -> Float[Array, "T m"]:
-        """uᵀW(t)v of each mode of the best linear map; of a nonlinear network, W(t) is the linear map nearest to it."""
+        """uᵀW(t)v of each mode; of a nonlinear network, W(t) is the linear map nearest to it."""
         return self._strengths(self.trajectory)
 
     @cached_property
@@ -121,9 +125,9 @@ class Prediction:
         """Where each mode ends: in the limit of the theorem; else at its target, where the course ends near it."""
         if self.fate is not None:
             return self.fate.limit
-        last, s = self._strengths(self.course)[-1], self.frames.s
+        last, target = self._strengths(self.course)[-1], self.frames.target
         free = self.trajectory.problem.network.activation.linear and not self.trajectory.problem.weight_decay
-        return np.where(free & (np.abs(last - s) <= NEAR * s), s, last)  # on its way there
+        return np.where(free & (np.abs(last - target) <= NEAR * np.abs(target)), target, last)  # on its way there
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
@@ -150,8 +154,8 @@ class Prediction:
         fall, change = np.interp(0.9 * times[-1], times, loss) - loss[-1], np.ptp(loss)
         if self.exact or fall > 0.01 * change:
             return bool(fall > 0.01 * change)
-        s = self.frames.s
-        missing = np.any(np.abs(self.strengths[-1] - s) > NEAR * s)
+        target = self.frames.target
+        missing = np.any(np.abs(self.strengths[-1] - target) > NEAR * np.abs(target))
         return bool(missing and fall > 0.01 * (loss[-1] - self.trajectory.problem.task.loss_floor) > 0)
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -186,15 +190,16 @@ class Prediction:
 
     def _modes_in_words(self) -> list[str]:
         """A table of the modes, and what the closed form says of them."""
-        closed, s, first = self.closed_form, self.frames.s, self._strengths(self.course)[0]
-        shown = range(min(len(s), _ROWS))
-        lines = [f"{'mode':>6} {'s':>12} {'initial':>12} {'limit':>12} {'half time':>12}"]
+        closed, target, first = self.closed_form, self.frames.target, self._strengths(self.course)[0]
+        shown = range(min(len(target), _ROWS))
+        lines = [f"{'mode':>6} {'target':>12} {'initial':>12} {'limit':>12} {'half time':>12}"]
         lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""
         for i in shown:
-            row = f"{i + 1:>6} {s[i]:>12.6g} {first[i]:>12.4g} {self.limit[i]:>12.6g} {_time(self.half_times[i]):>12}"
+            row = f"{i + 1:>6} {target[i]:>12.6g} {first[i]:>12.4g} {self.limit[i]:>12.6g}"
+            row += f" {_time(self.half_times[i]):>12}"
             lines.append(row + (f" {_time(closed.half_times[i]):>12} {closed.c[i]:>9.3g}" if closed else ""))
-        if len(s) > len(shown):
-            lines.append(f"   and {len(s) - len(shown)} weaker modes")
+        if len(target) > len(shown):
+            lines.append(f"   and {len(target) - len(shown)} weaker modes")
         if closed:
             lines.append(f"closed form   {closed}")
         return lines
@@ -207,21 +212,17 @@ def _time(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.6g}"
 
 
-def frames_of(problem: Problem, function: Float[Array, "out in"] | None = None) -> Frames:
-    """Modes turned, where singular values are equal, towards a function, or towards the initial weights."""
+def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Array] | None = None) -> Frames:
+    """Singular vectors of a matrix; those of equal singular values turned towards the layers, or the initial ones."""
     task = problem.task
-    if function is None and Decoupled.applies(problem):  # the frames of the closed form
-        fit, scale = problem.alignment, task.input_scale
-    else:
-        layers = problem.network.weights if function is None else [function]
-        fit, scale = align(task.target, task.sigma_xx, layers), 1.0
-    m = len(fit.s)
-    return Frames(fit.U[:, :m], fit.V[:, :m], fit.s / scale)
+    fit = problem.alignment if layers is None else align(of, task.sigma_xx, layers)
+    u, v = fit.U[:, : len(fit.s)], fit.V[:, : len(fit.s)]
+    return Frames(u, v, np.sum(u * (task.target @ v), axis=0))
 
 
 def in_frames(functions: Float[Array, "T out in"], frames: Frames) -> Float[Array, "T m"]:
     """uᵀW(t)v of each mode."""
-    return np.sum(frames.u * (functions @ frames.v), axis=1)
+    return np.asarray(np.sum(frames.u * (functions @ frames.v), axis=1))
 
 
 def _functions(traj: Trajectory) -> Float[Array, "T out in"]:

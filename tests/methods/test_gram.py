@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import lazyrich as lr
-from lazyrich.methods.gram import OfFunction, OfGram, equation_of, steps
+from lazyrich.methods.gram import OfFunction, OfGram, OfWeights, equation_of, steps
 
 
 def by_weights(problem, times):
@@ -29,13 +29,26 @@ def by_weights(problem, times):
     return np.array(grams)
 
 
+def gram_of(equation, y):
+    """QQᵀ, whatever the equation is of; and the function in it is the one that the equation gives."""
+    if equation.gives_weights:
+        W1, W2 = equation.weights(y)
+        Q = np.concatenate([W1.T, W2])
+        gram = Q @ Q.T
+    else:
+        gram = equation.gram(y)
+    d_out = equation.function(y).shape[0]
+    np.testing.assert_allclose(gram[-d_out:, :-d_out], equation.function(y), atol=1e-12 * np.abs(gram).max())
+    return gram
+
+
 def by_equation(equation, times, rtol=1e-11):
-    found = [equation.blocks(equation.initial)]
+    found = [equation.initial]
     for step in steps(equation, rtol, 10_000):
         while len(found) < len(times) and times[len(found)] <= step.time:
-            found.append(equation.blocks(step.within(times[len(found)])))
+            found.append(step.within(times[len(found)]))
         if len(found) == len(times):
-            return np.array([blocks.gram for blocks in found])
+            return np.array([gram_of(equation, y) for y in found])
     raise AssertionError("the equation was not integrated to the end")
 
 
@@ -59,7 +72,8 @@ def test_any_initialisation_inputs_rates_and_decay(seed):
         weight_decay=0.1 if seed % 4 == 3 else 0.0,
     )
     truth = by_weights(problem, TIMES)
-    np.testing.assert_allclose(by_equation(OfGram(problem), TIMES), truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+    for equation in (OfGram(problem), OfWeights(problem)):
+        np.testing.assert_allclose(by_equation(equation, TIMES), truth, rtol=0, atol=1e-9 * np.abs(truth).max())
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -90,6 +104,15 @@ def test_the_function_alone_is_not_enough_elsewhere(rng):
     assert isinstance(equation_of(lr.Problem(task, network, weight_decay=0.1)), OfGram)
     truth = by_weights(off, TIMES)
     assert np.abs(by_equation(OfFunction(off), TIMES) - truth).max() > 1e-3 * np.abs(truth).max()
+
+
+def test_a_narrow_network_is_followed_by_its_weights(rng):
+    """In the hidden basis it was given in."""
+    problem = lr.Problem(correlated(rng, 4, 9), lr.inits.gaussian(rng, sizes=(9, 3, 4), scale=0.3))
+    equation = equation_of(problem)
+    assert isinstance(equation, OfWeights)
+    for W, given in zip(equation.weights(equation.initial), problem.network.weights, strict=True):
+        np.testing.assert_allclose(W, given, atol=1e-15)
 
 
 def test_weak_modes_keep_their_digits(rng):

@@ -145,7 +145,7 @@ def _document(prediction: Prediction) -> dict[str, object]:
             "citation": traj.citation,
             "regime": prediction.regime.to_dict() if prediction.regime else None,
             "still_falling": prediction.still_falling,
-            "s": prediction.frames.s,
+            "target": prediction.frames.target,
             "limit": prediction.limit,
             "half_times": prediction.half_times,
             "closed_form": closed

@@ -149,12 +149,11 @@ class Decoupled:
         return p, r
 
     def _function(self, a: Float[Array, " m"], pairs: Pairs, alpha: Array, beta: Array) -> Float[Array, "out in"]:
-        fit = self.problem.alignment
-        d = max(len(fit.U), len(fit.V))
-        W = np.zeros((d, d))
-        W[alpha, beta], W[beta, alpha] = pairs.ab, pairs.ba
-        W[np.arange(len(a)), np.arange(len(a))] = a
-        return fit.U @ W[: len(fit.U), : len(fit.V)] @ fit.V.T / self.problem.canonical.gain
+        fit, (out, into) = self.problem.alignment, self.problem.task.sigma_yx.shape
+        W, m = np.zeros((out, into)), np.arange(len(a))
+        right, left = beta < into, beta < out
+        W[alpha[right], beta[right]], W[beta[left], alpha[left]], W[m, m] = pairs.ab[right], pairs.ba[left], a
+        return fit.U @ W @ fit.V.T / self.problem.canonical.gain
 
 
 def _midpoint(pairs: Pairs, half: float, e: Array, a: Array, r: Array, p: Array) -> Pairs:

@@ -1,6 +1,7 @@
-"""Two linear layers through QQᵀ: the gradient flow of any initialisation, whatever the width (theory: section 11).
+"""Two linear layers, integrated: any initialisation and inputs, through the smallest equation that closes (theory:
+section 11).
 
-With A = W2W1, P = W1ᵀW1, R = W2W2ᵀ and E = Σyx − AΣxx, the flow closes on the blocks of QQᵀ,
+With A = W2W1, P = W1ᵀW1, R = W2W2ᵀ and E = Σyx − AΣxx, the gradient flow closes on the blocks of QQᵀ,
 
     Ȧ = η1 RE + η2 EP,     Ṗ = η1 (AᵀE + EᵀA),     Ṙ = η2 (AEᵀ + EAᵀ)
 
@@ -10,15 +11,18 @@ alone, in units where both rates are 1:
 
     Ȧ = √(AAᵀ + c²) E + E √(AᵀA + c²)
 
-for any inputs. Both are integrated here, by SciPy's DOP853 in the singular basis of Σyx, so that a weak mode beside a
-strong one keeps its digits. The hidden basis is gone, so weights are not to be had: `flow` integrates those.
+for any inputs. Of a network narrower than it has inputs and outputs, the weights are the smallest:
+
+    Ẇ1 = η1 (W2ᵀE − γW1),     Ẇ2 = η2 (EW1ᵀ − γW2)
+
+All are integrated by SciPy's DOP853 in the singular basis of Σyx, so that a weak mode beside a strong one keeps its
+digits. In the first two the hidden basis is gone, so weights are not to be had: `flow` integrates those.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,33 +37,13 @@ _SMALL = 1e-6  # absolute tolerance over the relative one, in units of the large
 _TINY = 1e-300
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks of QQᵀ at one time, in the basis of inputs and outputs."""
-
-    A: Float[Array, "out in"]
-    P: Float[Array, "in in"]
-    R: Float[Array, "out out"]
-
-    @property
-    def gram(self) -> Float[Array, "n n"]:
-        return np.block([[self.P, self.A.T], [self.A, self.R]])
-
-
 class Equation(ABC):
-    """A differential equation for a vector y, and the blocks it stands for, in the singular basis of Σyx."""
+    """A differential equation for a vector y, and what it stands for, in the singular basis of Σyx."""
 
     name: ClassVar[str]
+    gives_weights: ClassVar[bool] = False
     initial: Float[Array, " y"]
     size: float  # of QQᵀ at first, which is not that of y where W2W1 = 0
-
-    @abstractmethod
-    def velocity(self, time: float, y: Float[Array, " y"]) -> Float[Array, " y"]:
-        """ẏ."""
-
-    @abstractmethod
-    def blocks(self, y: Float[Array, " y"]) -> Blocks:
-        """A, P and R in the basis of inputs and outputs."""
 
     def __init__(self, problem: Problem) -> None:
         task, (W1, W2) = problem.task, problem.network.weights
@@ -69,13 +53,63 @@ class Equation(ABC):
         self.X = task.input_scale if problem.facts.whitened else self.V.T @ task.sigma_xx @ self.V
         self.W1, self.W2 = W1 @ self.V, self.U.T @ W2
         self.shape = self.S.shape
+        self.size = max(float(np.sum(self.W1**2, axis=0).max()), float(np.sum(self.W2**2, axis=1).max()))
+
+    @abstractmethod
+    def velocity(self, time: float, y: Float[Array, " y"]) -> Float[Array, " y"]:
+        """ẏ."""
+
+    @abstractmethod
+    def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
+        """W2W1, in the basis of inputs and outputs."""
+
+    def weights(self, y: Float[Array, " y"]) -> list[Array]:
+        """W1 and W2, where they are what is integrated."""
+        raise NotImplementedError
+
+    def gram(self, y: Float[Array, " y"]) -> Float[Array, "n n"]:
+        """QQᵀ, in the basis of inputs and outputs."""
+        raise NotImplementedError
 
     def error(self, A: Float[Array, "out in"]) -> Float[Array, "out in"]:
         """E = Σyx − AΣxx."""
         return self.S - (A * self.X if isinstance(self.X, float) else A @ self.X)
 
-    def turned_back(self, A: Array, P: Array, R: Array) -> Blocks:
-        return Blocks(self.U @ A @ self.V.T, self.V @ P @ self.V.T, self.U @ R @ self.U.T)
+    def _whole(self, A: Array, P: Array, R: Array) -> Float[Array, "n n"]:
+        A, P, R = self.U @ A @ self.V.T, self.V @ P @ self.V.T, self.U @ R @ self.U.T
+        return np.block([[P, A.T], [A, R]])
+
+
+class OfWeights(Equation):
+    """The gradient flow itself; with biases too, where the row that makes their constant stays."""
+
+    name = "flow"
+    gives_weights = True
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.rates, self.gamma, self.network = problem.rates, problem.weight_decay, problem.network
+        self.initial = np.concatenate([self.W1.ravel(), self.W2.ravel()])
+
+    def split(self, y: Float[Array, " y"]) -> tuple[Float[Array, "h in"], Float[Array, "out h"]]:
+        end = self.W1.size
+        return y[:end].reshape(self.W1.shape), y[end:].reshape(self.W2.shape)
+
+    def velocity(self, time: float, y: Float[Array, " y"]) -> Float[Array, " y"]:
+        (W1, W2), (eta1, eta2), gamma = self.split(y), self.rates, self.gamma
+        E = self.error(W2 @ W1)
+        first, second = W2.T @ E, E @ W1.T
+        if gamma:
+            first, second = first - gamma * W1, second - gamma * W2
+        return np.concatenate([(eta1 * first).ravel(), (eta2 * second).ravel()])
+
+    def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
+        W1, W2 = self.split(y)
+        return self.U @ (W2 @ W1) @ self.V.T
+
+    def weights(self, y: Float[Array, " y"]) -> list[Array]:
+        W1, W2 = self.split(y)
+        return [W1 @ self.V.T, self.U @ W2]
 
 
 class OfGram(Equation):
@@ -92,8 +126,6 @@ class OfGram(Equation):
             [(self.W2 @ self.W1).ravel(), (self.W1.T @ self.W1).ravel(), (self.W2 @ self.W2.T).ravel()]
         )
 
-        self.size = float(np.abs(self.initial).max())
-
     def split(self, y: Float[Array, " y"]) -> tuple[Array, Array, Array]:
         (out, into), (A, P, R) = self.shape, np.split(y, self.ends)
         return A.reshape(out, into), P.reshape(into, into), R.reshape(out, out)
@@ -107,8 +139,11 @@ class OfGram(Equation):
             dA, dP, dR = dA - (eta1 + eta2) * gamma * A, dP - 2 * eta1 * gamma * P, dR - 2 * eta2 * gamma * R
         return np.concatenate([dA.ravel(), dP.ravel(), dR.ravel()])
 
-    def blocks(self, y: Float[Array, " y"]) -> Blocks:
-        return self.turned_back(*self.split(y))
+    def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
+        return self.U @ self.split(y)[0] @ self.V.T
+
+    def gram(self, y: Float[Array, " y"]) -> Float[Array, "n n"]:
+        return self._whole(*self.split(y))
 
 
 class OfFunction(Equation):
@@ -122,7 +157,6 @@ class OfFunction(Equation):
         self.c, self.delta = (0.0, 0.0) if facts.zero_balanced else facts.family
         self.gain, self.k = unit.gain, unit.k
         self.initial = self.gain * (self.W2 @ self.W1).ravel()
-        self.size = max(self.c, float(np.abs(self.initial).max()))
 
     @staticmethod
     def applies(problem: Problem) -> bool:
@@ -142,19 +176,23 @@ class OfFunction(Equation):
         more = s**2 / (np.hypot(s, self.c) + self.c + _TINY)  # √(s² + c²) − c
         return (U * more) @ U.T + self.c * np.eye(len(A)), (Vt.T * more) @ Vt + self.c * np.eye(A.shape[1])
 
-    def blocks(self, y: Float[Array, " y"]) -> Blocks:
+    def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
+        return self.U @ y.reshape(self.shape) @ self.V.T / self.gain
+
+    def gram(self, y: Float[Array, " y"]) -> Float[Array, "n n"]:
         A = y.reshape(self.shape)
         left, right = self._roots(A)
-        first, second = np.square(self.k)
-        half = self.delta / 2
-        return self.turned_back(
-            A / self.gain, (right + half * np.eye(len(right))) / first, (left - half * np.eye(len(left))) / second
-        )
+        (first, second), half = np.square(self.k), self.delta / 2
+        P, R = right + half * np.eye(len(right)), left - half * np.eye(len(left))
+        return self._whole(A / self.gain, P / first, R / second)
 
 
 def equation_of(problem: Problem) -> Equation:
-    """The smaller of the two that holds."""
-    return OfFunction(problem) if OfFunction.applies(problem) else OfGram(problem)
+    """The smallest of the three that holds."""
+    if OfFunction.applies(problem):
+        return OfFunction(problem)
+    narrow = problem.network.sizes[1] <= (problem.task.d_in + problem.task.d_out) / 2
+    return OfWeights(problem) if narrow else OfGram(problem)
 
 
 class Step(NamedTuple):
