@@ -22,6 +22,7 @@ from lazyrich.landscape.horizon import horizon, rounded_up
 from lazyrich.landscape.regime import Regime, regime
 from lazyrich.methods.flow import flow
 from lazyrich.methods.solve import solve
+from lazyrich.networks.network import forward
 from lazyrich.observables.kernels.along import has_kernel
 from lazyrich.observables.modes import half_times
 from lazyrich.problem import Problem, as_problem
@@ -124,7 +125,8 @@ def _functions(traj: Trajectory) -> Float[Array, "T out in"]:
         return np.asarray(traj.function)
     X = task.inputs
     assert X is not None  # the flow has asked for samples
-    outputs = np.array([traj.network(i)(X) for i in range(len(traj.times))])
+    states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
+    outputs = np.array([list(forward(state, network.activation, X))[-1] for state in states])
     return np.swapaxes(outputs, 1, 2) @ np.linalg.pinv(X).T
 
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--network",
         metavar="FILE",
         required=True,
-        help="weights, .npz or .safetensors: matrices (outputs, inputs) without biases",
+        help="weights, .npz or .safetensors: matrices (outputs, inputs), and biases if it has any",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
@@ -99,13 +99,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _problem(arguments: argparse.Namespace) -> lr.Problem:
-    network = lr.Network(read_network_file(arguments.network, _listed("--layers", arguments.layers)))
+    weights, biases = read_network_file(arguments.network, _listed("--layers", arguments.layers))
+    network = lr.Network(weights, biases=biases)
     if arguments.sigma_yx:
         if arguments.whiten:
             raise InvalidInput("--whiten goes with --data: with --sigma-yx the inputs are taken to be white already.")
         task = lr.Task.from_correlations(read_matrix_file(arguments.sigma_yx))
     else:
-        task = lr.Task.from_data(*read_data_file(arguments.data, network.sizes[0], network.sizes[-1]))
+        task = lr.Task.from_data(*read_data_file(arguments.data, network.d_in, network.d_out))
         task = task.whitened() if arguments.whiten else task
     return lr.Problem(task, network, rates=_numbers("--rates", arguments.rates), weight_decay=arguments.weight_decay)
 

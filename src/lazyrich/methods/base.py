@@ -24,6 +24,12 @@ def linear_layers(facts: Facts, words: str, least: int, most: int | None = None)
     if facts.depth < least or facts.depth > (most or facts.depth):
         message = f"it solves {words}, and this network has {facts.depth}"
         yield Refusal(Condition.DEPTH, message, facts.depth, least)
+    if facts.biased and facts.depth > 1:
+        message = (
+            "it solves networks without biases, and this one has them (problem.without_biases() gives one on centred "
+            "data)"
+        )
+        yield Refusal(Condition.BIASES, message, 1, 0)
     if not facts.activation.linear:
         yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
 
@@ -39,8 +45,8 @@ def white_inputs(facts: Facts) -> Iterator[Refusal]:
 
 
 def aligned_with_the_task(facts: Facts) -> Iterator[Refusal]:
-    """Refusals of modes that interact."""
-    if not facts.aligned:
+    """Refusals of modes that interact; networks with biases have been refused, and have no such number."""
+    if not facts.aligned and np.isfinite(facts.alignment_error):
         error = facts.alignment_error
         message = f"it needs an initialisation aligned with the task, and modes are coupled by {error:.2g}"
         yield Refusal(Condition.ALIGNED, message, error, facts.tolerance)

@@ -11,7 +11,7 @@ and the samples themselves are kept where they were given, since nonlinear netwo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,6 +53,7 @@ class Task:
     input_map: Float[Array, "in original"] | None = None  # whitened x = input_map @ original x
     eps: float = field(default=float(np.finfo(np.float64).eps), repr=False)  # precision the numbers came in
     name: str = ""
+    constant: bool = False  # the last input is always 1: what biases are weights from
 
     def __post_init__(self) -> None:
         for name in ("sigma_yx", "sigma_xx", "sigma_yy", "inputs", "targets", "input_map"):
@@ -236,13 +237,35 @@ class Task:
             targets=self.targets, reduction=self.reduction, input_map=self._map(M), eps=self.eps, name=self.name,
         )  # fmt: skip
 
+    def with_constant(self) -> Task:
+        """The same task with a last input that is always 1, as networks with biases see it; `Problem` asks for it.
+
+        >>> lr.Task.from_data([[2.0], [4.0]], [[1.0], [1.0]]).with_constant().sigma_xx
+        array([[10.,  3.],
+               [ 3.,  1.]])
+        """
+        if self.constant:
+            return self
+        if self.inputs is None or self.targets is None:
+            raise InvalidInput(
+                "task must hold samples where the network has biases, which learn the means, and it holds correlations "
+                "only: try Task.from_data(inputs, targets), or a network without biases."
+            )
+        inputs = np.concatenate([self.inputs, np.ones((len(self.inputs), 1))], axis=1)
+        task = Task.from_data(inputs, self.targets, reduction=self.reduction, name=self.name)
+        M = self.input_map
+        if M is not None:
+            M = np.block([[M, np.zeros((len(M), 1))], [np.zeros((1, M.shape[1])), np.ones((1, 1))]])
+        return replace(task, constant=True, eps=self.eps, input_map=M)
+
     def _map(self, M: Float[Array, "in in"]) -> Float[Array, "in original"]:
         return M if self.input_map is None else M @ self.input_map
 
     def __repr__(self) -> str:
         samples = f", {len(self.inputs)} samples" if self.inputs is not None else ""
         label = f" {self.name!r}" if self.name else ""
-        return f"<Task{label}: {self.d_in} inputs, {self.d_out} outputs{samples}>"
+        inputs = f"{self.d_in - 1} inputs and a constant" if self.constant else f"{self.d_in} inputs"
+        return f"<Task{label}: {inputs}, {self.d_out} outputs{samples}>"
 
 
 def _correlation(name: str, value: ArrayLike, size: int) -> Float[Array, "d d"]:
