@@ -79,6 +79,7 @@ class Facts:
     rank_initial: int
     determinant_obstruction: bool
     methods: Mapping[str, tuple[Refusal, ...]]  # exact ones, with all conditions of each that fail (none: it applies)
+    input_rank: int | None = None  # of Σxx, where that is less than the number of inputs
     biased: bool = False  # sizes then count the constant that biases are weights from
 
     @property
@@ -146,7 +147,8 @@ class Facts:
         rows = {
             "network": architecture(self.sizes, self.activation, self.biased),
             "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
-            f" within {self.whitening_error:.1e})",
+            f" within {self.whitening_error:.1e}"
+            + (")" if self.input_rank is None else f", and of rank {self.input_rank}: try problem.on_support())"),
             "balanced": f"yes (λ = {lam} within {self.balance_error:.1e})"
             if self.balanced
             else f"no (off any λI by {self.balance_error:.1e} of the layers' size)",

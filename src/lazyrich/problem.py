@@ -121,6 +121,7 @@ class Problem:
             rank_initial=rank_initial,
             determinant_obstruction=full and zero_balanced and sign_initial * sign_target < 0,
             methods={},
+            input_rank=rank if (rank := task.rank) < task.d_in else None,
             biased=network.biased,
         )
         return replace(facts, methods={method.name: tuple(method.refusals(facts)) for method in EXACT})
@@ -199,15 +200,29 @@ class Problem:
         task, network = self.task, self.network
         if not network.biased:
             return self
-        assert task.inputs is not None and task.targets is not None  # the constant was added to samples
-        X = task.inputs[:, :-1]
-        centred = Task.from_data(
-            X - X.mean(axis=0), task.targets - task.targets.mean(axis=0), reduction=task.reduction, name=task.name
-        )
-        M = None if task.input_map is None else task.input_map[:-1, :-1]
         weights = [W[:, :-1] for W in network.free(network.weights)]
         bare = Network(weights, network.activation).known_to(network.eps)
-        return Problem(replace(centred, eps=task.eps, input_map=M), bare, self.rates, self.weight_decay)
+        return Problem(task.without_constant().centred(), bare, self.rates, self.weight_decay)
+
+    def on_support(self) -> Problem:
+        """The problem with only the input directions that the data have: inputs Vᵀx, first layer W1V (`task.support`).
+
+        Loss and outputs on the data are the same at all times, since the columns of W1 outside V see no data: without
+        weight decay they never move, and D = W2ᵀW2 − W1W1ᵀ differs by what they add to it, a constant. Inputs of
+        `task.whitened()` are white there, and a theorem may apply.
+
+        >>> task = lr.Task.from_data([[1.0, 1.0], [2.0, 2.0]], [1.0, 2.0])  # rank 1
+        >>> problem = lr.Problem(task.whitened(), lr.Network([[[0.1, 0.1]], [[2**0.5 * 0.1]]]))
+        >>> problem.facts.method, problem.on_support().facts.method
+        (None, 'modes')
+        """
+        task, network = self.task, self.network
+        V = task.without_constant().support
+        if V.shape[1] == len(V):
+            return self
+        V = np.block([[V, np.zeros((len(V), 1))], [np.zeros((1, V.shape[1])), 1.0]]) if network.biased else V
+        first, *rest = network.weights
+        return Problem(task.seen_through(V), network.with_weights([first @ V, *rest]), self.rates, self.weight_decay)
 
     def __repr__(self) -> str:
         return f"<Problem: {self.network!r} on {self.task!r}>"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 FOREVER = 1e200  # what np.inf stands for among the times of a closed form: every exponential has ended, none overflows
 
 
+_ON_SUPPORT = "the problem of task.whitened(), and its on_support(),"
+
+
 def linear_layers(facts: Facts, words: str, least: int, most: int | None = None) -> Iterator[Refusal]:
     """Refusals of networks that are not linear or have another number of layers."""
     if facts.depth < least or facts.depth > (most or facts.depth):
@@ -39,7 +42,7 @@ def white_inputs(facts: Facts) -> Iterator[Refusal]:
     if not facts.whitened:
         message = (
             f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
-            f"(task.whitened() gives such a task)"
+            f"({'task.whitened()' if facts.input_rank is None else _ON_SUPPORT} gives such a task)"
         )
         yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
 

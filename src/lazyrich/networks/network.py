@@ -153,14 +153,11 @@ class Network:
         return self.with_weights(self.weights, max(self.eps, eps))
 
     def with_weights(self, weights: Sequence[Array], eps: float | None = None) -> Network:
-        """A network of the same kind with other weights, of the same shapes as its own, and as precise."""
+        """A network of the same kind with other layers, the rows of a constant among them, and as precise."""
         network = object.__new__(Network)
-        layers = tuple(_check.as_matrix(f"weights[{i}]", W, M.shape) for i, (W, M) in enumerate(self._with(weights)))
+        layers = tuple(_check.as_matrix(f"weights[{i}]", W) for i, W in enumerate(weights))
         network._hold(layers, self.activation, self.eps if eps is None else eps, self.biased)
         return network
-
-    def _with(self, weights: Sequence[Array]) -> Iterator[tuple[Array, Array]]:
-        return zip(weights, self.weights, strict=True)
 
     def free(self, layers: Sequence[Array]) -> list[Array]:
         """Layers of this network as its parameters: without the rows that make the constant of biases."""
