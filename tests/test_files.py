@@ -170,7 +170,7 @@ def test_weights_that_are_not_finite(tmp_path):
 def test_data_by_their_names(tmp_path, rng, keys):
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
     np.savez(tmp_path / "a.npz", **dict(zip(keys, (X, Y), strict=True)))
-    same(read_data_file(tmp_path / "a.npz", 3, 2), (X, Y))
+    same(read_data_file(tmp_path / "a.npz", 3, 2)[:2], (X, Y))
 
 
 @pytest.mark.parametrize("header", ["", "a,b,c,u,v\n", "\ufeffa,b,c,u,v\r\n", '"a","b","c","u","v"\n'])
@@ -178,20 +178,20 @@ def test_data_in_columns(tmp_path, rng, header):
     table = rng.normal(size=(4, 5))
     lines = "\n".join(",".join(f" {number!r}" for number in row.tolist()) for row in table)
     (tmp_path / "a.csv").write_text(f"{header}{lines}\n\n", encoding="utf-8")
-    same(read_data_file(tmp_path / "a.csv", 3, 2), (table[:, :3], table[:, 3:]))
+    same(read_data_file(tmp_path / "a.csv", 3, 2)[:2], (table[:, :3], table[:, 3:]))
 
 
 def test_one_column_may_be_a_vector(tmp_path, rng):
     X, y = rng.normal(size=(5, 3)), rng.normal(size=5)
     np.savez(tmp_path / "a.npz", X=X, Y=y)
-    same(read_data_file(tmp_path / "a.npz", 3, 1), (X, y[:, None]))
+    same(read_data_file(tmp_path / "a.npz", 3, 1)[:2], (X, y[:, None]))
     assert "must be a matrix, and it has shape (5,)" in refusal(read_data_file, tmp_path / "a.npz", 3, 2)
 
 
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"inputs": np.ones((5, 3))}, "must hold inputs and targets (or X and Y), and it holds inputs."),
+        ({"inputs": np.ones((5, 3))}, "must hold inputs and targets (or X and Y), or inputs and labels, and it holds inputs."),
         ({"inputs": np.ones((3, 5)), "targets": np.ones((5, 2))}, "must have 3 columns, as the network has 3 inputs"),
         ({"inputs": np.ones((5, 3)), "targets": np.ones((5, 3))}, "must have 2 columns, as the network has 2 outputs"),
         ({"X": np.ones((5, 3)), "Y": np.ones((4, 2))}, "one row of Y per row of X (5), and it has 4"),
@@ -210,7 +210,10 @@ def test_data_that_do_not_fit(tmp_path, arrays, says):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1,2,3\n", "must have 3 columns of inputs and then 2 of targets, as the network has, and there are 3."),
+        (
+            "1,2,3\n",
+            "must have 3 columns of inputs and then 2 of targets, or one of labels, as the network has, and there are 3.",
+        ),
         ("1;2;3;4;5\n6;7;8;9;1\n", "semicolons in its first line: columns are separated by commas."),
         ("1,5;2,5\n", "semicolons in its first line: columns are separated by commas."),
         ("a b\n1\n", "and there are 1; columns are separated by commas."),

@@ -33,6 +33,7 @@ LARGEST_TEXT = 2**28  # bytes of a CSV file: 2 GiB of text would take minutes to
 DATA_KEYS = (("inputs", "targets"), ("X", "Y"), ("x", "y"))
 
 _BY_COMMAS = "columns are separated by commas"
+_OR_LABELS = {True: ", or one of labels", False: ""}
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile unpacks more than it is asked for
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # float() takes 1_000 and other digits too
@@ -64,23 +65,35 @@ def read_state_dict(path: str | Path) -> dict[str, Array]:
     return _read(Path(path), {".safetensors": _read_safetensors}, "a state_dict")
 
 
-def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array, "P in"], Float[Array, "P out"]]:
-    """Inputs and targets, rows being samples, for a network with `d_in` inputs and `d_out` outputs.
+class DataFile(NamedTuple):
+    """Inputs, and either targets or the labels of classes, as whole numbers; rows are samples."""
 
-    An .npz file holds them under inputs/targets, X/Y or x/y; a .csv file has `d_in` columns of inputs and
-    then `d_out` columns of targets, with or without a line of names.
+    inputs: Float[Array, "P in"]
+    targets: Float[Array, "P out"] | None
+    labels: Float[Array, " P"] | None
+
+
+def read_data_file(path: str | Path, d_in: int, d_out: int) -> DataFile:
+    """Samples for a network with `d_in` inputs and `d_out` outputs.
+
+    An .npz file holds them under inputs/targets, X/Y or x/y, or labels in place of targets; a .csv file has `d_in`
+    columns of inputs and then `d_out` columns of targets, with or without a line of names. One column of whole numbers
+    where a network has several outputs is labels.
     """
     path = Path(path)
     arrays = _read(path, {".npz": _read_npz, ".csv": _read_csv}, "data")
     if path.suffix.lower() == ".csv":
         table = arrays["table"]
+        last = table[:, -1]
+        if table.shape[1] == d_in + 1 < d_in + d_out and not np.any(last != np.round(last)):
+            return DataFile(table[:, :d_in], None, last)
         if table.shape[1] != d_in + d_out:
             hint = f"; {_BY_COMMAS}" if table.shape[1] == 1 else ""
             raise InvalidInput(
-                f"{path} must have {d_in} columns of inputs and then {d_out} of targets, as the network "
-                f"has, and there are {table.shape[1]}{hint}."
+                f"{path} must have {d_in} columns of inputs and then {d_out} of targets{_OR_LABELS[d_out > 1]}, as the "
+                f"network has, and there are {table.shape[1]}{hint}."
             )
-        return table[:, :d_in], table[:, d_in:]
+        return DataFile(table[:, :d_in], table[:, d_in:], None)
     for first, second in DATA_KEYS:
         if first in arrays and second in arrays:
             inputs = _samples(f"{first} in {path}", arrays[first], d_in, "inputs")
@@ -90,8 +103,18 @@ def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array
                     f"{path} must hold one row of {second} per row of {first} ({len(inputs)}), and it has "
                     f"{len(targets)}; rows are samples."
                 )
-            return inputs, targets
-    raise InvalidInput(f"{path} must hold inputs and targets (or X and Y), and it holds {listed(arrays)}.")
+            return DataFile(inputs, targets, None)
+        if first in arrays and "labels" in arrays:
+            inputs, labels = _samples(f"{first} in {path}", arrays[first], d_in, "inputs"), arrays["labels"]
+            if labels.shape != (len(inputs),):
+                raise InvalidInput(
+                    f"labels in {path} must be a vector of one per row of {first} ({len(inputs)}), and its shape is "
+                    f"{labels.shape}."
+                )
+            return DataFile(inputs, None, labels)
+    raise InvalidInput(
+        f"{path} must hold inputs and targets (or X and Y), or inputs and labels, and it holds {listed(arrays)}."
+    )
 
 
 def read_matrix_file(path: str | Path) -> Float[Array, "out in"]:

@@ -1,15 +1,15 @@
 """`balanced`: a zero-balanced network next to any linear one, and how far it is.
 
-Layers with W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ throughout are W_ℓ = R_ℓ C R_{ℓ−1}ᵀ with one diagonal C for all of them, and frames R_ℓ
-of as many orthonormal columns as the narrowest layer has units. The sum of squares of what has to be changed,
+Layers with W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ throughout are W_ℓ = R_ℓ C R_{ℓ−1}ᵀ with one diagonal C for all, and frames R_ℓ of as
+many orthonormal columns as the narrowest layer has units. The sum of squares of what has to be changed,
 
     Σ_ℓ ‖W_ℓ − R_ℓ C R_{ℓ−1}ᵀ‖²,
 
-is least in one frame after the other where R_ℓ is the polar factor of (W_ℓ R_{ℓ−1} + W_ℓ₊₁ᵀ R_ℓ₊₁) C, and in C where it is
-the mean of the diagonals of R_ℓᵀ W_ℓ R_{ℓ−1}. Each such step lowers the sum, and they are taken until it rests. With two
-layers, W1 → SVᵀ and W2 → USᵀ, the best S is (W1V + W2ᵀU)/2 = R_1 C Oᵀ; with as many inputs as outputs and no narrower
-layer between them, U and V are the singular vectors of W2W1, since they make tr UᵀW2W1V largest, and
-the answer is the nearest; elsewhere it is the best that was found from several starts (one, of a large network).
+is least in one frame after the other where R_ℓ is the polar factor of (W_ℓ R_{ℓ−1} + W_ℓ₊₁ᵀ R_ℓ₊₁) C, and in C where it
+is the mean of the diagonals of R_ℓᵀ W_ℓ R_{ℓ−1}. Each such step lowers the sum, and they are taken until it rests. With
+two layers, W1 → SVᵀ and W2 → USᵀ, the best S is (W1V + W2ᵀU)/2 = R_1 C Oᵀ. Where inputs are as many as outputs, and no
+layer between them is narrower, the singular vectors U and V of W2W1 make tr UᵀW2W1V largest, and the answer is the
+nearest. Elsewhere it is the best that was found from several starts (one, of a large network).
 """
 
 from __future__ import annotations
