@@ -191,7 +191,7 @@ def test_one_column_may_be_a_vector(tmp_path, rng):
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"inputs": np.ones((5, 3))}, "must hold inputs and targets (or X and Y), or inputs and labels, and it holds inputs."),
+        ({"inputs": np.ones((5, 3))}, "(or X and Y), or inputs and labels, and it holds inputs."),
         ({"inputs": np.ones((3, 5)), "targets": np.ones((5, 2))}, "must have 3 columns, as the network has 3 inputs"),
         ({"inputs": np.ones((5, 3)), "targets": np.ones((5, 3))}, "must have 2 columns, as the network has 2 outputs"),
         ({"X": np.ones((5, 3)), "Y": np.ones((4, 2))}, "one row of Y per row of X (5), and it has 4"),
@@ -212,7 +212,7 @@ def test_data_that_do_not_fit(tmp_path, arrays, says):
     [
         (
             "1,2,3\n",
-            "must have 3 columns of inputs and then 2 of targets, or one of labels, as the network has, and there are 3.",
+            "must have 3 columns of inputs and then 2 of targets, or one of labels, as the network has, and there are 3",
         ),
         ("1;2;3;4;5\n6;7;8;9;1\n", "semicolons in its first line: columns are separated by commas."),
         ("1,5;2,5\n", "semicolons in its first line: columns are separated by commas."),
@@ -462,3 +462,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["a.png"]
     write_atomically(path, lambda stream: stream.write(b"new"))
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["a.png"]
+
+
+def test_labels_in_place_of_targets(tmp_path, rng):
+    X, labels = rng.normal(size=(5, 3)), np.array([0, 1, 1, 0, 1])
+    for key in ("inputs", "X", "x"):
+        np.savez(tmp_path / "a.npz", **{key: X, "labels": labels})
+        found = read_data_file(tmp_path / "a.npz", 3, 2)
+        same((found.inputs, found.labels), (X, labels))
+        assert found.targets is None
+    np.savetxt(tmp_path / "a.csv", np.column_stack([X, labels]), delimiter=",", fmt="%.17g")
+    same((read_data_file(tmp_path / "a.csv", 3, 2).labels,), (labels,))
+    one = read_data_file(tmp_path / "a.csv", 3, 1)  # of a network with one output, they are its targets
+    same((one.targets,), (labels[:, None],))
+    assert one.labels is None
+    np.savetxt(tmp_path / "b.csv", np.column_stack([X, labels / 2]), delimiter=",", fmt="%.17g")
+    assert "2 of targets, or one of labels" in refusal(read_data_file, tmp_path / "b.csv", 3, 2)
+    np.savez(tmp_path / "c.npz", X=X, labels=labels[:4])
+    assert "must be a vector of one per row of X (5)" in refusal(read_data_file, tmp_path / "c.npz", 3, 2)

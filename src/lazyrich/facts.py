@@ -26,7 +26,7 @@ class Condition(Enum):
     WHITE = "white inputs"
     BALANCED = "balanced layers"
     ALIGNED = "aligned initialisation"
-    BIASES = "no biases"
+    BIASES = "network without biases"
     DECAY = "weight decay"
 
 

@@ -213,8 +213,8 @@ class Problem:
 
         >>> task = lr.Task.from_data([[1.0, 1.0], [2.0, 2.0]], [1.0, 2.0])  # rank 1
         >>> problem = lr.Problem(task.whitened(), lr.Network([[[0.1, 0.1]], [[2**0.5 * 0.1]]]))
-        >>> problem.facts.method, problem.on_support().facts.method
-        (None, 'modes')
+        >>> problem.network.sizes, problem.on_support().network.sizes
+        ((2, 1, 1), (1, 1, 1))
         """
         task, network = self.task, self.network
         V = task.without_constant().support
