@@ -44,29 +44,29 @@ def same(got, want):
 @pytest.mark.parametrize("names", [("W1", "W2"), ("fc9", "fc10"), ("net.0.weight", "net.2.weight")])
 def test_layers_are_ordered_by_their_numbers(tmp_path, W, names):
     np.savez(tmp_path / "a.npz", **dict(zip(reversed(names), reversed(W), strict=True)))
-    same(read_network_file(tmp_path / "a.npz"), W)
+    same(read_network_file(tmp_path / "a.npz").weights, W)
     save_file(dict(zip(reversed(names), reversed(W), strict=True)), tmp_path / "a.safetensors")
-    same(read_network_file(tmp_path / "a.safetensors"), W)
+    same(read_network_file(tmp_path / "a.safetensors").weights, W)
 
 
 def test_unnamed_and_compressed_arrays(tmp_path, W):
     np.savez(tmp_path / "a.npz", *W)
     np.savez_compressed(tmp_path / "b.npz", *W)
-    same(read_network_file(tmp_path / "a.npz"), W)
-    same(read_network_file(str(tmp_path / "b.npz")), W)
+    same(read_network_file(tmp_path / "a.npz").weights, W)
+    same(read_network_file(str(tmp_path / "b.npz")).weights, W)
 
 
 def test_layers_without_numbers_are_ordered_by_the_only_order_that_fits(tmp_path, W):
     np.savez(tmp_path / "a.npz", decoder=W[1], encoder=W[0])
-    same(read_network_file(tmp_path / "a.npz"), W)
+    same(read_network_file(tmp_path / "a.npz").weights, W)
 
 
 def test_layers_that_fit_in_two_orders_must_be_named(tmp_path, rng):
     encoder, decoder = rng.normal(size=(4, 3)), rng.normal(size=(3, 4))
     np.savez(tmp_path / "a.npz", decoder=decoder, encoder=encoder)
     assert "fit in more than one order (decoder, encoder): --layers" in refusal(read_network_file, tmp_path / "a.npz")
-    same(read_network_file(tmp_path / "a.npz", ["encoder", "decoder"]), (encoder, decoder))
-    same(read_network_file(tmp_path / "a.npz", ["decoder", "encoder"]), (decoder, encoder))
+    same(read_network_file(tmp_path / "a.npz", ["encoder", "decoder"]).weights, (encoder, decoder))
+    same(read_network_file(tmp_path / "a.npz", ["decoder", "encoder"]).weights, (decoder, encoder))
 
 
 def test_numbers_of_different_parts_are_not_compared(tmp_path, rng):
@@ -96,20 +96,47 @@ def test_layers_named_wrongly(tmp_path, W):
     assert "once" in refusal(read_network_file, tmp_path / "a.npz", [])
 
 
-def test_biases_are_refused(tmp_path, W):
-    state = {"0.weight": W[0], "0.bias": np.zeros(4), "2.weight": W[1], "2.bias": np.zeros(2)}
-    save_file(state, tmp_path / "a.safetensors")
-    for layers in (None, ["0.weight", "2.weight"]):
-        message = refusal(read_network_file, tmp_path / "a.safetensors", layers)
-        assert "holds biases (0.bias, 2.bias)" in message and ": try training without them" in message
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("0.weight", "0.bias", "2.weight", "2.bias"),
+        ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"),
+        ("net.encoder.weight", "net.encoder.bias", "net.decoder.weight", "net.decoder.bias"),
+        ("W1", "b1", "W2", "b2"),
+        ("weight_1", "bias_1", "weight_2", "bias_2"),
+        ("weights1", "biases1", "weights2", "biases2"),
+    ],
+)
+def test_biases_stand_beside_their_layers(tmp_path, rng, W, names):
+    b = rng.normal(size=4), rng.normal(size=2)
+    state = dict(zip(names, (W[0], b[0], W[1], b[1]), strict=True))
+    backwards = dict(reversed(state.items()))
+    save_file(backwards, tmp_path / "a.safetensors")
+    np.savez(tmp_path / "a.npz", **backwards)
+    for path in (tmp_path / "a.safetensors", tmp_path / "a.npz"):
+        for layers in (None, [names[0], names[2]]):
+            found = read_network_file(path, layers)
+            same(found.weights, W)
+            same(found.biases, b)
+
+
+def test_biases_of_some_layers_are_refused(tmp_path, W):
     np.savez(tmp_path / "b.npz", W1=W[0], W2=W[1], b1=np.zeros(4))
-    assert "holds biases (b1)" in refusal(read_network_file, tmp_path / "b.npz")
+    message = refusal(read_network_file, tmp_path / "b.npz")
+    assert "must hold a bias for every layer or for none, and it holds b1 and none for W2: try zeros(2)" in message
+    np.savez(tmp_path / "c.npz", W1=W[0], W2=W[1], b1=np.zeros(3), b2=np.zeros(2))
+    assert "b1 in" in (message := refusal(read_network_file, tmp_path / "c.npz"))
+    assert "one number per output of W1 (4), and it has shape (3,)" in message
+    np.savez(tmp_path / "d.npz", W1=W[0], W2=W[1], b1=np.zeros(4), b2=np.full(2, np.nan))
+    assert "b2 in" in refusal(read_network_file, tmp_path / "d.npz")
+    np.savez(tmp_path / "e.npz", b1=np.zeros(4))
+    assert "has shape (4,), and layers are matrices" in refusal(read_network_file, tmp_path / "e.npz")
 
 
 def test_other_parts_of_a_file_may_be_left_aside_by_name(tmp_path, W):
     state = {"net.0": W[0], "net.1": W[1], "norm.bias": np.zeros(4), "conv": np.zeros((2, 2, 2))}
     np.savez(tmp_path / "a.npz", **state)
-    same(read_network_file(tmp_path / "a.npz", ["net.0", "net.1"]), W)
+    same(read_network_file(tmp_path / "a.npz", ["net.0", "net.1"]).weights, W)
     del state["norm.bias"]
     np.savez(tmp_path / "b.npz", **state)
     assert "conv in" in (message := refusal(read_network_file, tmp_path / "b.npz"))
@@ -122,12 +149,12 @@ def test_the_precision_of_the_file_is_kept(tmp_path, W, dtype):
     np.savez(tmp_path / "a.npz", **stored)
     save_file(stored, tmp_path / "a.safetensors")
     for suffix in ("npz", "safetensors"):
-        assert [layer.dtype for layer in read_network_file(tmp_path / f"a.{suffix}")] == [dtype, dtype]
+        assert [layer.dtype for layer in read_network_file(tmp_path / f"a.{suffix}").weights] == [dtype, dtype]
 
 
 def test_whole_numbers_become_float64(tmp_path):
     np.savez(tmp_path / "a.npz", W1=np.eye(2, dtype=np.int8), W2=np.ones((1, 2), dtype=bool))
-    assert [layer.dtype for layer in read_network_file(tmp_path / "a.npz")] == ["float64", "float64"]
+    assert [layer.dtype for layer in read_network_file(tmp_path / "a.npz").weights] == ["float64", "float64"]
 
 
 def test_weights_that_are_not_finite(tmp_path):
@@ -143,7 +170,7 @@ def test_weights_that_are_not_finite(tmp_path):
 def test_data_by_their_names(tmp_path, rng, keys):
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
     np.savez(tmp_path / "a.npz", **dict(zip(keys, (X, Y), strict=True)))
-    same(read_data_file(tmp_path / "a.npz", 3, 2), (X, Y))
+    same(read_data_file(tmp_path / "a.npz", 3, 2)[:2], (X, Y))
 
 
 @pytest.mark.parametrize("header", ["", "a,b,c,u,v\n", "\ufeffa,b,c,u,v\r\n", '"a","b","c","u","v"\n'])
@@ -151,20 +178,20 @@ def test_data_in_columns(tmp_path, rng, header):
     table = rng.normal(size=(4, 5))
     lines = "\n".join(",".join(f" {number!r}" for number in row.tolist()) for row in table)
     (tmp_path / "a.csv").write_text(f"{header}{lines}\n\n", encoding="utf-8")
-    same(read_data_file(tmp_path / "a.csv", 3, 2), (table[:, :3], table[:, 3:]))
+    same(read_data_file(tmp_path / "a.csv", 3, 2)[:2], (table[:, :3], table[:, 3:]))
 
 
 def test_one_column_may_be_a_vector(tmp_path, rng):
     X, y = rng.normal(size=(5, 3)), rng.normal(size=5)
     np.savez(tmp_path / "a.npz", X=X, Y=y)
-    same(read_data_file(tmp_path / "a.npz", 3, 1), (X, y[:, None]))
+    same(read_data_file(tmp_path / "a.npz", 3, 1)[:2], (X, y[:, None]))
     assert "must be a matrix, and it has shape (5,)" in refusal(read_data_file, tmp_path / "a.npz", 3, 2)
 
 
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"inputs": np.ones((5, 3))}, "must hold inputs and targets (or X and Y), and it holds inputs."),
+        ({"inputs": np.ones((5, 3))}, "(or X and Y), or inputs and labels, and it holds inputs."),
         ({"inputs": np.ones((3, 5)), "targets": np.ones((5, 2))}, "must have 3 columns, as the network has 3 inputs"),
         ({"inputs": np.ones((5, 3)), "targets": np.ones((5, 3))}, "must have 2 columns, as the network has 2 outputs"),
         ({"X": np.ones((5, 3)), "Y": np.ones((4, 2))}, "one row of Y per row of X (5), and it has 4"),
@@ -183,7 +210,11 @@ def test_data_that_do_not_fit(tmp_path, arrays, says):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1,2,3\n", "must have 3 columns of inputs and then 2 of targets, as the network has, and there are 3."),
+        (
+            "1,2,3\n",
+            "must have 3 columns of inputs and then 2 of targets, or one of labels, as the network has, and there "
+            "are 3",
+        ),
         ("1;2;3;4;5\n6;7;8;9;1\n", "semicolons in its first line: columns are separated by commas."),
         ("1,5;2,5\n", "semicolons in its first line: columns are separated by commas."),
         ("a b\n1\n", "and there are 1; columns are separated by commas."),
@@ -432,3 +463,21 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["a.png"]
     write_atomically(path, lambda stream: stream.write(b"new"))
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["a.png"]
+
+
+def test_labels_in_place_of_targets(tmp_path, rng):
+    X, labels = rng.normal(size=(5, 3)), np.array([0, 1, 1, 0, 1])
+    for key in ("inputs", "X", "x"):
+        np.savez(tmp_path / "a.npz", **{key: X, "labels": labels})
+        found = read_data_file(tmp_path / "a.npz", 3, 2)
+        same((found.inputs, found.labels), (X, labels))
+        assert found.targets is None
+    np.savetxt(tmp_path / "a.csv", np.column_stack([X, labels]), delimiter=",", fmt="%.17g")
+    same((read_data_file(tmp_path / "a.csv", 3, 2).labels,), (labels,))
+    one = read_data_file(tmp_path / "a.csv", 3, 1)  # of a network with one output, they are its targets
+    same((one.targets,), (labels[:, None],))
+    assert one.labels is None
+    np.savetxt(tmp_path / "b.csv", np.column_stack([X, labels / 2]), delimiter=",", fmt="%.17g")
+    assert "2 of targets, or one of labels" in refusal(read_data_file, tmp_path / "b.csv", 3, 2)
+    np.savez(tmp_path / "c.npz", X=X, labels=labels[:4])
+    assert "must be a vector of one per row of X (5)" in refusal(read_data_file, tmp_path / "c.npz", 3, 2)

@@ -27,6 +27,8 @@ PROBLEM = lr.Problem(TASK, START)
 # Calls that are right but for what a case replaces.
 from_data = lambda inputs=X, targets=Y, **options: lr.Task.from_data(inputs, targets, **options)
 from_correlations = lambda sigma_yx=SIGMA_YX, **options: lr.Task.from_correlations(sigma_yx, **options)
+TASK_OF_CORRELATIONS = lr.Task.from_correlations([[1.0, 2.0, 3.0]])
+from_state_dict = lr.Network.from_state_dict
 network = lambda last=W2, **options: lr.Network([W1, last], **options)
 zero_balanced = lambda rng=0, sizes=(2, 3, 2), scale=1.0: lr.inits.zero_balanced(rng, sizes=sizes, scale=scale)
 tilted = lambda rng=0, sizes=(2, 2, 2), lam=1.0: lr.inits.lambda_balanced(rng, sizes=sizes, lam=lam, scale=1.0)
@@ -97,7 +99,6 @@ NO_SEEDS = {
 # Name of the argument in the message → who takes it.
 TAKES_A_MATRIX = {
     "inputs": from_data,
-    "targets": lambda bad: from_data(targets=bad),
     "sigma_yx": from_correlations,
     "sigma_xx": lambda bad: from_correlations(sigma_xx=bad),
     "sigma_yy": lambda bad: from_correlations(sigma_yy=bad),
@@ -225,9 +226,60 @@ SENTENCES = {
     r"^sigma_yy must be at least Σyx Σxx⁻¹ Σyxᵀ, .* 3\.09 too small": lambda: from_correlations(
         sigma_yy=np.diag([0.0, 100.0])
     ),
-    r"^inputs cannot be whitened: Σxx has rank 1 and 2 would be needed; drop dependent inputs": lambda: from_data(
-        np.ones((4, 2))
-    ).whitened(),
+    r"^targets must hold real numbers, and it is None": lambda: from_data(targets=None),
+    r"^targets must hold real numbers, and it has dtype <U1": lambda: from_data(targets=["a"] * 4),
+    r"^targets must be finite, and 1 of its 4": lambda: from_data(targets=[1.0, NAN, 0.0, 2.0]),
+    r"^targets must be a matrix, and it has shape \(1, 4, 2\)": lambda: from_data(targets=np.ones((1, 4, 2))),
+    r"^targets must have one row per row of inputs \(4\), and it has 2": lambda: from_data(targets=[1.0, 2.0]),
+    r"^labels must be a vector with one label per sample, .* \(4, 3\)": lambda: lr.Task.from_labels(X, Y),
+    r"^labels must be whole numbers or words, .* fractions .*: try Task\.from_data": lambda: lr.Task.from_labels(
+        X, [0.5, 1, 2, 3]
+    ),
+    r"^labels must be whole numbers or words, and it has dtype object": lambda: lr.Task.from_labels(
+        X, np.array([None, 1, 2, 3])
+    ),
+    r"^labels must be among the classes, and 7 is not": lambda: lr.Task.from_labels(X, [0, 1, 7, 0], classes=range(3)),
+    r"^classes must be two or more, each named once, and they are \[1\]": lambda: lr.Task.from_labels(X, [1] * 4),
+    r"^classes must be two or more, each named once": lambda: lr.Task.from_labels(X, [1] * 4, classes=[1, 1, 2]),
+    r"^targets must have one row per row of inputs \(4\), and it has 3": lambda: lr.Task.from_labels(X, [0, 1, 0]),
+    r"^task must hold samples to be centred, .*: try Task\.from_data": lambda: TASK_OF_CORRELATIONS.centred(),
+    r"^task must hold samples where the network has biases, .*: try Task\.from_data": lambda: lr.Problem(
+        TASK_OF_CORRELATIONS, network(biases=[[0.0, 0.0], [0.0]])
+    ),
+    r"^task must be whitened before .*: try Problem\(task\.whitened\(\), network\)": lambda: (
+        from_data().with_constant().whitened()
+    ),
+    # biases
+    r"^biases must hold one vector per layer \(2\), and it holds 1: try \[b1, b2\]": lambda: network(
+        biases=[[0.0, 0.0]]
+    ),
+    r"^biases must hold one vector per layer \(2\), and it is 1\.0": lambda: network(biases=1.0),
+    r"^biases\[0\] must be a vector, and it has shape \(1, 2\)": lambda: network(biases=[[[0.0, 0.0]], [0.0]]),
+    r"^biases\[1\] must hold one number per output of weights\[1\] \(1\), and it holds 2": lambda: network(
+        biases=[[0.0, 0.0], [0.0, 0.0]]
+    ),
+    r"^biases\[1\] must be finite": lambda: network(biases=[[0.0, 0.0], [NAN]]),
+    r"^x must be one input of 3 numbers, .* \(4,\)": lambda: network(biases=[[0.0, 0.0], [0.0]])(np.ones(4)),
+    r"^state_dict must map names to arrays, and it is \[\]: try model\.state_dict\(\)": lambda: from_state_dict([]),
+    r"^state_dict must hold the weights of layers, and it holds nothing": lambda: from_state_dict({}),
+    r"^b in state_dict has shape \(3,\), and layers are matrices .* layers= names those": lambda: from_state_dict(
+        {"a": W1, "b": np.ones(3)}
+    ),
+    r"^state_dict must hold a bias for every layer or for none, .* W2: try zeros\(1\)": lambda: from_state_dict(
+        {"W1": W1, "W2": W2, "b1": np.ones(2)}
+    ),
+    r"^the layers of state_dict fit in more than one order \(a, b\): layers=\[a,b\] names": lambda: from_state_dict(
+        {"a": np.eye(2), "b": np.eye(2)}
+    ),
+    r"^biases belong to a network that has them": lambda: lr.Trajectory.from_weights(
+        PROBLEM, [0.0], [W[None] for W in START.weights], biases=[]
+    ),
+    # balanced
+    r"^network must be a lazyrich Network, and it is a list": lambda: lr.balanced([W1, W2]),
+    r"^network must have two linear layers or more, .* 3-2-1, relu: try": lambda: lr.balanced(
+        network(activation="relu")
+    ),
+    r"^network must have two linear layers or more, .* 3-2, linear: try": lambda: lr.balanced(lr.Network([W1])),
     r"^function must be 8 × 8 .*, and it has shape \(3, 8\)": lambda: TASK.loss(np.ones((3, 8))),
     r"^function must be 8 × 8 .*, and it has shape \(8,\)": lambda: TASK.loss(np.ones(8)),
     # named tasks

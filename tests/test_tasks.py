@@ -166,17 +166,35 @@ class TestWhitening:
         np.testing.assert_allclose(once.whitened().input_map, once.input_map, rtol=1e-13)
 
     @pytest.mark.parametrize("rank", [1, 3])
-    def test_of_dependent_inputs_says_what_to_do(self, rng, rank):
-        X = rng.normal(size=(20, rank)) @ rng.normal(size=(rank, 4))
-        sentence = rf"inputs cannot be whitened: Σxx has rank {rank} and 4 would be needed; drop dependent inputs"
-        with pytest.raises(lr.InvalidInput, match=sentence):
-            lr.Task.from_data(X, rng.normal(size=(20, 2))).whitened()
-        with pytest.raises(lr.InvalidInput, match=sentence):
-            lr.Task.from_correlations(np.zeros((1, 4)), X.T @ X / 20).whitened()
+    @pytest.mark.parametrize("dtype", ["float64", "float32"])
+    def test_of_dependent_inputs_is_on_their_support(self, rng, rank, dtype):
+        """Σxx is the projector onto the row space of X, and whitened samples are those of the pseudo-inverse root."""
+        X = (rng.normal(size=(20, rank)) @ rng.normal(size=(rank, 4))).astype(dtype)
+        Y, tolerance = rng.normal(size=(20, 2)), 1e-12 if dtype == "float64" else 1e-5
+        projector = np.linalg.pinv(X, rcond=1e-5) @ X
+        for task in (lr.Task.from_data(X, Y), lr.Task.from_correlations(Y.T @ X / 20, X.T @ X / 20)):
+            white = task.whitened()
+            np.testing.assert_allclose(white.sigma_xx, projector, atol=tolerance)
+            M = white.input_map
+            np.testing.assert_allclose(M @ (X.T @ X / 20) @ M.T, projector, atol=tolerance)
+            np.testing.assert_allclose(M, M.T, atol=tolerance * np.abs(M).max())
+            np.testing.assert_allclose(white.sigma_yx, Y.T @ X / 20 @ M, atol=tolerance)
+            assert white.rank == white.support.shape[1] == task.rank == rank
+            if dtype == "float64":  # what rounding adds to float32 inputs has a best fit of its own
+                np.testing.assert_allclose(white.loss_floor, task.loss_floor, atol=1e-10)
 
-    def test_fewer_samples_than_inputs_cannot_be_whitened(self, rng):
-        with pytest.raises(lr.InvalidInput, match=r"rank 3 and 5 would be needed"):
-            lr.Task.from_data(rng.normal(size=(3, 5)), rng.normal(size=(3, 2))).whitened()
+    def test_float32_data_keep_small_directions_that_are_theirs(self, rng):
+        """A pixel that is on in one sample of two thousand, beside one that is a float32 copy of others."""
+        X = rng.uniform(1, 16, size=(2000, 6)).astype("float32")
+        X[:, 4] = 0
+        X[0, 4] = 1  # 1e-3 of the largest singular value
+        X[:, 5] = X[:, 0] / np.float32(3) + X[:, 1] / np.float32(7)  # dependent up to rounding
+        assert lr.Task.from_data(X, rng.normal(size=(2000, 1)).astype("float32")).rank == 5
+
+    def test_fewer_samples_than_inputs(self, rng):
+        white = lr.Task.from_data(rng.normal(size=(3, 5)), rng.normal(size=(3, 2))).whitened()
+        assert white.rank == 3
+        np.testing.assert_allclose(white.inputs @ white.inputs.T / 3, np.eye(3), atol=1e-13)
 
     def test_error_is_relative_to_the_scale_of_the_inputs(self):
         assert lr.Task.from_correlations(np.ones((1, 3)), 7 * np.eye(3)).whitening_error == 0
@@ -360,3 +378,29 @@ def test_subclasses_of_arrays_become_plain_arrays():
 def test_repr():
     assert repr(lr.tasks.semantic_hierarchy()) == "<Task 'semantic hierarchy': 8 inputs, 8 outputs, 8 samples>"
     assert repr(lr.Task.from_correlations([[1.0, 2.0]])) == "<Task: 2 inputs, 1 outputs>"
+
+
+class TestWhatOrdinaryUsersBring:
+    def test_a_vector_of_targets_is_one_output(self, rng):
+        X, y = rng.normal(size=(9, 3)), rng.normal(size=9)
+        np.testing.assert_array_equal(lr.Task.from_data(X, y).sigma_yx, lr.Task.from_data(X, y[:, None]).sigma_yx)
+        whole = lr.Task.from_data(X, np.arange(9))  # whole numbers are numbers
+        assert whole.d_out == 1 and whole.classes == ()
+
+    @pytest.mark.parametrize("labels", [[2, 0, 2, 5], np.array([2, 0, 2, 5], np.uint8), [2.0, 0.0, 2.0, 5.0]])
+    def test_labels_become_one_output_per_class(self, labels):
+        task = lr.Task.from_labels(np.eye(4), labels)
+        assert task.classes == (0, 2, 5)
+        np.testing.assert_array_equal(task.targets, [[0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+        assert task.whitened().classes == task.with_constant().classes == task.centred().classes == task.classes
+
+    def test_words_are_labels_and_classes_may_be_given(self):
+        task = lr.Task.from_labels(np.eye(2), ["b", "a"], classes=["c", "b", "a"])
+        assert task.classes == ("c", "b", "a")
+        np.testing.assert_array_equal(task.targets, [[0, 1, 0], [0, 0, 1]])
+
+    def test_centred(self, rng):
+        X, Y = samples(rng)
+        task = lr.Task.from_data(X + 3, Y - 1).centred()
+        np.testing.assert_allclose(task.inputs.mean(axis=0), 0, atol=1e-14)
+        np.testing.assert_allclose(task.sigma_yx, (Y - Y.mean(0)).T @ (X - X.mean(0)) / len(X), atol=1e-13)

@@ -90,7 +90,7 @@ def test_other_depths_have_no_gram_matrix(rng, kind):
     traj = solved(rng, kind)
     assert not traj.knows("gram")
     with pytest.raises(
-        AttributeError, match=r"gram belongs to two-layer linear networks, and this one is <Network: 5-"
+        AttributeError, match=r"gram belongs to two-layer linear networks without biases, and this one is <Network: 5-"
     ):
         _ = traj.gram
 

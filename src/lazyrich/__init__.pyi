@@ -15,6 +15,7 @@ from ._check import InvalidInput
 from ._version import __version__
 from .certificate import Certificate
 from .facts import Facts, Refusal
+from .inits.nearest import Balanced, balanced
 from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from .methods.descend import descend
 from .methods.flow import flow
@@ -30,6 +31,7 @@ from .trajectory import Trajectory
 
 __all__ = [
     "Activation",
+    "Balanced",
     "Certificate",
     "Continual",
     "Facts",
@@ -45,6 +47,7 @@ __all__ = [
     "Task",
     "Trajectory",
     "__version__",
+    "balanced",
     "batch",
     "bias",
     "continual",

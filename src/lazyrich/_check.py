@@ -111,6 +111,19 @@ def as_matrix(name: str, value: Any, shape: tuple[int | None, int | None] = (Non
     return matrix
 
 
+def as_labels(name: str, value: Any) -> list[int] | list[str]:
+    """Class labels: a vector of whole numbers, or of words."""
+    array = from_any_library(name, value)
+    if array.ndim != 1 or not array.size:
+        raise InvalidInput(f"{name} must be a vector with one label per sample, and it has shape {array.shape}.")
+    if array.dtype.kind in "U":
+        return [str(label) for label in array]
+    if array.dtype.kind not in "iubf" or np.any(array != np.round(array)):
+        came = f"has dtype {array.dtype}" if array.dtype.kind not in "f" else "has fractions among its numbers"
+        raise InvalidInput(f"{name} must be whole numbers or words, and it {came}: try Task.from_data for targets.")
+    return [int(label) for label in array]
+
+
 def read_only(array: Array) -> Array:
     """The same array, not to be written to any more."""
     array.flags.writeable = False

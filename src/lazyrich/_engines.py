@@ -62,7 +62,7 @@ def by_device(cpu: float, gpu: float) -> float:
     return cpu if device_kind() == "cpu" else gpu
 
 
-def as_record(record: object, depth: int, linear: bool, kind: str) -> tuple[str, ...]:
+def as_record(record: object, depth: int, linear: bool, kind: str, biased: bool = False) -> tuple[str, ...]:
     """The names of what a run is to keep, each checked against the network."""
     names = (record,) if isinstance(record, str) else record
     if not isinstance(names, Iterable):
@@ -75,9 +75,11 @@ def as_record(record: object, depth: int, linear: bool, kind: str) -> tuple[str,
             raise InvalidInput(
                 f"record={name!r} belongs to linear networks, and this one is {kind}: try 'weights' or 'loss'."
             )
-    if "gram" in names and depth != 2:
+    if "gram" in names and (depth != 2 or biased):
+        came = "biases" if biased else depth
         raise InvalidInput(
-            f"record='gram' belongs to two layers, and this network has {depth}: try 'weights' or 'function'."
+            f"record='gram' belongs to two layers without biases, and this network has {came}: try 'weights' or "
+            "'function'."
         )
     return names
 

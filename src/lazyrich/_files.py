@@ -17,14 +17,14 @@ import zipfile
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, NamedTuple
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._layers import layers_of, listed, with_biases
 from lazyrich._typing import Array, Float
 
 LARGEST = 2 * 2**30  # bytes of numbers in one file
@@ -33,33 +33,31 @@ LARGEST_TEXT = 2**28  # bytes of a CSV file: 2 GiB of text would take minutes to
 DATA_KEYS = (("inputs", "targets"), ("X", "Y"), ("x", "y"))
 
 _BY_COMMAS = "columns are separated by commas"
+_OR_LABELS = {True: ", or one of labels", False: ""}
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile unpacks more than it is asked for
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # float() takes 1_000 and other digits too
-_NAMELESS_LAYERS = 8  # more layers than this, without numbers in their names, must be named in order
 
 
 # what is read -----------------------------------------------------------------------------------------------
 
 
-def read_network_file(path: str | Path, layers: Sequence[str] | None = None) -> list[Float[Array, "out in"]]:
-    """Weight matrices, first layer first, from .npz or .safetensors (such as a PyTorch `state_dict`).
+class NetworkFile(NamedTuple):
+    """The layers of a network, first layer first; `biases` is None where it has none."""
 
-    `layers` names them in order. Without it, names that differ in their numbers only ("0.weight", "2.weight")
-    are ordered by these, and others by their shapes, where only one order fits.
+    weights: list[Float[Array, "out in"]]
+    biases: list[Float[Array, " out"]] | None
+
+
+def read_network_file(path: str | Path, layers: Sequence[str] | None = None) -> NetworkFile:
+    """Weight matrices, and biases where there are any, from .npz or .safetensors (such as a PyTorch `state_dict`).
+
+    `layers` names the weights in order; `_layers` says what is done without it, and which vector is whose bias.
     """
     path = Path(path)
     tensors = _read(path, {".npz": _read_npz, ".safetensors": _read_safetensors}, "a network")
-    _refuse_biases(path, tensors, layers)
-    chosen = _layers_in_order(path, tensors) if layers is None else _layers_by_name(path, tensors, layers)
-    for before, after in pairwise(chosen):
-        if tensors[after].shape[1] != len(tensors[before]):
-            raise InvalidInput(
-                f"the layers of {path} do not fit in the order {', '.join(chosen)}: {before} gives "
-                f"{len(tensors[before])} numbers and {after} takes {tensors[after].shape[1]}; matrices are "
-                "(outputs, inputs), and --layers names them first layer first."
-            )
-    return [tensors[name] for name in chosen]
+    chosen = layers_of(str(path), tensors, layers, option="--layers")
+    return NetworkFile([tensors[name] for name in chosen], with_biases(str(path), tensors, chosen))
 
 
 def read_state_dict(path: str | Path) -> dict[str, Array]:
@@ -67,23 +65,35 @@ def read_state_dict(path: str | Path) -> dict[str, Array]:
     return _read(Path(path), {".safetensors": _read_safetensors}, "a state_dict")
 
 
-def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array, "P in"], Float[Array, "P out"]]:
-    """Inputs and targets, rows being samples, for a network with `d_in` inputs and `d_out` outputs.
+class DataFile(NamedTuple):
+    """Inputs, and either targets or the labels of classes, as whole numbers; rows are samples."""
 
-    An .npz file holds them under inputs/targets, X/Y or x/y; a .csv file has `d_in` columns of inputs and
-    then `d_out` columns of targets, with or without a line of names.
+    inputs: Float[Array, "P in"]
+    targets: Float[Array, "P out"] | None
+    labels: Float[Array, " P"] | None
+
+
+def read_data_file(path: str | Path, d_in: int, d_out: int) -> DataFile:
+    """Samples for a network with `d_in` inputs and `d_out` outputs.
+
+    An .npz file holds them under inputs/targets, X/Y or x/y, or labels in place of targets; a .csv file has `d_in`
+    columns of inputs and then `d_out` columns of targets, with or without a line of names. One column of whole numbers
+    where a network has several outputs is labels.
     """
     path = Path(path)
     arrays = _read(path, {".npz": _read_npz, ".csv": _read_csv}, "data")
     if path.suffix.lower() == ".csv":
         table = arrays["table"]
+        last = table[:, -1]
+        if table.shape[1] == d_in + 1 < d_in + d_out and not np.any(last != np.round(last)):
+            return DataFile(table[:, :d_in], None, last)
         if table.shape[1] != d_in + d_out:
             hint = f"; {_BY_COMMAS}" if table.shape[1] == 1 else ""
             raise InvalidInput(
-                f"{path} must have {d_in} columns of inputs and then {d_out} of targets, as the network "
-                f"has, and there are {table.shape[1]}{hint}."
+                f"{path} must have {d_in} columns of inputs and then {d_out} of targets{_OR_LABELS[d_out > 1]}, as the "
+                f"network has, and there are {table.shape[1]}{hint}."
             )
-        return table[:, :d_in], table[:, d_in:]
+        return DataFile(table[:, :d_in], table[:, d_in:], None)
     for first, second in DATA_KEYS:
         if first in arrays and second in arrays:
             inputs = _samples(f"{first} in {path}", arrays[first], d_in, "inputs")
@@ -93,8 +103,18 @@ def read_data_file(path: str | Path, d_in: int, d_out: int) -> tuple[Float[Array
                     f"{path} must hold one row of {second} per row of {first} ({len(inputs)}), and it has "
                     f"{len(targets)}; rows are samples."
                 )
-            return inputs, targets
-    raise InvalidInput(f"{path} must hold inputs and targets (or X and Y), and it holds {_listed(arrays)}.")
+            return DataFile(inputs, targets, None)
+        if first in arrays and "labels" in arrays:
+            inputs, labels = _samples(f"{first} in {path}", arrays[first], d_in, "inputs"), arrays["labels"]
+            if labels.shape != (len(inputs),):
+                raise InvalidInput(
+                    f"labels in {path} must be a vector of one per row of {first} ({len(inputs)}), and its shape is "
+                    f"{labels.shape}."
+                )
+            return DataFile(inputs, None, labels)
+    raise InvalidInput(
+        f"{path} must hold inputs and targets (or X and Y), or inputs and labels, and it holds {listed(arrays)}."
+    )
 
 
 def read_matrix_file(path: str | Path) -> Float[Array, "out in"]:
@@ -102,7 +122,7 @@ def read_matrix_file(path: str | Path) -> Float[Array, "out in"]:
     path = Path(path)
     arrays = _read(path, {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv}, "a matrix")
     if len(arrays) != 1:
-        raise InvalidInput(f"{path} must hold one matrix, and it holds {_listed(arrays)}.")
+        raise InvalidInput(f"{path} must hold one matrix, and it holds {listed(arrays)}.")
     name, matrix = next(iter(arrays.items()))
     _check.as_matrix(f"{name} in {path}", matrix)
     return matrix
@@ -292,68 +312,6 @@ def table_of(lines: Iterable[str], path: str | Path) -> tuple[list[str], Float[A
     return names, np.array(numbers).reshape(-1, columns)
 
 
-# which tensor is which layer --------------------------------------------------------------------------------
-
-
-def _refuse_biases(path: Path, tensors: Mapping[str, Array], layers: Sequence[str] | None) -> None:
-    """Vectors are biases, which these networks do not have. Those beside other layers may be."""
-    ours = {name.rpartition(".")[0] for name in tensors if layers is None or name in layers}
-    biases = [name for name, tensor in tensors.items() if tensor.ndim == 1 and name.rpartition(".")[0] in ours]
-    if biases:
-        raise InvalidInput(
-            f"{path} holds biases ({_listed(biases)}), and the networks here have none: try training without "
-            "them, nn.Linear(…, bias=False), or a file of the matrices alone for what the network is without them."
-        )
-
-
-def _layers_by_name(path: Path, tensors: Mapping[str, Array], layers: Sequence[str]) -> list[str]:
-    chosen = [_check.choice(f"layers of {path}", name, tuple(tensors)) for name in layers]
-    if not chosen or len(set(chosen)) != len(chosen):
-        raise InvalidInput(f"layers must name each layer of {path} once, and they are {_listed(layers)}.")
-    _refuse_other_ranks(path, {name: tensors[name] for name in chosen})
-    return chosen
-
-
-def _layers_in_order(path: Path, tensors: Mapping[str, Array]) -> list[str]:
-    _refuse_other_ranks(path, tensors)
-    names = list(tensors)
-    numbers = {name: tuple(map(int, re.findall(r"\d+", name))) for name in names}
-    # only where nothing but the numbers differs: decoder.0 and encoder.1 are not ordered by them
-    if len({re.sub(r"\d+", "#", name) for name in names}) == 1 and len(set(numbers.values())) == len(names):
-        return sorted(names, key=lambda name: numbers[name])
-    ask = f"--layers {','.join(names[:3])}{',…' * (len(names) > 3)} names them, first layer first."
-    orders = _chains(tensors) if len(names) <= _NAMELESS_LAYERS else iter(())
-    first, second = next(orders, None), next(orders, None)
-    if first is None:
-        raise InvalidInput(f"the names in {path} ({_listed(names)}) do not say the order of the layers: {ask}")
-    if second is not None:
-        raise InvalidInput(f"the layers of {path} fit in more than one order ({_listed(names)}): {ask}")
-    return first
-
-
-def _chains(tensors: Mapping[str, Array]) -> Iterator[list[str]]:
-    """Every order in which each matrix takes what the one before it gives."""
-
-    def extend(chain: list[str]) -> Iterator[list[str]]:
-        if len(chain) == len(tensors):
-            yield chain
-        for name, matrix in tensors.items():
-            if name not in chain and (not chain or matrix.shape[1] == len(tensors[chain[-1]])):
-                yield from extend([*chain, name])
-
-    return extend([])
-
-
-def _refuse_other_ranks(path: Path, tensors: Mapping[str, Array]) -> None:
-    for name, tensor in tensors.items():
-        if tensor.ndim != 2:
-            raise InvalidInput(
-                f"{name} in {path} has shape {tensor.shape}, and layers are matrices (outputs, inputs): "
-                "--layers names those that make up the network."
-            )
-        _check.as_matrix(f"{name} in {path}", tensor)
-
-
 # small things -----------------------------------------------------------------------------------------------
 
 
@@ -379,11 +337,6 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _listed(given: Iterable[str]) -> str:
-    names = list(given)
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "nothing"
 
 
 def _reason(error: Exception) -> str:

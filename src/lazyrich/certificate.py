@@ -11,7 +11,6 @@ Errors are relative to the state they are errors of: ‖weights‖ for weights, 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.networks.biases import meeting
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem, loss_of
 from lazyrich.velocity import flat_velocity, gram_velocity, velocity
@@ -207,7 +207,8 @@ def _of_samples(trajectory: Trajectory) -> dict[str, float | None]:
     layers = [np.asarray(W, dtype=float) for W in trajectory.weights]
     times = np.asarray(trajectory.clock, dtype=float)
     if times[0] == 0:
-        pairs = zip(layers, problem.network.weights, strict=True)
+        free = problem.network.free
+        pairs = zip(free(layers), free(problem.network.weights), strict=True)
         figures["initial_error"] = _worst(*(_relative(W[0] - W0, W0) for W, W0 in pairs))
     return figures | {"residual": _defect(problem, layers, times), "drift": _drift(problem, layers)}
 
@@ -277,9 +278,10 @@ def _defect(problem: Problem, layers: list[Any], times: Float[Array, " T"]) -> f
     """
     from scipy.integrate import solve_ivp  # here, to keep `import lazyrich` quick
 
-    flat = np.concatenate([W.reshape(len(times), -1) for W in layers], axis=1)
+    free = problem.network.free
+    flat = np.concatenate([W.reshape(len(times), -1) for W in free(layers)], axis=1)
     if times[0] > 0:  # what it was before the first record is known
-        flat = np.concatenate([np.concatenate([W.ravel() for W in problem.network.weights])[None], flat])
+        flat = np.concatenate([np.concatenate([W.ravel() for W in free(problem.network.weights)])[None], flat])
         times = np.append(0.0, times)
     movement = np.nan_to_num(np.linalg.norm(np.diff(flat, axis=0), axis=1), nan=np.inf)
     if not np.isfinite(flat).all():
@@ -321,12 +323,12 @@ def _drift(problem: Problem, layers: list[Any]) -> float | None:
     if len(layers) < 2 or not activation.homogeneous or (problem.weight_decay and len(set(eta)) > 1):
         return None
     worst = 0.0
-    for i, (A, B) in enumerate(itertools.pairwise(layers)):
+    given, biased = problem.network.weights, problem.network.biased
+    for i, ((A, B), (A0, B0)) in enumerate(zip(meeting(layers, biased), meeting(given, biased), strict=True)):
         D = eta[i] * np.swapaxes(B, 1, 2) @ B - eta[i + 1] * A @ np.swapaxes(A, 1, 2)
         size = eta[i] * np.sum(B**2, axis=(1, 2)) + eta[i + 1] * np.sum(A**2, axis=(1, 2))
         if problem.weight_decay:
             continue
-        A0, B0 = problem.network.weights[i], problem.network.weights[i + 1]
         change = D - (eta[i] * B0.T @ B0 - eta[i + 1] * A0 @ A0.T)
         if not activation.linear:
             change = np.diagonal(change, axis1=1, axis2=2)[:, :, None]

@@ -13,6 +13,7 @@ from enum import Enum
 import numpy as np
 
 from lazyrich.networks import Activation
+from lazyrich.networks.network import architecture
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -25,6 +26,7 @@ class Condition(Enum):
     WHITE = "white inputs"
     BALANCED = "balanced layers"
     ALIGNED = "aligned initialisation"
+    BIASES = "network without biases"
     DECAY = "weight decay"
 
 
@@ -77,6 +79,8 @@ class Facts:
     rank_initial: int
     determinant_obstruction: bool
     methods: Mapping[str, tuple[Refusal, ...]]  # exact ones, with all conditions of each that fail (none: it applies)
+    input_rank: int | None = None  # of Σxx, where that is less than the number of inputs
+    biased: bool = False  # sizes then count the constant that biases are weights from
 
     @property
     def kind(self) -> str:
@@ -141,21 +145,24 @@ class Facts:
         yes = {True: "yes", False: "no"}
         lam = ", ".join(f"{value:.6g}" for value in self.lam) or "one layer"
         rows = {
-            "network": f"{'-'.join(map(str, self.sizes))}, {self.kind}",
+            "network": architecture(self.sizes, self.activation, self.biased),
             "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
-            f" within {self.whitening_error:.1e})",
+            f" within {self.whitening_error:.1e}"
+            + (")" if self.input_rank is None else f", and of rank {self.input_rank}: try problem.on_support())"),
             "balanced": f"yes (λ = {lam} within {self.balance_error:.1e})"
             if self.balanced
             else f"no (off any λI by {self.balance_error:.1e} of the layers' size)",
             "aligned": f"{yes[self.aligned]} (coupling between modes {self.alignment_error:.1e})",
             "ranks": f"target {self.rank_target}, initialisation {self.rank_initial}"
-            + (f", bottleneck {min(self.sizes[1:-1])}" if self.bottleneck else ""),
+            + (f", bottleneck {min(self.sizes[1:-1]) - self.biased}" if self.bottleneck else ""),
             "determinant obstruction": "yes: signs of det differ, so a mode stays unlearned"
             if self.determinant_obstruction
             else "no",
             "precision": f"{self.precision} (judged to {self.tolerance:.0e})"
             + ("" if self.eps == _EPS else ": exact for an initialisation this close to the given one"),
         }
+        if not np.isfinite(self.alignment_error):
+            rows["aligned"] = "no (biases are weights from a unit that stays 1, and no mode has it)"
         if self.in_family and not self.balanced:
             c, delta = self.family
             rows["balanced"] += f", but W2ᵀW2 − W1W1ᵀ has two eigenvalues (c = {c:.6g}, δ = {delta:.6g})"

@@ -17,6 +17,7 @@ from lazyrich.facts import Refusal
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.regime import Regime, regime
 from lazyrich.methods.decoupled import Decoupled
+from lazyrich.networks.network import forward
 from lazyrich.observables.modes import half_times
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
@@ -175,7 +176,7 @@ class Prediction:
         traj, network = self.trajectory, self.trajectory.problem.network
         sure = "exact" if self.exact else f"{self.known}: loss and modes to {self.error:.1g} of their largest"
         lines = [
-            f"network       {'-'.join(map(str, network.sizes))}, {network.kind}",
+            f"network       {network.architecture}",
             f"known by      {self.method} ({sure})",
             f"loss          {traj.loss[0]:.6g} → {traj.loss[-1]:.6g} at t = {traj.times[-1]:g}",
         ]
@@ -232,5 +233,6 @@ def _functions(traj: Trajectory) -> Float[Array, "T out in"]:
         return np.asarray(traj.function)
     X = task.inputs
     assert X is not None  # the flow has asked for samples
-    outputs = np.array([traj.network(i)(X) for i in range(len(traj.times))])
+    states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
+    outputs = np.array([list(forward(state, network.activation, X))[-1] for state in states])
     return np.swapaxes(outputs, 1, 2) @ np.linalg.pinv(X).T

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from lazyrich.alignment import Alignment, align, follow
 from lazyrich.facts import Facts
 from lazyrich.methods import EXACT
 from lazyrich.networks import Activation, Network
+from lazyrich.networks.biases import meeting
 from lazyrich.networks.network import forward, product
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
@@ -50,7 +50,7 @@ class Problem:
 
     Parameters
     ----------
-    task : what is to be learned
+    task : what is to be learned; where the network has biases, a constant input 1 is added to it
     network : as it is at t = 0. A multiplier τ, f = τ W_L⋯W_1 x, goes into last layer and rates: with V_L = τ W_L and
         rates η_ℓ/τ², V̇_L = −τ (η_L/τ²) τ ∂loss/∂V_L has the rate η_L again, and all other layers keep η_ℓ/τ². So
         `problem.network` has the multiplier 1, and `problem.rates` are those it learns with
@@ -74,12 +74,13 @@ class Problem:
             raise InvalidInput(
                 f"network must be a lazyrich Network, and it is a {type(network).__name__}: try Network([W1, W2])."
             )
-        ends = (network.sizes[0], network.sizes[-1])
-        if ends != (task.d_in, task.d_out):
+        inputs = task.d_in - (task.constant and network.biased)
+        if (network.d_in, network.d_out) != (inputs, task.d_out):
             raise InvalidInput(
-                f"network must map the task's {task.d_in} inputs to its {task.d_out} outputs, and it maps "
-                f"{ends[0]} to {ends[1]}."
+                f"network must map the task's {inputs} inputs to its {task.d_out} outputs, and it maps "
+                f"{network.d_in} to {network.d_out}."
             )
+        object.__setattr__(self, "task", task.with_constant() if network.biased else task)
         rates = _check.as_rates(self.rates, network.depth)
         object.__setattr__(self, "weight_decay", _check.positive("weight_decay", self.weight_decay, or_zero=True))
         if (tau := network.multiplier) != 1:
@@ -99,17 +100,19 @@ class Problem:
         eps = max(task.eps, network.eps)
         pairs = list(self._pairs())
         (lam, balance_error), (family, family_error) = self._balance(pairs), self._family(pairs)
-        rank_initial, sign_initial = _rank_and_sign(network.weights, network.eps)
+        rank_initial, sign_initial = _rank_and_sign(network.linear_part, network.eps)
         rank_target = int(
             np.count_nonzero(self.alignment.s > max(task.sigma_yx.shape) * task.eps * self.alignment.s[0])
         )
-        full = task.d_in == task.d_out == rank_initial == rank_target
+        full = task.d_in == task.d_out == rank_initial == rank_target and not network.biased
         sign_target = float(np.linalg.slogdet(task.sigma_yx)[0]) if full else 0.0
         # no more than rounding leaves: what is beyond it the flow remembers, and shows where it passes a saddle.
         # half precision is held to the standard of float32: it is then simply not balanced
         tolerance = 64 * min(eps, 2.0**-23)
         # one layer, or layers that are not balanced, may change the sign of their determinant
         zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(lam)
+        # a unit that stays 1 is no part of any mode
+        alignment_error = np.inf if network.biased and network.depth > 1 else self.alignment.error
         facts = Facts(
             sizes=network.sizes,
             activation=network.activation,
@@ -123,12 +126,14 @@ class Problem:
             balance_error=balance_error,
             family=family,
             family_error=family_error,
-            alignment_error=self.alignment.error,
-            mode_imbalance=self._mode_imbalance() if self.alignment.error <= tolerance else 0.0,
+            alignment_error=alignment_error,
+            mode_imbalance=0.0 if alignment_error > tolerance else self._mode_imbalance(),
             rank_target=rank_target,
             rank_initial=rank_initial,
             determinant_obstruction=full and zero_balanced and sign_initial * sign_target < 0,
             methods={},
+            input_rank=rank if (rank := task.rank) < task.d_in else None,
+            biased=network.biased,
         )
         return replace(facts, methods={method.name: tuple(method.refusals(facts)) for method in EXACT})
 
@@ -156,7 +161,7 @@ class Problem:
         """Q = [v_ℓᵀ; v_ℓ₊₁] of each pair of layers, v_ℓ = k_ℓ W_ℓ, and its D, which the flow conserves also with layer
         rates. Of a wide layer the hidden directions that no weight uses are left out: they have D = 0."""
         v = [k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True)]
-        for first, second in itertools.pairwise(v):
+        for first, second in meeting(v, self.network.biased):
             Q = np.vstack([first.T, second])
             if len(Q) < Q.shape[1]:
                 Q = np.asarray(np.linalg.qr(Q.T, mode="r")).T
@@ -166,8 +171,8 @@ class Problem:
     def _balance(self, pairs: Sequence[tuple[Array, Array]]) -> tuple[tuple[float, ...], float]:
         """λ and relative error of each pair."""
         lams, worst = [], 0.0
-        for h, (Q, D) in zip(self.network.sizes[1:], pairs, strict=False):
-            size = np.sum(Q**2)
+        for width, (Q, D) in zip(self.network.sizes[1:], pairs, strict=False):
+            h, size = width - self.network.biased, np.sum(Q**2)
             lam = np.trace(D) / len(D) if h == len(D) else 0.0
             if abs(lam) <= 64 * max(_EPS, min(self.network.eps, 2.0**-23)) * size:
                 lam = 0.0
@@ -190,6 +195,45 @@ class Problem:
             off = G @ (J[:, None] * G) - family[1] * G + high * low * np.diag(J)
             error = max(error, float(np.linalg.norm(off) / (size or 1.0) / (size or 1.0)))
         return family, error
+
+    def without_biases(self) -> Problem:
+        """The problem that is left when biases take care of the means: centred inputs and targets, biases dropped.
+
+        Exact for linear networks whose inputs have mean 0, whose hidden biases are 0 and whose last bias is the mean
+        target (0 where targets are centred too): then no bias ever moves, and the weights do the same with and without
+        them. Elsewhere it is another problem, the one that the network would have after such a shift of its data: how
+        it differs early on depends on how far the means are off, and with an activation also on what the biases learn.
+
+        >>> net = lr.Network([[[0.1]], [[0.1]]], biases=[[0.0], [0.0]])
+        >>> lr.Problem(lr.Task.from_data([[1.0], [-1.0]], [[2.0], [-2.0]]), net).without_biases().facts.method
+        'modes'
+        """
+        task, network = self.task, self.network
+        if not network.biased:
+            return self
+        weights = [W[:, :-1] for W in network.free(network.weights)]
+        bare = Network(weights, network.activation).known_to(network.eps)
+        return Problem(task.without_constant().centred(), bare, self.rates, self.weight_decay)
+
+    def on_support(self) -> Problem:
+        """The problem with only the input directions that the data have: inputs Vᵀx, first layer W1V (`task.support`).
+
+        Loss and outputs on the data are the same at all times, since the columns of W1 outside V see no data: without
+        weight decay they never move, and D = W2ᵀW2 − W1W1ᵀ differs by what they add to it, a constant. Inputs of
+        `task.whitened()` are white there, and a theorem may apply.
+
+        >>> task = lr.Task.from_data([[1.0, 1.0], [2.0, 2.0]], [1.0, 2.0])  # rank 1
+        >>> problem = lr.Problem(task.whitened(), lr.Network([[[0.1, 0.1]], [[2**0.5 * 0.1]]]))
+        >>> problem.network.sizes, problem.on_support().network.sizes
+        ((2, 1, 1), (1, 1, 1))
+        """
+        task, network = self.task, self.network
+        V = task.without_constant().support
+        if V.shape[1] == len(V):
+            return self
+        V = np.block([[V, np.zeros((len(V), 1))], [np.zeros((1, V.shape[1])), 1.0]]) if network.biased else V
+        first, *rest = network.weights
+        return Problem(task.seen_through(V), network.with_weights([first @ V, *rest]), self.rates, self.weight_decay)
 
     def __repr__(self) -> str:
         return f"<Problem: {self.network!r} on {self.task!r}>"
@@ -217,9 +261,17 @@ def loss_of(task: Task, weights: Sequence[Array], activation: Activation) -> flo
     return float(np.sum((task.targets - outputs) ** 2) / 2 / (len(outputs) if task.reduction == "mean" else 1))
 
 
-def _rank_and_sign(weights: Any, eps: float) -> tuple[int, float]:
-    """Numerical rank of a product, and the sign of its determinant where it is square."""
-    W = product(weights)
+def _rank_and_sign(W: Float[Array, "out in"], eps: float) -> tuple[int, float]:
+    """Numerical rank of a matrix, and the sign of its determinant where it is square."""
     s = np.linalg.svd(W, compute_uv=False)
     rank = int(np.sum(s > max(W.shape) * eps * s[0])) if s[0] else 0
     return rank, float(np.linalg.slogdet(W)[0]) if W.shape[0] == W.shape[1] else 0.0
+
+
+def needs_no_biases(network: Network, wanted_by: str) -> None:
+    """A sentence where a network has biases, whose constant unit would be counted as one that learns."""
+    if network.biased:
+        raise InvalidInput(
+            f"{wanted_by} belongs to networks without biases, and this one is {network.architecture}: try "
+            "problem.without_biases(), which is the same problem on centred data."
+        )

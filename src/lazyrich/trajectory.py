@@ -23,6 +23,7 @@ from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
 from lazyrich.methods.base import FOREVER, Solution, TangentModel
 from lazyrich.networks import Network
+from lazyrich.networks.biases import joined
 from lazyrich.networks.network import forward, product
 from lazyrich.problem import Problem, as_problem, loss_of
 from lazyrich.state import State
@@ -158,7 +159,9 @@ class Trajectory:
         return cls(tangent.problem, times, tangent.name, parts, tangent=tangent, **about)
 
     @classmethod
-    def from_weights(cls, problem: Problem, times: Any, weights: Any, *, method: str = "given") -> Trajectory:
+    def from_weights(
+        cls, problem: Problem, times: Any, weights: Any, *, biases: Any = None, method: str = "given"
+    ) -> Trajectory:
         """A run of your own.
 
         Parameters
@@ -166,6 +169,7 @@ class Trajectory:
         problem : the task, and the network as it was at t = 0
         times : learning rate × steps
         weights : one array (T, out, in) per layer, first layer first
+        biases : one array (T, out) per layer, where the network has them
         method : a word for how it was made
 
         >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
@@ -175,6 +179,8 @@ class Trajectory:
         if not isinstance(weights, list | tuple):
             raise InvalidInput(f"weights must be a list of arrays, one per layer, and it is {_check.shown(weights)}.")
         layers = [_check.as_array(f"weights[{i}]", W, ndim=3) for i, W in enumerate(weights)]
+        if biases is not None:
+            layers = _joined(as_problem(problem).network, layers, biases)
         traj = cls(problem, _check.as_times(times), method, {"weights": layers})
         if len(traj.times) and traj.times[0] == 0:
             given = problem.network.weights
@@ -282,8 +288,7 @@ class Trajectory:
     def network(self, index: int = -1) -> Network:
         """The network as it is at one of the times, to start another problem from."""
         index = _check.index("index", index, len(self.times))
-        network = Network([np.asarray(W[index]) for W in self.weights], self.problem.network.activation)
-        return network.known_to(self.problem.network.eps)  # no more precise than it started
+        return self.problem.network.with_weights([np.asarray(W[index]) for W in self.weights])
 
     def certificate(self) -> Certificate:
         """Evidence for this trajectory that is independent of how it was made."""
@@ -384,9 +389,10 @@ class Trajectory:
     def _derive(self, name: str) -> Any:
         """From the weights, where they were recorded."""
         network = self.problem.network
-        if name == "gram" and (network.depth != 2 or not network.activation.linear):
+        if name == "gram" and not _has_gram(self.problem):
             raise AttributeError(
-                f"gram belongs to two-layer linear networks, and this one is {network!r}; weights may be there instead."
+                f"gram belongs to two-layer linear networks without biases, and this one is {network!r}; weights may "
+                "be there instead."
             )
         if name == "outputs":
             return self._outputs()
@@ -430,6 +436,23 @@ class Trajectory:
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
+
+
+def _joined(network: Network, layers: list[Array], biases: Any) -> list[Array]:
+    """Weights and biases at each time, as a network that has both holds them."""
+    if not network.biased:
+        raise InvalidInput(
+            "biases belong to a network that has them, and the problem's has none: try Network(…, biases=…)."
+        )
+    if not isinstance(biases, list | tuple) or len(biases) != len(layers):
+        raise InvalidInput(
+            f"biases must be a list of arrays, one per layer ({len(layers)}), and it is {_check.shown(biases)}."
+        )
+    vectors = [_check.as_array(f"biases[{i}]", b, ndim=2) for i, b in enumerate(biases)]
+    for i, (W, b) in enumerate(zip(layers, vectors, strict=True)):
+        if b.shape != W.shape[:2]:
+            raise InvalidInput(f"biases[{i}] must have shape {W.shape[:2]}, as weights[{i}] has, and it has {b.shape}.")
+    return joined(layers, vectors, network.activation)
 
 
 def _read_only(array: Any) -> Any:
@@ -482,6 +505,10 @@ def _linear(problem: Problem) -> bool:
     return problem.network.activation.linear
 
 
+def _has_gram(problem: Problem) -> bool:
+    return _linear(problem) and problem.network.depth == 2 and not problem.network.biased
+
+
 #: What every trajectory may hold itself: axes after time, long name, and where it exists.
 _PARTS: dict[str, tuple[tuple[str, ...], str, Callable[[Problem], bool]]] = {
     "loss": ((), "loss", lambda problem: True),
@@ -491,6 +518,6 @@ _PARTS: dict[str, tuple[tuple[str, ...], str, Callable[[Problem], bool]]] = {
     "gram": (
         ("unit", "unit_"),
         "Gram matrix QQᵀ",
-        lambda problem: _linear(problem) and problem.network.depth == 2,
+        _has_gram,
     ),
 }

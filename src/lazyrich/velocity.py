@@ -33,15 +33,19 @@ def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
         ]
     else:
         flow = _nonlinear_velocity(problem, weights)
-    return [eta * (dW - problem.weight_decay * W) for eta, dW, W in zip(problem.rates, flow, weights, strict=True)]
+    moved = [eta * (dW - problem.weight_decay * W) for eta, dW, W in zip(problem.rates, flow, weights, strict=True)]
+    for dW in moved[:-1] if problem.network.biased else ():
+        dW[-1] = 0.0  # the row that makes the constant of biases
+    return moved
 
 
 def flat_velocity(problem: Problem, y: Float[Array, " weights"]) -> Float[Array, " weights"]:
-    """The same for all weights in one vector, as integrators want it."""
-    layers = problem.network.weights
+    """The same for all weights in one vector, as integrators want it; with biases, of the free layers."""
+    network = problem.network
+    layers = network.free(network.weights)
     parts = np.split(y, np.cumsum([W.size for W in layers])[:-1])
     state = [part.reshape(W.shape) for part, W in zip(parts, layers, strict=True)]
-    return np.concatenate([dW.ravel() for dW in velocity(problem, state)])
+    return np.concatenate([dW.ravel() for dW in network.free(velocity(problem, network.whole(state)))])
 
 
 def _partial_products(weights: list[Any]) -> tuple[list[Any], list[Any]]:

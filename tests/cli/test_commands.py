@@ -130,15 +130,19 @@ def test_a_mistyped_command_is_one_sentence(capsys, arguments, says):
         ("--network balanced.npz --sigma-yx sigma.npy --whiten", "--whiten goes with --data"),
         ("--network balanced.npz --data data.npz --figure data.csv/a.png", "data.csv/a.png cannot be written"),
         ("--network balanced.npz --data data.npz --figure a.jpeg", "a.jpeg must end in .png, .pdf, .svg"),
-        ("--network biases.npz --data data.npz", "biases.npz holds biases (b1)"),
-        ("--network balanced.npz --data flat.npz --whiten", "inputs cannot be whitened: Σxx has rank 3"),
+        ("--network biases.npz --data data.npz", "biases.npz must hold a bias for every layer or for none"),
+        ("--network balanced.npz --data data.npz --activation relo", "did you mean 'relu'?"),
+        ("--network balanced.npz --data data.npz --activation 2", "must lie between 0 and 1, and it is 2"),
+        ("--network balanced.npz --data labels.npz", "labels must be whole numbers or words"),
+        ("--network balanced.npz --data classes.npz", "its 4 outputs, and it maps 4 to 3"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, folder, arguments, says):
     np.savetxt("huge.csv", 1e308 * np.eye(3, 4), delimiter=",")
-    np.savez("biases.npz", W1=np.ones((3, 4)), b1=np.ones(3))
-    data = np.load("data.npz")
-    np.savez("flat.npz", inputs=data["inputs"] * [1, 1, 1, 0], targets=data["targets"])
+    np.savez("biases.npz", W1=np.ones((3, 4)), b1=np.ones(3), W2=np.ones((3, 3)))
+    X = np.load("data.npz")["inputs"]
+    np.savez("labels.npz", inputs=X, labels=np.linspace(0, 1, len(X)))
+    np.savez("classes.npz", inputs=X, labels=np.arange(len(X)) % 4)
     status, out, err = answer(capsys, "predict", "--json", *arguments.split())
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert says in err and err.startswith("lazyrich: ") and err.endswith(".\n")

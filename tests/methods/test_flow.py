@@ -346,7 +346,9 @@ class TestRefuses:
             flow(problem, TIMES)
 
     def test_gram_of_three_layers(self, rng):
-        with pytest.raises(lr.InvalidInput, match="record='gram' belongs to two layers, and this network has 3"):
+        with pytest.raises(
+            lr.InvalidInput, match="record='gram' belongs to two layers without biases, and this network has 3"
+        ):
             flow(correlated(rng, SIZES[3]), TIMES, record="gram")
 
 

@@ -22,14 +22,16 @@ _ROUNDING = 1e-12
 
 def objective(problem: Problem, weights: Sequence[Array], loss: Any) -> Any:
     """Loss and decay term of weights (…, out, in) whose loss is known."""
-    return loss + problem.weight_decay / 2 * sum((np.asarray(W) ** 2).sum(axis=(-2, -1)) for W in weights)
+    free = problem.network.free(weights)
+    return loss + problem.weight_decay / 2 * sum((np.asarray(W) ** 2).sum(axis=(-2, -1)) for W in free)
 
 
 def falling(problem: Problem, values: Array, rtol: float) -> int:
     """How many records of the objective come before one that is above an earlier one."""
     weights, task = problem.network.weights, problem.task
     initial = float(objective(problem, weights, loss_of(task, weights, problem.network.activation)))
-    could_be = float(np.trace(task.sigma_xx) * np.prod([(W**2).sum() for W in weights]) / 2)
+    sizes = [(W**2).sum() + problem.network.biased for W in problem.network.free(weights)]  # and a constant 1
+    could_be = float(np.trace(task.sigma_xx) * np.prod(sizes) / 2)
     least = np.minimum.accumulate(np.concatenate([[initial], values]))[:-1]
     risen = ~(values <= least + max(rtol, _ROUNDING) * (initial + could_be))
     return int(np.argmax(risen)) if risen.any() else len(values)

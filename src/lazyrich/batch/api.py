@@ -223,7 +223,8 @@ def as_rtol(value: object) -> float:
 def _as_atol(value: object, problems: Sequence[Problem]) -> float:
     """What is granted to every weight besides: small against the weights, or it grants everything."""
     atol = _check.positive("atol", value)
-    sizes = [max(float(np.mean(np.abs(W))) for W in problem.network.weights) for problem in problems]
+    networks = [problem.network for problem in problems]
+    sizes = [max(float(np.mean(np.abs(W))) for W in network.free(network.weights)) for network in networks]
     most = _COARSEST_ATOL * min((size for size in sizes if size), default=1.0)
     if atol > most:
         raise InvalidInput(
@@ -271,7 +272,7 @@ def _names(problems: Sequence[Problem], record: object, wanted_by: str) -> tuple
     names: tuple[str, ...] = ()
     for problem in problems:
         network = problem.network
-        names = _engines.as_record(record, network.depth, network.activation.linear, network.kind)
+        names = _engines.as_record(record, network.depth, network.activation.linear, network.kind, network.biased)
         _gradients.needs_samples(problem, wanted_by)
     return names
 

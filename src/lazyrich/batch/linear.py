@@ -6,7 +6,8 @@ It is integrated in the singular basis of the task, Σyx = U diag(s) Vᵀ, with 
 flow is the same there, but a mode that is not yet learned has entries of its own, small ones, instead of a small
 part in every entry: the step size is judged by it too, and rounding does not reach it. (Modes 4, 1, 1/4,
 initialisation 1e-8, rtol 1e-9: worst error 6e-9 in this basis; in the given one 2e-7, and 1e-3 on the separatrix.) For
-the same reason the absolute tolerance is a thousandth of what rtol grants the smallest layer at the start.
+the same reason the absolute tolerance is a thousandth of what rtol grants the smallest layer at the start. Of a network
+with biases the free layers are integrated (`networks.biases`), over rows that make the constant and do not move.
 
 Tsit5 takes the steps and its interpolant gives the recorded times, whose number then costs next to nothing: records
 are as accurate as steps (5e-9 at rtol 1e-9). Dopri8 takes half as many gradients, but its interpolant is of lower
@@ -30,6 +31,7 @@ from lazyrich import _engines
 from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch import alarm
+from lazyrich.networks.biases import constant_rows, free, whole
 from lazyrich.problem import Problem
 
 _GRADIENTS = 6  # in one step of Tsit5
@@ -66,7 +68,7 @@ def flow_linear(
 
 
 def _absolute(problem: Problem, rtol: float) -> float:
-    sizes = [float(np.mean(np.abs(W))) for W in problem.network.weights]
+    sizes = [float(np.mean(np.abs(W))) for W in problem.network.free(problem.network.weights)]
     return 1e-3 * rtol * min((size for size in sizes if size), default=1.0)
 
 
@@ -80,6 +82,8 @@ class _Equation(NamedTuple):
     rates: JaxArray
     decay: JaxArray
     fit: _engines.Fit  # in the given basis, as records are
+    rows: tuple[JaxArray, ...]  # that make the constant of biases, in the given basis, and in the singular one
+    turned_rows: tuple[JaxArray, ...]
 
 
 def _equation(problem: Problem) -> _Equation:
@@ -89,7 +93,10 @@ def _equation(problem: Problem) -> _Equation:
     np.fill_diagonal(S, task.modes.s)  # diagonal to the last bit: modes that do not interact never do
     fit = _engines.Fit.of(task)
     sigma_xx = Vt @ fit.sigma_xx @ Vt.T if fit.sigma_xx.ndim else fit.sigma_xx
-    return _Equation(U, Vt.T, S, sigma_xx, np.array(problem.rates), problem.weight_decay, fit)
+    network = problem.network
+    rows = constant_rows(network.sizes, network.activation) if network.biased else ()
+    turned = (rows[0] @ Vt.T, *rows[1:]) if rows else ()
+    return _Equation(U, Vt.T, S, sigma_xx, np.array(problem.rates), problem.weight_decay, fit, rows, turned)
 
 
 def _turned(weights: Sequence[JaxArray], U: JaxArray, V: JaxArray) -> tuple[JaxArray, ...]:
@@ -102,8 +109,8 @@ def _turned(weights: Sequence[JaxArray], U: JaxArray, V: JaxArray) -> tuple[JaxA
 def _observed(
     xp: ModuleType, weights: Sequence[JaxArray], names: tuple[str, ...], equation: _Equation
 ) -> dict[str, list[JaxArray]]:
-    """What is asked for, and what `alarm` looks at: loss + ½ γ Σ‖W_ℓ‖²."""
-    seen = _engines.observe(xp, weights, (*names, "loss"), equation.fit)
+    """What is asked for of the free layers, and what `alarm` looks at: loss + ½ γ Σ‖W_ℓ‖²."""
+    seen = _engines.observe(xp, whole(weights, equation.rows, xp), (*names, "loss"), equation.fit)
     objective = seen["loss"][0] + equation.decay / 2 * sum((W**2).sum() for W in weights)
     return {name: seen[name] for name in names} | {_OBJECTIVE: [objective]}
 
@@ -118,7 +125,7 @@ def _integrate(
     tick: Callable[[float], object],
 ) -> Status:
     """Fills the recording, call by call, and says how it ended."""
-    start, equation = problem.network.weights, _equation(problem)
+    start, equation = problem.network.free(problem.network.weights), _equation(problem)
     now, taken, end = 0.0, 0, float(times[-1])
     with np.errstate(over="ignore", invalid="ignore"):
         seen = _observed(np, start, names, equation)
@@ -160,10 +167,10 @@ def _compiled(names: tuple[str, ...], max_steps: int) -> Tree:
     jax, diffrax = _engines.load("jax", "flow"), _engines.load("diffrax", "flow")
 
     def velocity(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
-        gradients, _, _ = _engines.linear_gradients(weights, equation.sigma_yx, equation.sigma_xx)
-        return tuple(
-            rate * (G - equation.decay * W) for rate, G, W in zip(equation.rates, gradients, weights, strict=True)
-        )
+        layers = whole(weights, equation.turned_rows, jax.numpy)
+        gradients, _, _ = _engines.linear_gradients(layers, equation.sigma_yx, equation.sigma_xx)
+        parts = zip(equation.rates, free(gradients) if equation.rows else gradients, weights, strict=True)
+        return tuple(rate * (G - equation.decay * W) for rate, G, W in parts)
 
     def seen(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
         return _observed(jax.numpy, _turned(weights, equation.U.T, equation.V.T), names, equation)

@@ -19,6 +19,7 @@ from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.stack import Stack
 from lazyrich.methods import _gradients, _rkc
 from lazyrich.networks import Activation
+from lazyrich.networks.biases import constant_rows, whole
 
 MOST_GRADIENTS = 1_000_000  # of one network, before a flow is given up
 _UNROLLED = (1, 50)  # steps between two looks at the loop's end, which a GPU would have to wait for
@@ -52,7 +53,7 @@ def descend_stack(
     """
     jax = _engines.load("jax", "descend")
     stops, names = np.asarray(at), tuple(dict.fromkeys((*names, "loss")))
-    run = _descent(stack.activation, stack.sizes, names, stack.members.ndim)
+    run = _descent(stack.activation, stack.sizes, stack.biased, names, stack.members.ndim)
     steps_per_call, records_per_call = _engines.per_call(stack.sizes, stack.columns, 1, names, stack.cells)
     if stack.cells > 1:  # records of many networks take time even where none is due; of one, compiling again takes more
         records_per_call = min(records_per_call, 1 << (len(stops) - 1).bit_length())
@@ -94,7 +95,7 @@ def flow_stack(
 ) -> Record:
     """Gradient flow, kept at `times` (sets, each, K), sorted; a first one of 0 keeps the initialisation."""
     jax = _engines.load("jax", "a batch of networks")
-    begin, go_on = _flow(stack.activation, stack.sizes)
+    begin, go_on = _flow(stack.activation, stack.sizes, stack.biased)
     batch, dtype = times.shape[:-1], stack.weights[0].dtype
     at_zero = int(np.all(times[..., 0] == 0))
     stops = times[..., at_zero:].astype(dtype)
@@ -116,6 +117,7 @@ def flow_stack(
     kept = [np.asarray(W) for W in records]
     if at_zero:
         kept = [np.concatenate([W[None], after]) for W, after in zip(stack.weights, kept, strict=True)]
+    kept = whole(kept, constant_rows(stack.sizes, stack.activation) if stack.biased else ())
     reached = np.minimum(_finite(kept), due + at_zero)
 
     def status(place: tuple[int, ...]) -> Status:
@@ -144,11 +146,11 @@ def _each(jax: ModuleType, axes: int, one: Callable[..., Tree]) -> Callable[...,
 
 
 @cache
-def _descent(activation: Activation, sizes: tuple[int, ...], names: tuple[str, ...], axes: int) -> Tree:
+def _descent(activation: Activation, sizes: tuple[int, ...], biased: bool, names: tuple[str, ...], axes: int) -> Tree:
     """One call: stretches of steps, with a record after each."""
     jax, unrolled = _engines.load("jax", "descend"), int(_engines.by_device(*_UNROLLED))
-    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes))
-    observe = _each(jax, axes, _gradients.observe(jax, activation, names))
+    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes, biased))
+    observe = _each(jax, axes, _gradients.observe(jax, activation, names, sizes, biased))
 
     def run(weights: Tree, finite: JaxArray, gaps: JaxArray, paces: Tree, decay: JaxArray, data: Tree) -> Tree:
         def step(_: object, state: Tree) -> Tree:
@@ -183,9 +185,9 @@ def _descent(activation: Activation, sizes: tuple[int, ...], names: tuple[str, .
     return jax.jit(run)
 
 
-def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Tree]:
+def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool) -> Callable[..., Tree]:
     """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
-    one = _gradients.gradients_and_loss(jax, activation, sizes)
+    one = _gradients.gradients_and_loss(jax, activation, sizes, biased)
     of_all = _each(jax, 2, lambda weights, data: one(weights, data)[0])
 
     def velocity(weights: Tree, rates: JaxArray, decay: JaxArray, data: Tree) -> Tree:
@@ -196,10 +198,10 @@ def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -
 
 
 @cache
-def _flow(activation: Activation, sizes: tuple[int, ...]) -> tuple[JaxArray, JaxArray]:
+def _flow(activation: Activation, sizes: tuple[int, ...], biased: bool) -> tuple[JaxArray, JaxArray]:
     """The state at t = 0, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")
-    velocity, kinks = _velocity(jax, activation, sizes), activation.kinked
+    velocity, kinks = _velocity(jax, activation, sizes, biased), activation.kinked
 
     def begin(weights: Tree, *fixed: Tree) -> Tree:
         return _rkc.start(jax, lambda y: velocity(y, *fixed), weights, kinks)

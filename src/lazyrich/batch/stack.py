@@ -34,6 +34,7 @@ class Stack(NamedTuple):
     rates: list[Array]  # per layer, (sets, each, 1, 1)
     decay: Array  # (sets, each, 1, 1)
     columns: int  # what the layers carry at once
+    biased: bool  # the weights are then those of the free layers
 
     @property
     def cells(self) -> int:
@@ -70,7 +71,8 @@ def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
         return np.stack(parts).astype(dtype)
 
     layers = range(first.network.depth)
-    weights = [cast([cast([p.network.weights[layer] for p in row]) for row in chosen]) for layer in layers]
+    given = [[p.network.free(p.network.weights) for p in row] for row in chosen]
+    weights = [cast([cast([each[layer] for each in row]) for row in given]) for layer in layers]
     data = jax.tree_util.tree_map(lambda *parts: cast(parts), *(_gradients.data_of(row[0]) for row in chosen))
     rates = cast([cast([p.rates for p in row]) for row in chosen])
     decay = cast([cast([p.weight_decay for p in row]) for row in chosen])
@@ -83,6 +85,7 @@ def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
         [rates[..., layer, None, None] for layer in layers],
         decay[..., None, None],
         _columns(first),
+        first.network.biased,
     )
 
 
@@ -90,8 +93,8 @@ def alone(problem: Problem) -> Stack:
     """A stack of one network that has no axes in front: its numbers do not depend on any neighbours."""
     network, rates = problem.network, [np.array([[eta]]) for eta in problem.rates]
     data, decay = _gradients.data_of(problem), np.array([[problem.weight_decay]])
-    members, weights = np.array(0), list(network.weights)
-    return Stack(network.activation, network.sizes, members, weights, data, rates, decay, _columns(problem))
+    members, weights, columns = np.array(0), network.free(network.weights), _columns(problem)
+    return Stack(network.activation, network.sizes, members, weights, data, rates, decay, columns, network.biased)
 
 
 def operations_of(problem: Problem) -> float:
@@ -115,8 +118,8 @@ def _shape(problem: Problem) -> tuple[object, ...]:
     _gradients.needs_samples(problem, "a batch")
     network, task = problem.network, problem.task
     if network.activation.linear or task.inputs is None:
-        return network.activation, network.sizes, task.whitening_error != 0
-    return network.activation, network.sizes, len(task.inputs), task.reduction
+        return network.activation, network.sizes, network.biased, task.whitening_error != 0
+    return network.activation, network.sizes, network.biased, len(task.inputs), task.reduction
 
 
 def _fits(problem: Problem, dtype: Any) -> int:

@@ -170,8 +170,8 @@ def factorise(
     ('converged', np.float64(1.0), np.float64(10.0))
     """
     as_measurements(measurements)
-    if not isinstance(network, Network) or not network.activation.linear:
-        raise InvalidInput(f"network must be a linear lazyrich Network, and it is {network!r}.")
+    if not isinstance(network, Network) or not network.activation.linear or network.biased:
+        raise InvalidInput(f"network must be a linear lazyrich Network without biases, and it is {network!r}.")
     if (network.sizes[-1], network.sizes[0]) != measurements.shape:
         rows, columns = measurements.shape
         raise InvalidInput(

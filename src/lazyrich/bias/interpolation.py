@@ -35,7 +35,7 @@ from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neu
 from lazyrich.inits import single_neuron
 from lazyrich.inits.balanced import layer_factors
 from lazyrich.methods.flow import flow
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Problem, as_problem, needs_no_biases
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
@@ -297,6 +297,7 @@ def _bias_of(problem: Problem) -> tuple[_Bias, float]:
             f"problem must have a linear network of two layers or more and no weight decay, and it has {network!r} and"
             f" weight decay {problem.weight_decay:g}."
         )
+    needs_no_biases(network, "the end of this problem")
     task, gain = _one_output(problem.task), problem.canonical.gain
     scaled = replace(
         task,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import read_data_file, read_matrix_file, read_network_file
 from lazyrich._status import End
+from lazyrich.cli._in_turn import run_in_turn
 from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 EXAMPLE = "lazyrich predict --network weights.safetensors --data data.npz --whiten --figure fate.png"
 
 _DESCRIPTION = """\
-Which theorems apply to a linear network and a task, which modes it will learn and when,
-the predicted loss curve, and a figure. Time is learning rate × steps."""
+Which theorems apply to a network and a task, which modes it will learn and when, the predicted
+loss curve, and a figure. Several --data are learned in turn. Time is learning rate × steps."""
 _FIGURE = "lazyrich-predict.png"
 _ROWS = 11  # of the loss table
 _TIMES, _MOST_TIMES = 201, 100_000
@@ -35,14 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--network",
         metavar="FILE",
         required=True,
-        help="weights, .npz or .safetensors: matrices (outputs, inputs) without biases",
+        help="weights, .npz or .safetensors: matrices (outputs, inputs), and biases if it has any",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--data",
         metavar="FILE",
-        help=".npz with inputs and targets (or X and Y, or x and y), or .csv with the columns of both, inputs first; "
-        "rows are samples",
+        action="append",
+        help=".npz with inputs and targets (or X and Y, or x and y) or labels, or .csv with the columns of both, "
+        "inputs first; rows are samples, labels whole numbers; given more than once, one is learned after the other",
     )
     what.add_argument(
         "--sigma-yx",
@@ -50,7 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Σyx of white inputs instead of data: .npy, .npz or .csv, (outputs, inputs)",
     )
     add("--layers", metavar="A,B", help="names of the weights in the file, first layer first")
-    add("--whiten", action="store_true", help="whiten the inputs; the given weights then act on these")
+    add(
+        "--activation",
+        metavar="NAME",
+        default="linear",
+        help="between layers: linear, relu, tanh, or the slope of a leaky ReLU (default: %(default)s)",
+    )
+    add(
+        "--whiten",
+        action="store_true",
+        help="whiten the inputs, on the directions that they have; the given weights then act on these",
+    )
     add("--rates", metavar="A,B", help="learning rate of each layer (default: 1)")
     add(
         "--weight-decay",
@@ -85,6 +98,9 @@ def run(arguments: argparse.Namespace) -> None:
     if count is not None and count > _MOST_TIMES:
         raise InvalidInput(f"--times must be at most {_MOST_TIMES}, and it is {count}.")
     path = None if arguments.no_figure else style.figure_path(arguments.figure, _FIGURE)
+    if len(arguments.data or ()) > 1:
+        run_in_turn(_problems(arguments), horizon, count or _TIMES, path, as_json=arguments.json)
+        return
     problem = _problem(arguments)
     if not arguments.json:
         print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
@@ -101,15 +117,45 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _problem(arguments: argparse.Namespace) -> lr.Problem:
-    network = lr.Network(read_network_file(arguments.network, _listed("--layers", arguments.layers)))
+    """The first task, and the network as it is."""
+    return _problems(arguments)[0]
+
+
+def _problems(arguments: argparse.Namespace) -> list[lr.Problem]:
+    """Each task with the network as it is."""
+    weights, biases = read_network_file(arguments.network, _listed("--layers", arguments.layers))
+    network = lr.Network(weights, _activation(arguments.activation), biases=biases)
     if arguments.sigma_yx:
         if arguments.whiten:
             raise InvalidInput("--whiten goes with --data: with --sigma-yx the inputs are taken to be white already.")
-        task = lr.Task.from_correlations(read_matrix_file(arguments.sigma_yx))
+        tasks = [lr.Task.from_correlations(read_matrix_file(arguments.sigma_yx))]
     else:
-        task = lr.Task.from_data(*read_data_file(arguments.data, network.sizes[0], network.sizes[-1]))
-        task = task.whitened() if arguments.whiten else task
-    return lr.Problem(task, network, rates=_numbers("--rates", arguments.rates), weight_decay=arguments.weight_decay)
+        tasks = [_task(path, network) for path in arguments.data]
+        tasks = [task.whitened() for task in tasks] if arguments.whiten else tasks
+    about = {"rates": _numbers("--rates", arguments.rates), "weight_decay": arguments.weight_decay}
+    problems = [lr.Problem(task, network, **about) for task in tasks]
+    if arguments.whiten and len(problems) == 1 and (small := problems[0].on_support()) is not problems[0]:
+        found, given = small.network.d_in, network.d_in
+        print(f"note: the inputs span {found} of {given} directions, and the network is seen on those", file=sys.stderr)
+        return [small]
+    return problems
+
+
+def _task(path: str, network: lr.Network) -> lr.Task:
+    """Of targets, or of labels: those from 0 on number the outputs, others are all the classes there are."""
+    inputs, targets, labels = read_data_file(path, network.d_in, network.d_out)
+    if targets is not None:
+        return lr.Task.from_data(inputs, targets)
+    assert labels is not None
+    outputs = range(network.d_out)
+    return lr.Task.from_labels(inputs, labels, classes=outputs if np.isin(labels, list(outputs)).all() else None)
+
+
+def _activation(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _listed(option: str, text: str | None) -> list[str] | None:

@@ -47,6 +47,8 @@ class Eigenvalues(NamedTuple):
 def hessian_vector_product(problem: Problem, weights: Sequence[object], direction: Sequence[object]) -> list[Array]:
     """H·V, layer by layer, at any weights of the problem's network; weight decay γ adds γV.
 
+    With biases, the rows that make the constant are not moved: they count as zero in V, and are zero in H·V.
+
     Parameters
     ----------
     problem : a task and any network
@@ -62,11 +64,13 @@ def hessian_vector_product(problem: Problem, weights: Sequence[object], directio
     [array([[9.]]), array([[1.]])]
     """
     curvature = _Curvature(problem, _as_layers("weights", weights, problem))
-    return curvature.times(_as_layers("direction", direction, problem))
+    return problem.network.moves(curvature.times(problem.network.moves(_as_layers("direction", direction, problem))))
 
 
 def hessian(problem: Problem, weights: Sequence[object]) -> Float[Array, "n n"]:
     """All second derivatives, for small networks; weights are numbered layer after layer, each row by row.
+
+    With biases, the rows that make the constant are no weights, and not among them.
 
     Parameters
     ----------
@@ -154,7 +158,12 @@ class _Curvature:
         task, activation, L = problem.task, problem.network.activation, len(weights)
         self.weights, self.decay = weights, problem.weight_decay
         self.stretch = np.ones(L) if stretch is None else stretch
-        self.size = sum(W.size for W in weights)
+        # with biases, the rows that make the constant are no weights: vectors leave them out
+        own = [np.ones(W.shape, bool) for W in weights]
+        for rows in own[:-1] if problem.network.biased else ():
+            rows[-1] = False
+        self.free = np.flatnonzero(np.concatenate([rows.ravel() for rows in own]))
+        self.size = len(self.free)
         self.samples: Array | None = None  # None: the identity
         if not activation.linear:
             if task.inputs is None or task.targets is None:
@@ -207,12 +216,15 @@ class _Curvature:
     def flat(self, vectors: Float[Array, "*count n"]) -> Float[Array, "*count n"]:
         """The same for directions written as vectors."""
         parts = self.times(self.layers(vectors))
-        return np.concatenate([part.reshape(*vectors.shape[:-1], -1) for part in parts], axis=-1)
+        return np.concatenate([part.reshape(*vectors.shape[:-1], -1) for part in parts], axis=-1)[..., self.free]
 
     def layers(self, vectors: Float[Array, "*count n"]) -> list[Array]:
         """Vectors of all weights, cut into matrices."""
-        cuts = np.cumsum([W.size for W in self.weights])[:-1]
-        parts = np.split(vectors, cuts, axis=-1)
+        sizes = [W.size for W in self.weights]
+        if self.size < sum(sizes):
+            vectors, some = np.zeros((*vectors.shape[:-1], sum(sizes))), vectors
+            vectors[..., self.free] = some
+        parts = np.split(vectors, np.cumsum(sizes)[:-1], axis=-1)
         return [part.reshape(*vectors.shape[:-1], *W.shape) for part, W in zip(parts, self.weights, strict=True)]
 
     def matrix(self) -> Float[Array, "n n"]:

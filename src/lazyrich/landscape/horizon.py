@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from lazyrich.methods.solve import solve
-from lazyrich.networks.network import product
 from lazyrich.problem import Problem, as_problem
 
 _LEFT = 1e-3  # of the way of the loss
@@ -56,7 +55,7 @@ def _by_rates(problem: Problem) -> float:
     unit, L = problem.canonical, problem.network.depth
     s = np.linalg.svd(unit.target, compute_uv=False)
     s = s[s > 1e-12 * s[0]] if s[0] else np.ones(1)
-    W = product(problem.network.weights)  # of a nonlinear network: what it would be without its activations
+    W = problem.network.linear_part
     a0 = max(float(np.linalg.norm(W)) / np.sqrt(min(W.shape)) * unit.gain, 1e-300)
     if L == 1:
         slowest = 1.0

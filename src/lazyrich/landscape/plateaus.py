@@ -39,7 +39,7 @@ from lazyrich.methods.mode_times import time_to_learn
 from lazyrich.methods.modes import ModesSolution
 from lazyrich.methods.riccati.grading import grade, spectrum
 from lazyrich.observables.modes import half_times, half_way, look_closer
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Problem, as_problem, needs_no_biases
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _THERE = 1e-9  # of the strongest mode: a mode so near to its limit is learned already
@@ -124,6 +124,7 @@ def plateau_times(problem: Problem) -> Plateaus:
     facts = problem.facts
     if not facts.activation.linear:
         raise InvalidInput(f"plateau_times reads linear networks, and this one is {facts.kind}.")
+    needs_no_biases(problem.network, "plateau_times")
     if facts.depth == 1:
         raise InvalidInput("plateau_times needs two layers or more, and this network has one: it has no plateaus.")
     if facts.weight_decay:

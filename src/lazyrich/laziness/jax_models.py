@@ -173,18 +173,26 @@ def with_parameters(state: Tree, parameters: Mapping[str, JaxArray | Array]) -> 
 def as_equinox(network: Network) -> equinox.nn.Sequential:
     """The same network as an equinox module, in double precision."""
     eqx = _engines.load("equinox", _WANTED_BY)
-    empty = _equinox_of(network.sizes, network.activation)
-    return eqx.tree_at(lambda model: [layer.weight for layer in model.layers[::2]], empty, list(network.weights))
+    sizes = (network.d_in, *(n - network.biased for n in network.sizes[1:-1]), network.d_out)
+    empty = _equinox_of(sizes, network.activation, network.biased)
+
+    def parts(model: equinox.nn.Sequential) -> list[JaxArray]:
+        layers = model.layers[::2]
+        return [
+            part for layer in layers for part in ((layer.weight, layer.bias) if network.biased else (layer.weight,))
+        ]
+
+    return eqx.tree_at(parts, empty, list(network.state_dict().values()))
 
 
 @cache
-def _equinox_of(sizes: tuple[int, ...], activation: Activation) -> equinox.nn.Sequential:
+def _equinox_of(sizes: tuple[int, ...], activation: Activation, biased: bool) -> equinox.nn.Sequential:
     """A module whose weights are to be filled in, the same one for all checkpoints: they share what is compiled."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
     layers: list[equinox.Module] = []
     sigma = eqx.nn.Lambda(partial(activation, xp=jax.numpy))
     for inputs, outputs in pairwise(sizes):
-        layers += [eqx.nn.Linear(inputs, outputs, use_bias=False, key=jax.random.key(0)), sigma]
+        layers += [eqx.nn.Linear(inputs, outputs, use_bias=biased, key=jax.random.key(0)), sigma]
     return eqx.nn.Sequential(layers[:-1])
 
 

@@ -5,8 +5,9 @@ output, f = aᵀσ(Wx) with σ(z) = max(z, γz), need two matrix products: with 
 
     ξ_k = Σ_i c_ki E_i x_i:      −∂loss/∂w_k = a_k ξ_k,     −∂loss/∂a_k = w_kᵀξ_k        (theory: section 8).
 
-All others go back through the layers. Data come in the order that `data_of` gives them; arrays may be stacked and the
-functions mapped over them (`jax.vmap`).
+All others go back through the layers. Where a network has biases, weights are its free layers (`networks.biases`): what
+makes the constant is put below them here, and has no gradient. Data come in the order that `data_of` gives them; arrays
+may be stacked and the functions mapped over them (`jax.vmap`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lazyrich import _engines
 from lazyrich._check import InvalidInput
 from lazyrich._typing import JaxArray, Tree
 from lazyrich.networks import Activation
+from lazyrich.networks.biases import constant_rows, free, whole
 
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
@@ -43,8 +45,19 @@ def data_of(problem: Problem) -> tuple[JaxArray, ...]:
     return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
 
 
-def gradients_and_loss(jax: ModuleType, activation: Activation, sizes: tuple[int, ...]) -> Callable[..., Tree]:
+def gradients_and_loss(
+    jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool = False
+) -> Callable[..., Tree]:
     """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: above its floor)."""
+    if biased:
+        inner = gradients_and_loss(jax, activation, sizes)
+        rows = constant_rows(sizes, activation)
+
+        def of_free(weights: Tree, data: Tree) -> Tree:
+            gradients, now = inner(whole(weights, rows, jax.numpy), data)
+            return free(gradients), now
+
+        return of_free
     if activation.linear:
         return _linear
     if activation.homogeneous and len(sizes) == 3 and sizes[-1] == 1:
@@ -72,8 +85,13 @@ def loss(jax: ModuleType, activation: Activation) -> Callable[..., Tree]:
     return value
 
 
-def observe(jax: ModuleType, activation: Activation, names: tuple[str, ...]) -> Callable[..., Tree]:
-    """(weights, data) → what is to be kept of them, each a list of arrays."""
+def observe(
+    jax: ModuleType, activation: Activation, names: tuple[str, ...], sizes: tuple[int, ...], biased: bool = False
+) -> Callable[..., Tree]:
+    """(weights, data) → what is to be kept of them, each a list of arrays; of weights, the layers as a network has."""
+    if biased:
+        inner, rows = observe(jax, activation, names, sizes), constant_rows(sizes, activation)
+        return lambda weights, data: inner(whole(weights, rows, jax.numpy), data)
     if activation.linear:
         return lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
     value = loss(jax, activation)

@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 FOREVER = 1e200  # what np.inf stands for among the times of a closed form: every exponential has ended, none overflows
 
 
+_ON_SUPPORT = "the problem of task.whitened(), and its on_support(),"
+
+
 def linear_layers(facts: Facts, words: str, least: int, most: int | None = None) -> Iterator[Refusal]:
     """Refusals of networks that are not linear or have another number of layers."""
     if facts.depth < least or facts.depth > (most or facts.depth):
         message = f"it solves {words}, and this network has {facts.depth}"
         yield Refusal(Condition.DEPTH, message, facts.depth, least)
+    if facts.biased and facts.depth > 1:
+        message = (
+            "it solves networks without biases, and this one has them (problem.without_biases() gives one on centred "
+            "data)"
+        )
+        yield Refusal(Condition.BIASES, message, 1, 0)
     if not facts.activation.linear:
         yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
 
@@ -33,14 +42,14 @@ def white_inputs(facts: Facts) -> Iterator[Refusal]:
     if not facts.whitened:
         message = (
             f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
-            f"(task.whitened() gives such a task)"
+            f"({'task.whitened()' if facts.input_rank is None else _ON_SUPPORT} gives such a task)"
         )
         yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
 
 
 def aligned_with_the_task(facts: Facts) -> Iterator[Refusal]:
-    """Refusals of modes that interact."""
-    if not facts.aligned:
+    """Refusals of modes that interact; networks with biases have been refused, and have no such number."""
+    if not facts.aligned and np.isfinite(facts.alignment_error):
         error = facts.alignment_error
         message = f"it needs an initialisation aligned with the task, and modes are coupled by {error:.2g}"
         yield Refusal(Condition.ALIGNED, message, error, facts.tolerance)

@@ -74,7 +74,7 @@ class Decoupled:
     def applies(problem: Problem) -> bool:
         """Two linear layers, white inputs, no weight decay; couplings of any size, which the correction tells of."""
         facts = problem.facts
-        linear = facts.depth == 2 and facts.activation.linear
+        linear = facts.depth == 2 and facts.activation.linear and not facts.biased
         return linear and facts.whitening_error <= _WHITE and not facts.weight_decay
 
     @cached_property

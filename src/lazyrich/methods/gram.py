@@ -101,6 +101,7 @@ class OfWeights(Equation):
         first, second = W2.T @ E, E @ W1.T
         if gamma:
             first, second = first - gamma * W1, second - gamma * W2
+        first, second = self.network.moves([first, second])
         return np.concatenate([(eta1 * first).ravel(), (eta2 * second).ravel()])
 
     def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
@@ -162,7 +163,8 @@ class OfFunction(Equation):
     def applies(problem: Problem) -> bool:
         facts = problem.facts
         family = facts.in_family or facts.zero_balanced
-        return facts.depth == 2 and facts.activation.linear and family and not facts.weight_decay
+        linear = facts.depth == 2 and facts.activation.linear and not facts.biased
+        return linear and family and not facts.weight_decay
 
     def velocity(self, time: float, y: Float[Array, " y"]) -> Float[Array, " y"]:
         A = y.reshape(self.shape)
@@ -191,7 +193,7 @@ def equation_of(problem: Problem) -> Equation:
     """The smallest of the three that holds."""
     if OfFunction.applies(problem):
         return OfFunction(problem)
-    narrow = problem.network.sizes[1] <= (problem.task.d_in + problem.task.d_out) / 2
+    narrow = problem.network.biased or problem.network.sizes[1] <= (problem.task.d_in + problem.task.d_out) / 2
     return OfWeights(problem) if narrow else OfGram(problem)
 
 

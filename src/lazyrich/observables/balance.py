@@ -7,7 +7,8 @@ or not, the diagonal is conserved: one number per hidden neuron, in two layers w
 
     δ_k = η_w a_k² − η_a‖w_k‖²                           (Kunin et al. 2024; theory: section 8),
 
-δ > 0 upstream, δ < 0 downstream. Weight decay and steps of finite size make it drift; tanh conserves nothing.
+δ > 0 upstream, δ < 0 downstream. Weight decay and steps of finite size make it drift; tanh conserves nothing. Biases
+count among the weights into a layer, and the constant unit that they come from is none of its neurons.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.networks.biases import meeting
 from lazyrich.observables._reading import as_hidden_layer
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Problem, as_problem, needs_no_biases
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
 
@@ -68,7 +70,7 @@ def conserved(traj: Trajectory) -> list[Float[Array, "T h h"]]:
     problem = _conserving(as_trajectory(traj).problem, "conserved")
     return [
         below * np.swapaxes(B, 1, 2) @ B - above * A @ np.swapaxes(A, 1, 2)
-        for (A, B), (below, above) in zip(_pairs(traj.weights), itertools.pairwise(problem.rates), strict=True)
+        for (A, B), (below, above) in zip(_pairs(traj), itertools.pairwise(problem.rates), strict=True)
     ]
 
 
@@ -167,6 +169,7 @@ def neuron_coordinates(traj: Trajectory) -> NeuronCoordinates:
     (array([[-1.]]), array([[[0.6, 0.8]]]))
     """
     network = as_trajectory(traj).problem.network
+    needs_no_biases(network, "neuron_coordinates")
     if network.depth != 2 or network.sizes[-1] != 1:
         raise InvalidInput(
             f"neuron_coordinates belongs to two layers with one output, and this network is {network!r}."
@@ -187,13 +190,13 @@ def _conserving(problem: Problem, wanted_by: str) -> Problem:
 
 def _outgoing_and_incoming(problem: Problem, weights: Sequence[Any], layer: int) -> tuple[Array, Array]:
     """η_ℓ‖a_k‖² and η_{ℓ+1}‖w_k‖² of every neuron, of one set of weights or of many at once."""
-    W, a = (np.asarray(M) for M in weights[layer - 1 : layer + 1])
+    W, a = meeting([np.asarray(M) for M in weights], problem.network.biased)[layer - 1]
     below, above = problem.rates[layer - 1 : layer + 1]
     return below * np.sum(a**2, axis=-2), above * np.sum(W**2, axis=-1)
 
 
-def _pairs(weights: Sequence[Any]) -> list[tuple[Array, Array]]:
-    return list(itertools.pairwise(np.asarray(W) for W in weights))
+def _pairs(traj: Trajectory) -> list[tuple[Array, Array]]:
+    return meeting([np.asarray(W) for W in traj.weights], traj.problem.network.biased)
 
 
 def _sizes(traj: Trajectory) -> Float[Array, "T pairs"]:
@@ -201,6 +204,6 @@ def _sizes(traj: Trajectory) -> Float[Array, "T pairs"]:
     rates = itertools.pairwise(traj.problem.rates)
     parts = [
         below * np.sum(B**2, axis=(1, 2)) + above * np.sum(A**2, axis=(1, 2))
-        for (A, B), (below, above) in zip(_pairs(traj.weights), rates, strict=True)
+        for (A, B), (below, above) in zip(_pairs(traj), rates, strict=True)
     ]
     return np.stack(parts, axis=1)

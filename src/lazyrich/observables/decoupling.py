@@ -25,7 +25,7 @@ from lazyrich.methods.base import FOREVER, Solution
 from lazyrich.methods.solve import solve
 from lazyrich.observables._reading import two_layer_linear
 from lazyrich.observables.representations import input_gram, output_gram
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Problem, as_problem, needs_no_biases
 from lazyrich.trajectory import Trajectory, observable
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -44,6 +44,7 @@ def decoupling(traj: Trajectory) -> Float[Array, "T m m"]:
            [0., 1.]])
     """
     traj = two_layer_linear(traj, "decoupling")
+    needs_no_biases(traj.problem.network, "decoupling")
     U, _, V = traj.problem.task.modes
     return (V.T @ input_gram(traj) @ V + U.T @ output_gram(traj) @ U) / 2
 

@@ -39,7 +39,7 @@ def parameter_distance(traj: Trajectory, reference: int = 0, relative: bool = Fa
     """
     at = _check.index("reference", reference, len(as_trajectory(traj).times))
     relative = _check.flag("relative", relative)
-    weights = [np.asarray(W) for W in traj.weights]
+    weights = traj.problem.network.free([np.asarray(W) for W in traj.weights])
     distance = _length([W - W[at] for W in weights])
     if not relative:
         return distance

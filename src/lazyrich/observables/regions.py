@@ -15,6 +15,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.networks.biases import with_constant
 from lazyrich.networks.network import forward
 from lazyrich.observables._reading import as_hidden_layer, samples
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
@@ -90,13 +91,16 @@ def patterns(traj: Trajectory, wanted_by: str, inputs: object = None) -> Iterato
     problem = as_trajectory(traj).problem
     network = problem.network
     as_hidden_layer(problem, 1, wanted_by)
-    X = samples(problem, wanted_by) if inputs is None else _check.as_matrix("inputs", inputs)
-    if X.shape[1] != network.sizes[0]:
-        raise InvalidInput(f"inputs must have {network.sizes[0]} columns for this network, and it has {X.shape[1]}.")
+    X = samples(problem, wanted_by)
+    if inputs is not None:
+        rows = _check.as_matrix("inputs", inputs)
+        if rows.shape[1] != network.d_in:
+            raise InvalidInput(f"inputs must have {network.d_in} columns for this network, and it has {rows.shape[1]}.")
+        X = with_constant(rows) if network.biased else rows
     weights = [np.asarray(W) for W in traj.weights]
 
     def active(i: int) -> Array:
         hidden = islice(forward([W[i] for W in weights], network.activation, X), network.depth - 1)
-        return np.concatenate([h > 0 for h in hidden], axis=1)
+        return np.concatenate([h[:, : h.shape[1] - network.biased] > 0 for h in hidden], axis=1)  # not the constant
 
     return (active(i) for i in range(len(traj.times)))

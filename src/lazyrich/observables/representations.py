@@ -29,29 +29,32 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import forward, product
 from lazyrich.observables._reading import as_hidden_layer, as_layer, linear, samples
+from lazyrich.problem import needs_no_biases
 from lazyrich.trajectory import Trajectory, as_trajectory, observable
 
 
 @observable("input", "input_", long_name="input Gram matrix W1ᵀW1")
 def input_gram(traj: Trajectory) -> Float[Array, "T in in"]:
-    """W_1ᵀW_1: how the inputs are laid out by the first layer.
+    """W_1ᵀW_1: how the inputs are laid out by the first layer of a network without biases.
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.observables.input_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
-    return as_trajectory(traj).state.input_gram
+    needs_no_biases(as_trajectory(traj).problem.network, "input_gram")
+    return traj.state.input_gram
 
 
 @observable("output", "output_", long_name="output Gram matrix W2W2ᵀ")
 def output_gram(traj: Trajectory) -> Float[Array, "T out out"]:
-    """W_LW_Lᵀ: how the outputs are laid out by the last layer.
+    """W_LW_Lᵀ: how the outputs are laid out by the last layer of a network without biases.
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> lr.observables.output_gram(lr.solve(problem, [0.0, 10.0])).ravel().round(6)
     array([0.01, 2.  ])
     """
-    return as_trajectory(traj).state.output_gram
+    needs_no_biases(as_trajectory(traj).problem.network, "output_gram")
+    return traj.state.output_gram
 
 
 @observable("sample", "sample_", long_name="similarity of the samples in the hidden layer", items=("input", "input_"))
@@ -106,6 +109,7 @@ def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Arr
     array([100. ,   0.5])
     """
     problem = linear(traj, "rsm_out").problem
+    needs_no_biases(problem.network, "rsm_out")
     layer = as_hidden_layer(problem, layer, "rsm_out")
     cutoff = _check.positive("cutoff", cutoff)
     Y = np.eye(problem.task.d_out) if problem.task.targets is None else problem.task.targets
@@ -162,7 +166,7 @@ def _singular_values(traj: Trajectory, layer: int | None, wanted_by: str) -> Flo
             f"{wanted_by} of the network function belongs to linear networks, and this one is {network.kind}: "
             "try layer=1, for W1."
         )
-    W = traj.function if layer is None else traj.weights[as_layer(traj.problem, layer) - 1]
+    W = traj.function if layer is None else network.free(traj.weights)[as_layer(traj.problem, layer) - 1]
     return np.linalg.svd(np.asarray(W), compute_uv=False)
 
 
@@ -190,7 +194,8 @@ def features(traj: Trajectory, layer: int, wanted_by: str) -> Iterator[Float[Arr
         yield from (X @ _root(G) for G in state.input_gram)
     else:
         for layers in state.layers():
-            yield next(islice(forward(layers, problem.network.activation, X), layer - 1, None))
+            H = next(islice(forward(layers, problem.network.activation, X), layer - 1, None))
+            yield H[:, : H.shape[1] - problem.network.biased]  # without the constant unit of biases
 
 
 def _outward(traj: Trajectory, layer: int) -> Iterator[Float[Array, "out h"]]:

@@ -78,6 +78,8 @@ def continual(
     True
     """
     checked = as_tasks(tasks)
+    if isinstance(network, Network) and network.biased:
+        checked = tuple(task.with_constant() for task in checked)
     spans = _as_spans(times, len(checked))
     problem = Problem(checked[0], network, rates, weight_decay)
     network, rates = problem.network, problem.rates  # with a multiplier absorbed, for all tasks
@@ -140,7 +142,7 @@ def _as_rate(rate: float | None, network: Network, tasks: tuple[Task, ...]) -> f
 def _conserved(problem: Problem) -> Float[Array, "h h"] | None:
     """D of a two-layer network with an exact solution that it keeps, whatever the task; None if there is none."""
     facts = problem.facts
-    if facts.depth != 2 or not facts.activation.linear or not (facts.balanced or facts.in_family):
+    if facts.depth != 2 or facts.biased or not facts.activation.linear or not (facts.balanced or facts.in_family):
         return None
     if facts.weight_decay and (not facts.zero_balanced or facts.rates[0] != facts.rates[1]):
         return None

@@ -59,6 +59,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
         return np.asarray(OBSERVABLES[name].measure(traj))
     if test is None:
         raise InvalidInput("test_loss needs held-out samples, and this problem has none: try 'loss'.")
+    test = test.with_constant() if traj.problem.network.biased else test
     if traj.problem.network.activation.linear:
         return np.asarray(test.loss(np.asarray(traj.function)))
     states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
@@ -67,7 +68,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
 
 def together(stack: Stack, names: Sequence[str]) -> tuple[str, ...]:
     """Those that are measured for a whole stack at once."""
-    piecewise = stack.activation.kinked and len(stack.sizes) == 3 and stack.sizes[-1] == 1
+    piecewise = stack.activation.kinked and len(stack.sizes) == 3 and stack.sizes[-1] == 1 and not stack.biased
     return tuple(name for name in names if piecewise and name in _TOGETHER)
 
 

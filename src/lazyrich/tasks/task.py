@@ -11,7 +11,8 @@ and the samples themselves are kept where they were given, since nonlinear netwo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,6 +54,8 @@ class Task:
     input_map: Float[Array, "in original"] | None = None  # whitened x = input_map @ original x
     eps: float = field(default=float(np.finfo(np.float64).eps), repr=False)  # precision the numbers came in
     name: str = ""
+    constant: bool = False  # the last input is always 1: what biases are weights from
+    classes: tuple[Any, ...] = ()  # of labels, in the order of the outputs
 
     def __post_init__(self) -> None:
         for name in ("sigma_yx", "sigma_xx", "sigma_yy", "inputs", "targets", "input_map"):
@@ -66,7 +69,8 @@ class Task:
 
         Parameters
         ----------
-        inputs, targets : P × d_in and P × d_out; rows are samples
+        inputs, targets : P × d_in and P × d_out; rows are samples, and a vector of P targets is one output. Numbers are
+            targets, whole ones too: classes are for `from_labels`
         reduction : "mean" or "sum" over samples
         name : for people
 
@@ -74,7 +78,8 @@ class Task:
         -------
         Task
         """
-        X, Y = _check.as_matrix("inputs", inputs), _check.as_matrix("targets", targets)
+        X, Y = _check.as_matrix("inputs", inputs), _check.as_array("targets", targets)
+        Y = _check.as_matrix("targets", Y[:, None] if Y.ndim == 1 else Y)
         if len(X) != len(Y):
             raise InvalidInput(
                 f"targets must have one row per row of inputs ({len(X)}), and it has {len(Y)}; rows are samples."
@@ -103,6 +108,46 @@ class Task:
             eps=_check.eps_of(inputs, targets),
             name=name,
         )
+
+    @classmethod
+    def from_labels(
+        cls,
+        inputs: ArrayLike,
+        labels: ArrayLike,
+        *,
+        classes: Iterable[Any] | None = None,
+        reduction: str = "mean",
+        name: str = "",
+    ) -> Task:
+        """A task of classes: one output for each, whose target is 1 for samples of that class and 0 for others.
+
+        `task.classes` has them in the order of the outputs.
+
+        Parameters
+        ----------
+        inputs : P × d_in; rows are samples
+        labels : P whole numbers or words
+        classes : all classes in the order of the outputs; without them those that occur, sorted
+        reduction, name : as in `from_data`
+
+        Returns
+        -------
+        Task
+
+        >>> task = lr.Task.from_labels([[1.0], [2.0], [3.0]], ["dog", "cat", "dog"])
+        >>> task.classes, task.targets.tolist()
+        (('cat', 'dog'), [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+        """
+        given = _check.as_labels("labels", labels)
+        known: list[Any] = list(np.unique(given).tolist()) if classes is None else list(classes)
+        place = {label: i for i, label in enumerate(known)}
+        if len(place) != len(known) or len(known) < 2:
+            raise InvalidInput(f"classes must be two or more, each named once, and they are {_check.shown(known)}.")
+        if unknown := [label for label in given if label not in place]:
+            raise InvalidInput(f"labels must be among the classes, and {_check.shown(unknown[0])} is not.")
+        targets = np.eye(len(known))[[place[label] for label in given]]
+        task = cls.from_data(inputs, targets, reduction=reduction, name=name)
+        return replace(task, eps=_check.eps_of(inputs), classes=tuple(known))
 
     @classmethod
     def from_correlations(
@@ -207,34 +252,124 @@ class Task:
         error = function - self.target
         return np.sum((error @ self.sigma_xx) * error, axis=(-2, -1)) / 2 + self.loss_floor
 
-    def whitened(self) -> Task:
-        """The same task for inputs `input_map @ x`, whose Σxx is the identity.
+    @property
+    def rank(self) -> int:
+        """Number of directions that the inputs have: that of `support`, for less where Σxx shows that it has all."""
+        values = np.linalg.eigvalsh(self.sigma_xx) if self.whitening_error else np.ones(1)
+        clear = values[0] > 1e-6 * values[-1] and self.eps < 1e-4
+        return self.d_in if clear else self.support.shape[1]
 
-        A network W learned on it is `W @ input_map` on the inputs as they were.
+    @cached_property
+    def support(self) -> Float[Array, "in r"]:
+        """An orthonormal basis of the directions that the inputs have; one beyond rounding of the data counts.
+
+        >>> lr.Task.from_data([[1.0, 1.0], [2.0, 2.0]], [[1.0], [1.0]]).support.shape
+        (2, 1)
         """
-        eigenvalues, V = np.linalg.eigh(self.sigma_xx)
-        cutoff = self.d_in * max(self.eps, np.finfo(np.float64).eps) * eigenvalues[-1]
-        rank = int(np.sum(eigenvalues > cutoff))
-        if rank < self.d_in:
-            raise InvalidInput(
-                f"inputs cannot be whitened: Σxx has rank {rank} and {self.d_in} would be needed; "
-                "drop dependent inputs or project onto the directions that vary first."
-            )
-        if self.inputs is None or self.targets is None:
-            M = (V / np.sqrt(eigenvalues)) @ V.T
-            return Task(
-                sigma_yx=self.sigma_yx @ M, sigma_xx=np.eye(self.d_in), sigma_yy=self.sigma_yy,
-                reduction=self.reduction, input_map=self._map(M), eps=self.eps, name=self.name,
-            )  # fmt: skip
-        # From the samples themselves: squaring them first would square the condition number.
-        left, S, Vt = np.linalg.svd(self.inputs, full_matrices=False)
+        if self.whitening_error == 0:
+            return _check.read_only(np.eye(self.d_in))
+        return _check.read_only(self._spectrum()[1])
+
+    def _spectrum(self) -> tuple[Float[Array, " r"], Float[Array, "in r"], Float[Array, "P r"] | None]:
+        """Roots of the eigenvalues of Σxx that are not zero, the directions V they belong to, and of samples the U in
+        X = U S Vᵀ. From samples themselves: squaring them first would square the condition number."""
+        eps = float(np.finfo(np.float64).eps)
+        if self.inputs is None:
+            values, V = np.linalg.eigh(self.sigma_xx)
+            seen = values > self.d_in * max(self.eps, eps) * values[-1]
+            return np.sqrt(values[seen]), V[:, seen], None
+        U, S, Vt = np.linalg.svd(self.inputs, full_matrices=False)
+        # rounding of every entry, of whatever size the data are, leaves 2 eps of the largest; the rest is the SVD's own
+        seen = (8 * self.eps + max(self.inputs.shape) * eps) * S[0] < S
         size = np.sqrt(len(self.inputs)) if self.reduction == "mean" else 1.0
-        white = Task.from_data(size * left @ Vt, self.targets, reduction=self.reduction, name=self.name)
-        M = size * (Vt.T / S) @ Vt
-        return Task(
-            sigma_yx=white.sigma_yx, sigma_xx=np.eye(self.d_in), sigma_yy=self.sigma_yy, inputs=white.inputs,
-            targets=self.targets, reduction=self.reduction, input_map=self._map(M), eps=self.eps, name=self.name,
-        )  # fmt: skip
+        return S[seen] / size, Vt[seen].T, U[:, seen]
+
+    def whitened(self) -> Task:
+        """The same task for inputs `input_map @ x`, whose Σxx is the identity on the directions that the inputs have.
+
+        Where these are not all, Σxx is the projector onto them: `problem.on_support()` leaves the others out. A network
+        W learned on it is `W @ input_map` on the inputs as they were.
+
+        >>> task = lr.Task.from_data([[2.0, 0.0], [0.0, 3.0], [-2.0, 0.0]], [[1.0], [0.0], [1.0]])
+        >>> task.whitened().sigma_xx
+        array([[1., 0.],
+               [0., 1.]])
+        """
+        if self.constant:
+            raise InvalidInput(
+                "task must be whitened before it is given to a network with biases, and a constant is among its inputs "
+                "already: try Problem(task.whitened(), network)."
+            )
+        roots, V, U = self._spectrum()
+        full = len(roots) == self.d_in
+        M = (V / roots) @ V.T
+        about: dict[str, Any] = {
+            "sigma_xx": np.eye(self.d_in) if full else V @ V.T, "sigma_yy": self.sigma_yy, "eps": self.eps,
+            "reduction": self.reduction, "input_map": self._map(M), "name": self.name, "classes": self.classes,
+        }  # fmt: skip
+        if U is None or self.targets is None:
+            return Task(sigma_yx=self.sigma_yx @ M, **about)
+        size = np.sqrt(len(U)) if self.reduction == "mean" else 1.0
+        white = Task.from_data(size * U @ V.T, self.targets, reduction=self.reduction)
+        return Task(sigma_yx=white.sigma_yx, inputs=white.inputs, targets=self.targets, **about)
+
+    def seen_through(self, V: Float[Array, "in r"]) -> Task:
+        """The task of the inputs Vᵀx, V a basis of directions (orthonormal, and all that the inputs have)."""
+        xx = V.T @ self.sigma_xx @ V
+        white = np.abs(xx - np.eye(len(xx))).max() <= 8 * len(xx) * np.finfo(np.float64).eps
+        return replace(
+            self,
+            sigma_yx=self.sigma_yx @ V,
+            sigma_xx=np.eye(len(xx)) if white and self.input_map is not None else (xx + xx.T) / 2,
+            inputs=None if self.inputs is None else self.inputs @ V,
+            input_map=V.T if self.input_map is None else V.T @ self.input_map,
+        )
+
+    def centred(self) -> Task:
+        """The same task with the means taken off inputs and targets.
+
+        >>> lr.Task.from_data([[1.0], [3.0]], [5.0, 7.0]).centred().inputs
+        array([[-1.],
+               [ 1.]])
+        """
+        if self.inputs is None or self.targets is None:
+            raise InvalidInput(
+                "task must hold samples to be centred, and it holds correlations only: try Task.from_data(inputs, "
+                "targets)."
+            )
+        X, Y = self.inputs - self.inputs.mean(axis=0), self.targets - self.targets.mean(axis=0)
+        task = Task.from_data(X, Y, reduction=self.reduction, name=self.name)
+        return replace(task, eps=self.eps, input_map=self.input_map, classes=self.classes)
+
+    def with_constant(self) -> Task:
+        """The same task with a last input that is always 1, as networks with biases see it; `Problem` asks for it.
+
+        >>> lr.Task.from_data([[2.0], [4.0]], [[1.0], [1.0]]).with_constant().sigma_xx
+        array([[10.,  3.],
+               [ 3.,  1.]])
+        """
+        if self.constant:
+            return self
+        if self.inputs is None or self.targets is None:
+            raise InvalidInput(
+                "task must hold samples where the network has biases, which learn the means, and it holds correlations "
+                "only: try Task.from_data(inputs, targets), or a network without biases."
+            )
+        inputs = np.concatenate([self.inputs, np.ones((len(self.inputs), 1))], axis=1)
+        task = Task.from_data(inputs, self.targets, reduction=self.reduction, name=self.name)
+        M = self.input_map
+        if M is not None:
+            M = np.block([[M, np.zeros((len(M), 1))], [np.zeros((1, M.shape[1])), np.ones((1, 1))]])
+        return replace(task, constant=True, eps=self.eps, input_map=M, classes=self.classes)
+
+    def without_constant(self) -> Task:
+        """The task before `with_constant`."""
+        if not self.constant:
+            return self
+        assert self.inputs is not None and self.targets is not None  # a constant is added to samples only
+        task = Task.from_data(self.inputs[:, :-1], self.targets, reduction=self.reduction, name=self.name)
+        M = None if self.input_map is None else self.input_map[:-1, :-1]
+        return replace(task, eps=self.eps, input_map=M, classes=self.classes)
 
     def _map(self, M: Float[Array, "in in"]) -> Float[Array, "in original"]:
         return M if self.input_map is None else M @ self.input_map
@@ -242,7 +377,8 @@ class Task:
     def __repr__(self) -> str:
         samples = f", {len(self.inputs)} samples" if self.inputs is not None else ""
         label = f" {self.name!r}" if self.name else ""
-        return f"<Task{label}: {self.d_in} inputs, {self.d_out} outputs{samples}>"
+        inputs = f"{self.d_in - 1} inputs and a constant" if self.constant else f"{self.d_in} inputs"
+        return f"<Task{label}: {inputs}, {self.d_out} outputs{samples}>"
 
 
 def _correlation(name: str, value: ArrayLike, size: int) -> Float[Array, "d d"]:

@@ -12,7 +12,8 @@ no more rows than there are inputs or samples. With two layers and a piecewise l
 
     K^{op} = η_1 XXᵀ ∘ (cᵀ diag(W2_o ∘ W2_p) c) + δ_op η_2 ΦᵀΦ,
 
-which is read in blocks of rows. Where a task holds correlations only, K stands for the kernel divided by the number
+which is read in blocks of rows. With biases, the constant unit has no weights that move (`networks.biases`): B_ℓ and c
+leave it out. Where a task holds correlations only, K stands for the kernel divided by the number
 of samples: it has norms, distances, eigenvalues and an alignment, but no matrix.
 
 Small distances keep their digits: with d = ‖K − K'‖ from differences of the factors,
@@ -318,11 +319,21 @@ class PiecewiseKernel(Kernel):
            [ 0.,  0.]])
     """
 
-    def __init__(self, inputs: Inputs, W1: Array, W2: Array, *, gamma: float, rates: tuple[float, ...]) -> None:
-        self.inputs, self.d_out, self.X, self.W2, self.rates = inputs, len(W2), inputs.R, W2, rates
+    def __init__(
+        self,
+        inputs: Inputs,
+        W1: Array,
+        W2: Array,
+        *,
+        gamma: float,
+        rates: tuple[float, ...],
+        trained: int | None = None,
+    ) -> None:
+        """The first layer has `trained` units with weights that move: with biases, all but the constant one."""
+        self.inputs, self.d_out, self.X, self.W2, self.rates = inputs, len(W2), inputs.R, W2[:, :trained], rates
         z = W1 @ self.X.T
-        self.c = np.where(z > 0, 1.0, gamma)
-        self.phi = self.c * z
+        slopes = np.where(z > 0, 1.0, gamma)
+        self.c, self.phi = slopes[:trained], slopes * z
 
     @property
     def trace(self) -> float:

@@ -96,7 +96,8 @@ class Kernels:
 
     def _made(self, state: State, which: int | slice) -> Kernel:
         """One kernel, or a stack of them."""
-        activation = self._traj.problem.network.activation
+        network = self._traj.problem.network
+        activation, trained = network.activation, network.sizes[1] - network.biased
         if state.weights is None:
             return self._of_gram(state.gram[which])
         layers = [W[which] for W in state.weights]
@@ -104,7 +105,8 @@ class Kernels:
             return self._of_layers(layers)
         W1, W2 = (W.reshape(W.shape[-2:]) for W in layers)
         assert activation.gamma is not None
-        return PiecewiseKernel(self._inputs, W1, W2, gamma=activation.gamma, rates=self._traj.problem.rates)
+        rates = self._traj.problem.rates
+        return PiecewiseKernel(self._inputs, W1, W2, gamma=activation.gamma, rates=rates, trained=trained)
 
     def _of_gram(self, gram: Float[Array, "... n n"]) -> KroneckerKernel:
         problem, R = self._traj.problem, self._inputs.R
@@ -118,6 +120,8 @@ class Kernels:
         for lower, upper in zip(layers[:-1], layers[:0:-1], strict=True):
             after.insert(0, after[0] @ upper)
             before.append(lower @ before[-1])
+        if problem.network.biased:  # no weight into the constant unit is trained
+            after[:-1] = [P[..., :-1] for P in after[:-1]]
         B = [eta * P @ P.mT for eta, P in zip(problem.rates, after, strict=True)]
         return KroneckerKernel(inputs, B, [inputs.bare, *(Z.mT @ Z for Z in before[1:])])
 
