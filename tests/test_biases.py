@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from oracles import with_biases as by_hand
+from scipy.linalg import expm
 
 import lazyrich as lr
 from lazyrich.facts import Condition
 from lazyrich.networks.biases import constant_rows
-from tests.oracles import with_biases as by_hand
 
 SIZES = {2: (3, 4, 2), 3: (3, 4, 5, 2)}
 KINDS = [(activation, depth) for activation in ("linear", "relu", "tanh") for depth in (2, 3)]
@@ -332,3 +335,22 @@ def test_the_gram_matrix_is_refused():
         lr.flow(problem, [1.0], record="gram")
     with pytest.raises(AttributeError, match="without biases"):
         _ = lr.flow(problem, [1.0]).gram
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu", "tanh"])
+@pytest.mark.parametrize("sizes", [(3, 5, 2), (3, 4, 4, 2)])
+def test_the_lazy_limit_leaves_the_constant_alone(rng, activation, sizes):
+    """Against the kernel of all weights and biases by differences, and the relaxation that it gives."""
+    X, Y = rng.normal(size=(7, sizes[0])), rng.normal(size=(7, sizes[-1]))
+    W = [rng.normal(size=(b, a)) / np.sqrt(a) for a, b in itertools.pairwise(sizes)]
+    b = [rng.normal(size=n) for n in sizes[1:]]
+    rates = tuple(rng.uniform(0.5, 2.0, size=len(W)))
+    problem = lr.Problem(lr.Task.from_data(X, Y), lr.Network(W, activation, biases=b), rates=rates)
+    times = np.array([0.0, 0.2, 1.0, 5.0])
+    found = lr.lazy_limit(problem, times)
+    K = by_hand.tangent_kernel(W, b, activation, X, rates) / len(X)
+    first, goal = by_hand.outputs(W, b, activation, X).T.ravel(), Y.T.ravel()
+    truth = np.array([goal + expm(-K * t) @ (first - goal) for t in times]).reshape(len(times), sizes[-1], 7)
+    answers = found.tangent.answers(times, X)
+    np.testing.assert_allclose(answers, np.swapaxes(truth, 1, 2), atol=1e-7)
+    np.testing.assert_allclose(found.loss, np.sum((truth - Y.T) ** 2, axis=(1, 2)) / 14, rtol=1e-6)

@@ -33,6 +33,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.methods._gradients import needs_samples
 from lazyrich.methods.base import TangentModel
 from lazyrich.networks import Network
+from lazyrich.networks.biases import with_constant
 from lazyrich.networks.network import forward
 from lazyrich.problem import Problem, as_problem
 from lazyrich.tasks import Task
@@ -177,7 +178,7 @@ class LinearTangent(TangentModel):
         return self.x.error(times) / 2 + self.problem.task.loss_floor
 
     def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
-        return inputs @ np.swapaxes(self.function(times), 1, 2)
+        return _seen(self.problem.network, inputs) @ np.swapaxes(self.function(times), 1, 2)
 
 
 class SampledTangent(TangentModel):
@@ -199,7 +200,7 @@ class SampledTangent(TangentModel):
             )
         self.weight = 1 / P if task.reduction == "mean" else 1.0
         g, V = _singular(_triangle(self._features(task.inputs)))
-        self.x = Relaxation(g, V, problem.network(task.inputs), task.targets)
+        self.x = Relaxation(g, V, _outputs(problem.network, task.inputs), task.targets)
 
     def _features(self, inputs: Float[Array, "P in"]) -> Iterator[Float[Array, "weights n"]]:
         """√(wη) × the derivative of every output by every weight, some weights at a time."""
@@ -216,10 +217,22 @@ class SampledTangent(TangentModel):
 
     def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
         assert self.problem.task.inputs is not None
+        inputs = _seen(self.problem.network, inputs)
         pairs = zip(self._features(inputs), self._features(self.problem.task.inputs), strict=True)
         kernel = np.asarray(sum(new.T @ known for new, known in pairs))
-        first = self.problem.network(inputs)
+        first = _outputs(self.problem.network, inputs)
         return first + (self.x.drive(times)[:, 0] @ kernel.T).reshape(len(times), *first.shape)
+
+
+def _seen(network: Network, inputs: Float[Array, "P in"]) -> Float[Array, "P _"]:
+    """Inputs as the first layer takes them: with the constant of biases."""
+    return with_constant(inputs) if network.biased else inputs
+
+
+def _outputs(network: Network, inputs: Float[Array, "P in"]) -> Float[Array, "P out"]:
+    """What the network answers to inputs as the first layer takes them."""
+    *_, outputs = forward(network.weights, network.activation, inputs)
+    return np.asarray(outputs)
 
 
 def _inputs_seen(task: Task) -> tuple[Float[Array, "in r"], Float[Array, " r"]]:
@@ -242,6 +255,8 @@ def _products(network: Network) -> tuple[list[Array], list[Array]]:
         before.append(W @ before[-1])
     for W in network.weights[:0:-1]:
         after.insert(0, after[0] @ W)
+    if network.biased:  # what makes the constant of biases stays
+        after = [*(A[:, :-1] for A in after[:-1]), after[-1]]
     return after, before
 
 
@@ -258,7 +273,8 @@ def _jacobian(network: Network, inputs: Float[Array, "P in"]) -> Iterator[Iterat
             yield np.einsum("pok,pj->kjpo", some, below).reshape(-1, P * out)
 
     for layer in reversed(range(network.depth)):
-        yield rows(back, activity[layer])
+        stays = network.biased and layer < network.depth - 1  # the last unit, which makes the constant of biases
+        yield rows(back[:, :, :-1] if stays else back, activity[layer])
         if layer:
             slope = network.activation.derivative(activity[layer - 1] @ network.weights[layer - 1].T)
             back = (back @ network.weights[layer]) * slope[:, None, :]
