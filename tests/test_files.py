@@ -212,7 +212,8 @@ def test_data_that_do_not_fit(tmp_path, arrays, says):
     [
         (
             "1,2,3\n",
-            "3 columns of inputs and then 2 of targets, or one of labels, as the network has, and there are 3",
+            "must have 3 columns of inputs and then 2 of targets, or one of labels, as the network has, and there "
+            "are 3",
         ),
         ("1;2;3;4;5\n6;7;8;9;1\n", "semicolons in its first line: columns are separated by commas."),
         ("1,5;2,5\n", "semicolons in its first line: columns are separated by commas."),

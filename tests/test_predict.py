@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from oracles import with_biases
 from oracles.samples import velocity
 
 import lazyrich as lr
@@ -41,7 +42,7 @@ def test_exact_where_a_theorem_applies():
     np.testing.assert_array_equal(found.trajectory.loss, lr.solve(problem, found.trajectory.times).loss)
     np.testing.assert_allclose(found.half_times, lr.fate(problem).half_times)
     assert found.regime == found.fate.regime
-    assert str(found).startswith("riccati (exact), loss ")
+    assert str(found).startswith("network       2-3-2, linear\nknown by      riccati (exact)\nloss ")
 
 
 @pytest.mark.compiles
@@ -49,7 +50,7 @@ def test_exact_where_a_theorem_applies():
 def test_integrated_elsewhere_and_the_error_holds(rng, activation):
     problem = on_samples(rng, activation)
     found = lr.predict(problem, np.linspace(0.0, 4.0, 5))
-    assert not found.exact and found.fate is None and found.method == "flow"
+    assert not found.exact and found.fate is None and found.method == ("gram" if activation == "linear" else "flow")
     assert set(found.refusals) == set(problem.facts.methods) and all(found.refusals.values())
     truth = integrated(problem, found.trajectory.times)
     off = np.abs(found.trajectory.loss - truth).max() / truth.max()
@@ -63,7 +64,7 @@ def test_modes_of_a_nonlinear_network_are_those_of_the_nearest_linear_map(rng):
     found = lr.predict(problem, [0.0, 1.0])
     X, network = problem.task.inputs, found.trajectory.network(-1)
     nearest = np.linalg.lstsq(X, network(X), rcond=None)[0].T
-    U, _, Vt = np.linalg.svd(problem.task.target)
+    U, _, Vt = np.linalg.svd(problem.task.sigma_yx)
     np.testing.assert_allclose(np.abs(found.strengths[-1]), np.abs(np.diag(U.T @ nearest @ Vt.T)), atol=1e-10)
 
 
@@ -101,3 +102,19 @@ def test_half_times_do_not_depend_on_the_times_and_fast_modes_are_seen():
     dense = lr.predict(problem, np.linspace(0, 0.1, 20001))
     way = (dense.strengths - dense.strengths[0]) / (found.limit - dense.strengths[0])
     assert found.half_times[0] == pytest.approx(dense.trajectory.times[np.argmax(way[:, 0] >= 0.5)], rel=0.01)
+
+
+@pytest.mark.parametrize("hidden", [3, 40])
+def test_networks_with_biases_against_the_flow_by_hand(rng, hidden):
+    """Default weights and biases of PyTorch on data with a mean, two layers, whatever the width."""
+    X, Y = rng.normal(size=(50, 6)) + 0.5, rng.normal(size=(50, 3)) + 1.0
+    W = [rng.uniform(-1, 1, size=(hidden, 6)) / 6**0.5, rng.uniform(-1, 1, size=(3, hidden)) / hidden**0.5]
+    b = [rng.uniform(-1, 1, size=hidden) / 6**0.5, rng.uniform(-1, 1, size=3) / hidden**0.5]
+    found = lr.predict(lr.Problem(lr.Task.from_data(X, Y), lr.Network(W, biases=b)), [0.0, 0.3, 1.0, 4.0])
+    assert not found.exact and found.closed_form is None and found.error < 1e-5
+    truth = []
+    for time in found.trajectory.times:
+        weights, biases = with_biases.flow(W, b, "linear", X, Y, time, rates=(1.0, 1.0)) if time else (W, b)
+        truth.append(with_biases.loss(weights, biases, "linear", X, Y))
+    np.testing.assert_allclose(found.trajectory.loss, truth, rtol=1e-6)
+    assert found.regime is not None and "with biases" in str(found)

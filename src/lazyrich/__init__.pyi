@@ -19,9 +19,11 @@ from .inits.nearest import Balanced, balanced
 from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from .methods.descend import descend
 from .methods.flow import flow
+from .methods.lazy_limit import lazy_limit
 from .methods.solve import NoExactSolution, solve
 from .networks import Activation, Network
-from .predict import Prediction, predict
+from .predict import predict
+from .prediction import Prediction
 from .problem import Problem
 from .sequences import Continual, continual, forgetting
 from .tasks import Task
@@ -56,6 +58,7 @@ __all__ = [
     "inits",
     "landscape",
     "laziness",
+    "lazy_limit",
     "methods",
     "observables",
     "papers",

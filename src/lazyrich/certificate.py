@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks.biases import meeting
 from lazyrich.networks.network import product
@@ -86,6 +87,11 @@ class Certificate:
 @np.errstate(over="ignore", invalid="ignore")  # of a run that has diverged
 def certify(trajectory: Trajectory) -> Certificate:
     """The certificate of an exact or a sampled trajectory."""
+    if trajectory.tangent is not None:
+        raise InvalidInput(
+            "certificate judges the gradient flow of a network, and this is the lazy limit of one, which is another "
+            "model: try lr.observables.linearisation_gap(traj) of a trajectory of the network, for the distance."
+        )
     facts = trajectory.problem.facts
     of = _of_samples if trajectory.solution is None else _of_solution
     closed_form = trajectory.solution is not None and not trajectory.pushed

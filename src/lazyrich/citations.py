@@ -32,6 +32,21 @@ BIBTEX: dict[str, str] = {
   volume    = {35},
   year      = {2022}
 }""",
+    "chizat2019": """@inproceedings{chizat2019,
+  author    = {L{\\'e}na{\\"i}c Chizat and Edouard Oyallon and Francis Bach},
+  title     = {On lazy training in differentiable programming},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {32},
+  year      = {2019}
+}""",
+    "lee2019": """@inproceedings{lee2019,
+  author    = {Jaehoon Lee and Lechao Xiao and Samuel S. Schoenholz and Yasaman Bahri and Roman Novak and
+               Jascha Sohl-Dickstein and Jeffrey Pennington},
+  title     = {Wide neural networks of any depth evolve as linear models under gradient descent},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {32},
+  year      = {2019}
+}""",
     "kunin2024": """@inproceedings{kunin2024,
   author    = {Daniel Kunin and Allan Ravent{\\'o}s and Cl{\\'e}mentine Domin{\\'e} and Feng Chen and
                David Klindt and Andrew Saxe and Surya Ganguli},

@@ -1,147 +1,67 @@
-"""`predict`: what will happen to a network on a task, for any network. Exact where a theorem applies, else integrated.
+"""`predict`: what will happen to a network on a task, for any network; exact where it can be, else with an error.
 
-Where a closed form applies, it gives the trajectory and the fate behind it. Where none does, the gradient flow is
-integrated twice, the second time with a tenth of the tolerance: the second is the answer, and how far the two are apart
-its error. That is more than the error of the second, which is what it is there to bound.
+- **exact**: a closed form applies, and the fate behind it.
+- **integrated**: two linear layers through QQᵀ (`methods.gram`), which takes any initialisation and inputs, whatever
+  the width; deeper and nonlinear networks by `flow`. It is integrated twice, the second time with a smaller
+  tolerance: the second is the answer, and how far the two are apart its error. That is more than the error of the
+  second, which is what it is there to bound.
+- **estimated**: where there are too many inputs and outputs for QQᵀ, white inputs allow the closed form of every mode
+  by itself, corrected for what couples them (`methods.decoupled`). The error is estimated from the correction's size.
+
+Where inputs are white, the closed form of the modes also explains what was integrated: which modes, when, and why.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._progress import progress
+from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, Float
-from lazyrich.alignment import align
-from lazyrich.facts import Refusal
-from lazyrich.landscape.fate import Fate, fate
+from lazyrich.landscape.fate import fate
 from lazyrich.landscape.horizon import horizon, rounded_up
-from lazyrich.landscape.regime import Regime, regime
+from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.flow import flow
+from lazyrich.methods.gram import Equation, equation_of, steps
 from lazyrich.methods.solve import solve
-from lazyrich.networks.network import forward
 from lazyrich.observables.kernels.along import has_kernel
-from lazyrich.observables.modes import half_times
+from lazyrich.observables.modes import half_way, look_closer
+from lazyrich.prediction import NEAR, ClosedForm, Frames, Knowledge, Prediction, frames_of, in_frames
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
 _COUNT = 201  # times, where none are given
-_EARLY = 40  # more before the second of them, to find what is over at once
 _ROUNDING = 1e-12  # of a closed form
-_LINEAR, _NONLINEAR = (1e-8, 1e-9), (1e-3, 1e-4)  # tolerances of the two integrations
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """A trajectory, how sure it is, and what follows from it. `print(prediction)` reads well.
-
-    >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.gaussian(0, sizes=(8, 14, 8), scale=0.01))
-    >>> found = lr.predict(problem)
-    >>> found.exact, found.method, found.error < 1e-6, found.half_times.round(1)[:2]
-    (False, 'flow', True, array([10.5, 11.1]))
-    """
-
-    trajectory: Trajectory
-    fate: Fate | None  # where a theorem gives one
-    error: float  # of the loss, relative to its largest value: the most to expect
-    refusals: dict[str, tuple[Refusal, ...]]  # why no theorem applies, method by method; empty: one does
-    course: Trajectory  # from 0 until all that happens can be seen: what half times and regime are read from
-
-    @property
-    def exact(self) -> bool:
-        return self.fate is not None
-
-    @property
-    def method(self) -> str:
-        return self.trajectory.method
-
-    @cached_property
-    def strengths(self) -> Float[Array, "T m"]:
-        """uᵀW(t)v of each mode of the best linear map; of a nonlinear network, W(t) is the linear map nearest to it."""
-        return self._strengths(self.trajectory)
-
-    @cached_property
-    def limit(self) -> Float[Array, " m"]:
-        """Where each mode ends: in the limit of the theorem, or at the end of the course."""
-        return self._strengths(self.course)[-1] if self.fate is None else self.fate.limit
-
-    @cached_property
-    def half_times(self) -> Float[Array, " m"]:
-        """When each mode is half way from its initialisation to its limit; nan: never."""
-        if self.fate is None:
-            return half_times(self.course.times, self._strengths(self.course), self.limit)
-        return self.fate.half_times
-
-    @cached_property
-    def regime(self) -> Regime | None:
-        """Lazy, rich, or both in turn; None where the tangent kernel has no formula (tanh, deep ReLU)."""
-        if self.fate is not None:
-            return self.fate.regime
-        return regime(self.course) if has_kernel(self.course.problem.network) else None
-
-    @property
-    def still_falling(self) -> bool:
-        """Whether the last tenth of the curve falls by a hundredth of all change.
-
-        Or, where no fate tells the limit, by a hundredth of what is left to the least loss of any linear map, while a
-        mode is off its target by a twentieth: a weak one may come long after the loss looks flat.
-        """
-        loss = self.trajectory.loss
-        fall, change = loss[-min(1 + max(len(loss) // 10, 1), len(loss))] - loss[-1], np.ptp(loss)
-        if self.exact or fall > 0.01 * change:
-            return bool(fall > 0.01 * change)
-        task = self.trajectory.problem.task
-        s = np.linalg.svd(task.target, compute_uv=False)
-        missing = np.any(np.abs(self.strengths[-1] - s) > 0.05 * s)
-        return bool(missing and fall > 0.01 * (loss[-1] - task.loss_floor) > 0)
-
-    def _strengths(self, traj: Trajectory) -> Float[Array, "T m"]:
-        task = traj.problem.task
-        end = _functions(self.course.at(self.course.times[-1:]))[0] if self.fate is None else self.fate.function_limit
-        fit = align(task.target, task.sigma_xx, [end])
-        m = len(fit.s)
-        return np.sum(fit.U[:, :m] * (_functions(traj) @ fit.V[:, :m]), axis=1)
-
-    def __str__(self) -> str:
-        traj, how = self.trajectory, "exact" if self.exact else f"integrated, loss to {self.error:.1g} of its largest"
-        lines = [f"{self.method} ({how}), loss {traj.loss[0]:.6g} → {traj.loss[-1]:.6g} at t = {traj.times[-1]:g}"]
-        known = np.flatnonzero(np.isfinite(self.half_times))
-        lines += [f"mode {i + 1} is half learned at t = {self.half_times[i]:.4g}" for i in known]
-        lines += [str(self.regime)] if self.regime else []
-        last = self.trajectory.times[-1]
-        return "\n".join(lines + [f"note: the loss is still falling at t = {last:g}"] * self.still_falling)
-
-    def __repr__(self) -> str:
-        return f"<Prediction: {'exact' if self.exact else 'integrated'}, {self.trajectory!r}>"
-
-
-def _functions(traj: Trajectory) -> Float[Array, "T out in"]:
-    """W at each time, or the linear map nearest to a nonlinear network on the samples."""
-    task, network = traj.problem.task, traj.problem.network
-    if network.activation.linear:
-        return np.asarray(traj.function)
-    X = task.inputs
-    assert X is not None  # the flow has asked for samples
-    states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
-    outputs = np.array([list(forward(state, network.activation, X))[-1] for state in states])
-    return np.swapaxes(outputs, 1, 2) @ np.linalg.pinv(X).T
+_LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-6, 1e-8)  # tolerances of the two integrations
+_LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
+_ENTRIES = 25_000_000  # of all states that are kept
+_FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
+_DRAFT_STEPS, _STEPS = 4_000, 40_000
+_FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
+_LEFT_WHITE, _LEFT = 1e-3, 1e-2  # of the fall of the loss, at the end
+_WEAK = 0.01  # of the strongest mode: too weak to wait for
+_GRID = 300  # times for the couplings of modes
+_FAR_ENOUGH = 0.1  # of the longest way of a mode, to speak of half of it
+_SAFE, _SAFE_ALONE = 2.5, 1.25  # calibrated: tests/methods/test_decoupled.py
 
 
 def predict(problem: Problem, times: object = None) -> Prediction:
-    """What will happen: exact where a theorem applies, else integrated, with an error.
+    """What will happen: exact where a theorem applies, else integrated or estimated, with an error.
 
     Parameters
     ----------
     problem : a task and any network
-    times : when to look; without them 201 times from 0 until all that happens can be seen. Half times and regime do
-        not depend on it, beyond the tolerance of an integration. np.inf may be one of them where a theorem applies
+    times : when to look; without them 201 times from 0 until all that happens can be seen, close to each other near
+        zero. Half times and regime do not depend on it, beyond the tolerance of an integration. np.inf may be one of
+        them where a theorem applies
 
     Returns
     -------
-    Prediction : with `.exact`, `.method`, `.error`, `.half_times`, `.regime`, `.fate` and `.trajectory`
+    Prediction : with `.exact`, `.method`, `.error`, `.half_times`, `.regime`, `.fate`, `.closed_form` and `.trajectory`
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> found = lr.predict(problem, [0.0, 1.0, np.inf])
@@ -149,39 +69,231 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     (True, array([0.01    , 0.430588, 2.      ]), array([1.3258]))
     """
     as_problem(problem)
+    asked = None if times is None else _check.as_times(times, forever=True)
     if problem.facts.method is not None:
-        known = fate(problem)
-        traj = solve(problem, span(problem) if times is None else times)
-        assert traj.solution is not None
-        error = max(_ROUNDING, traj.solution.doubt_until(float(traj.clock[-1])))
-        prediction = Prediction(traj, known, error, {}, traj if times is None else traj.at(span(problem)))
+        prediction = _exact(problem, asked)
+    elif asked is not None and np.isinf(asked[-1]):
+        raise InvalidInput(
+            "times must be finite where no exact solution applies, and the last is inf: try predict(problem), "
+            "which looks until all has happened."
+        )
+    elif not problem.network.activation.linear or problem.network.depth != 2:
+        prediction = _by_flow(problem, asked)
+    elif min(_entries(problem)) <= _LARGEST:
+        prediction = _by_gram(problem, asked)
+    elif Decoupled.applies(problem):
+        prediction = _by_modes(problem, asked)
     else:
-        # what happens is read from times of our own, whatever the times that are asked for
-        seen = span(problem)
-        asked = seen if times is None else _check.as_times(times, forever=True)
-        own = np.union1d(seen, np.geomspace(1e-4, 1.0, _EARLY) * seen[1])  # a fast mode may be over at once
-        if np.isinf(asked[-1]):
-            raise InvalidInput(
-                "times must be finite where no exact solution applies, and the last is inf: try predict(problem), "
-                "which looks until all has happened."
-            )
-        grid = np.union1d(own, asked)
-        coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
-        draft, course = flow(problem, grid, record="loss", rtol=coarse), flow(problem, grid, rtol=fine)
-        both = min(len(draft.times), len(course.times))
-        apart = np.abs(draft.loss[:both] - course.loss[:both]).max() / course.loss.max() if course.loss.max() else 0.0
-        traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
-        prediction = Prediction(traj, None, float(max(apart, _ROUNDING)), dict(problem.facts.methods), course)
+        prediction = _by_flow(problem, asked)
     if not np.isfinite(prediction.trajectory.loss).all():
         raise InvalidInput("the numbers are too large or too small for this: the predicted loss is not finite.")
     return prediction
 
 
-def span(problem: Problem, end: float | None = None, count: int = _COUNT) -> Array:
-    """`count` times from 0 to `end`, or until the loss has fallen and all modes are well past half way."""
-    if end is None:
-        end = horizon(problem)
-        times = fate(problem).half_times if problem.facts.method is not None else np.empty(0)
-        if np.isfinite(times).any():  # also of modes that the loss hardly feels
-            end = max(end, rounded_up(1.5 * float(np.nanmax(times))))
-    return np.linspace(0.0, end, count)
+def both_ends(problem: Problem, end: float, count: int = _COUNT) -> Float[Array, " T"]:
+    """Times from 0 to `end`: half of them evenly, half of them ever closer to each other towards zero, so that what is
+    over at once can be seen too."""
+    sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights)
+    sizes += float(np.linalg.norm(problem.task.target, 2))
+    fastest = max(problem.rates) * float(np.linalg.norm(problem.task.sigma_xx, 2)) * sizes
+    first = max(min(0.1 / max(fastest, 1e-300), end / count), 1e-9 * end)
+    return np.union1d(np.linspace(0.0, end, count - count // 2), np.geomspace(first, end, count // 2 + 1))
+
+
+def _exact(problem: Problem, asked: Array | None) -> Prediction:
+    known, end = fate(problem), horizon(problem)
+    if np.isfinite(known.half_times).any():  # also of modes that the loss hardly feels
+        end = max(end, rounded_up(1.5 * float(np.nanmax(known.half_times))))
+    own = both_ends(problem, end)
+    course = solve(problem, own)
+    traj = course if asked is None else course.at(asked)
+    assert traj.solution is not None
+    error = max(_ROUNDING, traj.solution.doubt_until(float(traj.clock[-1])))
+    return Prediction(traj, Knowledge.EXACT, error, course, fate=known)
+
+
+def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
+    """Integrated by `flow`, twice. What happens is read from times of our own, whatever times are asked for."""
+    own = both_ends(problem, horizon(problem))
+    asked = own if asked is None else asked
+    grid = np.union1d(own, asked)
+    coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
+    few = np.union1d(grid[::_FEWER], grid[-1:])  # steps end at records: on the same ones both runs might take the same
+    draft, course = flow(problem, few, record="loss", rtol=coarse), flow(problem, grid, rtol=fine)
+    both = np.isin(few[: len(draft.times)], course.times)
+    apart = _relative(draft.loss[both] - course.loss[np.isin(course.times, draft.times)], course.loss)
+    traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
+    return Prediction(
+        traj,
+        Knowledge.INTEGRATED,
+        max(apart, _ROUNDING),
+        course,
+        course if has_kernel(problem.network) else None,
+        refusals=dict(problem.facts.methods),
+    )
+
+
+def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
+    """Integrated through QQᵀ, twice; the first time also finds out until when to look."""
+    equation, frames = equation_of(problem), frames_of(problem, problem.task.sigma_yx)
+    draft = _draft(problem, equation, frames)
+    own = both_ends(problem, draft.end)
+    asked = own if asked is None else asked
+    few = slice(None, None, 1 + len(draft.times) // _COUNT)
+    grid = np.unique(np.concatenate([own, asked, draft.times[few]]))
+    most = max(_ENTRIES // min(_entries(problem)), 2)  # states that are kept
+    kernels = own[np.unique(np.linspace(0, len(own) - 1, min(most, len(own))).astype(int))]
+    whole = np.isin(grid, kernels) | (np.isin(grid, asked) if len(asked) <= most else False)
+    functions, states = _recorded(equation, grid, whole)
+    grid = grid[: len(functions)]
+    done = COMPLETE
+    if len(asked) and grid[-1] < asked[-1]:
+        done = Status(End.STOPPED, f"stopped at t = {grid[-1]:g}, after {_STEPS} steps", "an earlier last time")
+
+    def course(times: Array, whole: bool) -> Trajectory:
+        place = np.flatnonzero(np.isin(grid, times))
+        kept = [states[int(i)] for i in place] if whole else []
+        if not whole:
+            parts: dict[str, object] = {"function": functions[place]}
+        elif equation.gives_weights:
+            parts = {"weights": [np.array(W) for W in zip(*map(equation.weights, kept), strict=True)]}
+        else:
+            parts = {"gram": np.array([equation.gram(y) for y in kept])}
+        return Trajectory(problem, grid[place], equation.name, parts, status=done, citations=("tu2024",))
+
+    traj, seen = course(asked, len(asked) <= most), course(np.union1d(own, draft.times[few]), whole=False)
+    strengths = in_frames(functions, frames)
+    there = np.isin(grid, draft.times[few])
+    both = np.isin(draft.times, grid[there])
+    error = max(
+        _ROUNDING,
+        _relative(draft.loss[both] - problem.task.loss(functions[there]), draft.loss),
+        _relative(draft.strengths[both] - strengths[there], strengths),
+    )
+    closed = _closed_form(Decoupled(problem), grid, strengths, measured=True) if _alone(problem) else None
+    why = dict(problem.facts.methods)
+    kernel_course = course(kernels, whole=True)
+    return Prediction(traj, Knowledge.INTEGRATED, error, seen, kernel_course, refusals=why, closed_form=closed)
+
+
+def _entries(problem: Problem) -> tuple[int, int]:
+    """Of the weights, and of QQᵀ."""
+    d_in, h, d_out = problem.network.sizes
+    return h * (d_in + d_out), (d_in + d_out) ** 2
+
+
+class _Draft(NamedTuple):
+    """A first run, at its own steps, and until when to look."""
+
+    end: float
+    times: Float[Array, " T"]
+    loss: Float[Array, " T"]
+    strengths: Float[Array, "T m"]
+
+
+def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
+    """Integrated until the loss has fallen, and with white inputs all but the weakest modes are there; and a little
+    longer. Inputs that hardly vary would be waited for in vain."""
+    task, white = problem.task, problem.facts.whitened
+    target = np.where(frames.target > _WEAK * frames.target.max(), frames.target, np.inf)[: min(problem.network.sizes)]
+    left = _LEFT_WHITE if white else _LEFT
+    guess = horizon(problem)
+    end = guess if problem.weight_decay else _FAR * guess
+    records = []
+
+    def look(time: float, y: Array) -> None:
+        A = equation.function(y)
+        records.append((time, float(task.loss(A)), np.sum(frames.u * (A @ frames.v), axis=0)))
+
+    look(0.0, equation.initial)
+    floor = _floor(problem)
+    with progress(end, "draft") as advance:
+        for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
+            look(step.time, step.state)
+            advance(step.time - records[-2][0])
+            near = not white or np.all(np.abs(records[-1][2][: len(target)] - target) <= NEAR * target)
+            if near and records[-1][1] - floor <= left * (records[0][1] - floor) and not problem.weight_decay:
+                end = min(end, rounded_up(1.15 * step.time))
+            if step.time >= end:
+                break
+    times, loss, strengths = (np.array(column) for column in zip(*records, strict=True))
+    return _Draft(min(end, float(times[-1])), times, loss, strengths)
+
+
+def _recorded(equation: Equation, times: Array, whole: Array) -> tuple[Float[Array, "T out in"], dict[int, Array]]:
+    """The function at the times that were reached, and the states at those that are marked."""
+    functions: list[Array] = []
+    states: dict[int, Array] = {}
+
+    def look(y: Array) -> None:
+        if whole[len(functions)]:
+            states[len(functions)] = y.copy()
+        functions.append(equation.function(y))
+
+    with progress(float(times[-1]), "predict") as advance:
+        now = 0.0
+        if times[0] == 0:
+            look(equation.initial)
+        for step in steps(equation, _GRAM[1], _STEPS):
+            while len(functions) < len(times) and times[len(functions)] <= step.time:
+                look(step.within(float(times[len(functions)])))
+            advance(step.time - now)
+            now = step.time
+            if len(functions) == len(times):
+                break
+    return np.array(functions), states
+
+
+def _floor(problem: Problem) -> float:
+    """The least loss of any linear map that fits through the hidden layer."""
+    task = problem.task
+    values, vectors = np.linalg.eigh(task.sigma_xx)
+    s = np.linalg.svd(task.target @ (vectors * np.sqrt(np.maximum(values, 0.0))), compute_uv=False)
+    return float(task.loss_floor + np.sum(s[min(problem.network.sizes) :] ** 2) / 2)
+
+
+def _alone(problem: Problem) -> bool:
+    """Whether the modes may be taken one by one: they are, to zeroth order, and the hidden layer has room for all."""
+    return Decoupled.applies(problem) and not problem.facts.bottleneck
+
+
+def _closed_form(modes: Decoupled, times: Array, strengths: Array, *, measured: bool) -> ClosedForm:
+    """The closed form of each mode beside what it does, or what it does with all couplings as far as they are known."""
+    limit = modes.limit
+    alone, course = _half_times(modes, float(times[-1])), half_way(times, strengths, limit)
+    way = np.abs(limit - strengths[0])
+    off = np.abs(alone / course - 1)[way >= _FAR_ENOUGH * way.max(initial=0.0)]
+    safe = 1.0 if measured else _SAFE_ALONE
+    error = safe * _relative(modes.strengths(times) - strengths, strengths)
+    return ClosedForm(modes, alone, error, safe * float(np.nanmax(off, initial=0.0)), measured)
+
+
+def _half_times(modes: Decoupled, end: float) -> Float[Array, " m"]:
+    times = np.append(0.0, np.geomspace(1e-8 * end, 1e2 * end, _GRID))
+    return half_way(*look_closer(modes.strengths, times, modes.limit), modes.limit)
+
+
+def _by_modes(problem: Problem, asked: Array | None) -> Prediction:
+    """Estimated from each mode by itself and what couples them; the error comes from the size of the correction."""
+    modes = Decoupled(problem)
+    end = horizon(problem)
+    end = max(end, rounded_up(1.5 * float(np.nanmax(_half_times(modes, end), initial=0.0))))
+    own = both_ends(problem, end)
+    asked = own if asked is None else asked
+    kept = np.union1d(own, asked)
+    grid = np.union1d(kept, both_ends(problem, float(kept[-1]), _GRID))
+    coupled = modes.coupled(grid, np.flatnonzero(np.isin(grid, kept)))
+    closed = _closed_form(modes, grid, modes.strengths(grid) + coupled.correction, measured=False)
+    error, why = max(_SAFE * (closed.error / _SAFE_ALONE) ** 1.5, _ROUNDING), dict(problem.facts.methods)
+
+    def course(times: Array) -> Trajectory:
+        parts = {"function": coupled.function[np.isin(kept, times)]}
+        return Trajectory(problem, times, "decoupled", parts, citations=("tu2024",))
+
+    return Prediction(course(asked), Knowledge.ESTIMATED, error, course(own), refusals=why, closed_form=closed)
+
+
+def _relative(apart: Array, values: Array) -> float:
+    """The largest difference over the largest value."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return float(np.abs(apart).max(initial=0.0)) / largest if largest else 0.0

@@ -51,9 +51,11 @@ class Problem:
     Parameters
     ----------
     task : what is to be learned; where the network has biases, a constant input 1 is added to it
-    network : as it is at t = 0
+    network : as it is at t = 0. A multiplier τ, f = τ W_L⋯W_1 x, goes into last layer and rates: with V_L = τ W_L and
+        rates η_ℓ/τ², V̇_L = −τ (η_L/τ²) τ ∂loss/∂V_L has the rate η_L again, and all other layers keep η_ℓ/τ². So
+        `problem.network` has the multiplier 1, and `problem.rates` are those it learns with
     rates : one learning rate per layer, or one for all; 1 unless told otherwise
-    weight_decay : the γ of loss + ½γ Σ‖W_ℓ‖²
+    weight_decay : the γ of loss + ½γ Σ‖W_ℓ‖²; not beside a multiplier
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
@@ -79,8 +81,17 @@ class Problem:
                 f"{network.d_in} to {network.d_out}."
             )
         object.__setattr__(self, "task", task.with_constant() if network.biased else task)
-        object.__setattr__(self, "rates", _check.as_rates(self.rates, network.depth))
+        rates = _check.as_rates(self.rates, network.depth)
         object.__setattr__(self, "weight_decay", _check.positive("weight_decay", self.weight_decay, or_zero=True))
+        if (tau := network.multiplier) != 1:
+            if self.weight_decay:
+                raise InvalidInput(
+                    "weight_decay must be 0 beside an output multiplier, since it would act on the weights before they "
+                    f"are multiplied, and it is {self.weight_decay:g}: try multiplier=1."
+                )
+            rates = _check.as_rates([*(eta / tau**2 for eta in rates[:-1]), rates[-1]], network.depth)
+            object.__setattr__(self, "network", network.absorbed())
+        object.__setattr__(self, "rates", rates)
 
     @cached_property
     def facts(self) -> Facts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,10 +21,10 @@ from lazyrich._status import COMPLETE, Status
 from lazyrich._typing import Array
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
-from lazyrich.methods.base import FOREVER, Solution
+from lazyrich.methods.base import FOREVER, Solution, TangentModel
 from lazyrich.networks import Network
 from lazyrich.networks.biases import joined
-from lazyrich.networks.network import product
+from lazyrich.networks.network import forward, product
 from lazyrich.problem import Problem, as_problem, loss_of
 from lazyrich.state import State
 
@@ -48,6 +49,10 @@ _ROOMS = ("lazyrich.observables", "lazyrich.landscape")  # where they are
 
 _SAME = 1e-6  # relative difference of weights that are one network, saved in single precision perhaps
 _SMALL = 256  # inputs and outputs
+NO_NETWORK = (
+    "traj must be of a network, whose weights are read here, and this is the lazy limit of one, which has no weights "
+    "and whose kernel never moves: try lr.solve or lr.flow."
+)
 
 _Measure = TypeVar("_Measure", bound=Callable[..., Any])
 
@@ -79,8 +84,8 @@ def all_observables() -> Mapping[str, Observable]:
 class Trajectory:
     """What a network does over time; its arrays are read-only.
 
-    `parts` maps names ("function", "loss", "gram", "weights") to arrays with one state per time, or to functions that
-    compute them when they are first asked for.
+    `parts` maps names ("function", "outputs", "loss", "gram", "weights") to arrays with one state per time, or to
+    functions that compute them when they are first asked for.
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
@@ -95,6 +100,7 @@ class Trajectory:
     parts: InitVar[Mapping[str, Any | Callable[[], Any]]]
     citations: InitVar[tuple[str, ...]] = field(default=(), kw_only=True)
     solution: Solution | None = field(default=None, kw_only=True)
+    tangent: TangentModel | None = field(default=None, kw_only=True)  # of which it is, if not of the network itself
     status: Status = field(default=COMPLETE, kw_only=True)  # or what stopped the run and when
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # what a reader should know: separatrix, precision
     pushed: float = field(default=0.0, kw_only=True)  # size of the push off the separatrix, 0 if none
@@ -105,7 +111,7 @@ class Trajectory:
     def __post_init__(self, parts: Mapping[str, Any], citations: tuple[str, ...]) -> None:
         as_problem(self.problem)
         if isinstance(self.times, np.ndarray | list | tuple | float | int) and np.size(self.times):
-            object.__setattr__(self, "times", _check.as_times(self.times, forever=self.solution is not None))
+            object.__setattr__(self, "times", _check.as_times(self.times, forever=self._formula))
         elif isinstance(self.times, str) or self.times is None:
             raise InvalidInput(f"times must be a vector of numbers, and it is {_check.shown(self.times)}.")
         if not isinstance(parts, Mapping):
@@ -141,6 +147,16 @@ class Trajectory:
         about: dict[str, Any] = {"citations": citations, "notes": notes, "pushed": pushed}
         traj = cls(problem, times, method, parts, solution=solution, **about)
         return traj
+
+    @classmethod
+    def of_tangent_model(cls, times: Any, tangent: TangentModel) -> Trajectory:
+        """A tangent model at the given times, np.inf among them."""
+        times = _check.as_times(times, forever=True)
+        clock = np.minimum(times, FOREVER)
+        parts = {name: partial(getattr(tangent, name), clock) for name in tangent.gives}
+        notes = ("this is the tangent model at the initialisation, f_0 + J_0 Δθ, and not the network itself",)
+        about: dict[str, Any] = {"citations": tangent.citations, "notes": notes}
+        return cls(tangent.problem, times, tangent.name, parts, tangent=tangent, **about)
 
     @classmethod
     def from_weights(
@@ -181,7 +197,7 @@ class Trajectory:
 
         Parameters
         ----------
-        times : any, np.inf among them, where it is exact; of a sampled one those that were recorded
+        times : any, np.inf among them, where it has a closed form; of a sampled one those that were recorded
 
         Returns
         -------
@@ -194,6 +210,8 @@ class Trajectory:
         if self.solution is not None:
             about: dict[str, Any] = {"citations": self._sources, "pushed": self.pushed}
             return Trajectory.exact(times, self.method, self.solution, **about)
+        if self.tangent is not None:
+            return Trajectory.of_tangent_model(times, self.tangent)
         wanted, known = _check.as_times(times, forever=True), np.asarray(self.times)
         nearest = np.abs(known[None] - wanted[:, None]) if len(known) else np.full((len(wanted), 1), np.inf)
         place = np.argmin(nearest, axis=1)
@@ -217,7 +235,12 @@ class Trajectory:
     @property
     def clock(self) -> Any:  # (T,)
         """The times as finite numbers: one at which every exponential has ended stands for np.inf."""
-        return self.times if self.solution is None else np.minimum(np.asarray(self.times), FOREVER)
+        return np.minimum(np.asarray(self.times), FOREVER) if self._formula else self.times
+
+    @property
+    def _formula(self) -> bool:
+        """Whether any times can be had, np.inf too."""
+        return self.solution is not None or self.tangent is not None
 
     @property
     def state(self) -> State:
@@ -231,6 +254,8 @@ class Trajectory:
             by_gram = not self.computed("weights") and (small or self.computed("gram"))
         if by_gram:
             return State(network.sizes, gram=np.asarray(self.gram))
+        if self.tangent is not None:
+            raise InvalidInput(NO_NETWORK)
         if not self.knows("weights"):
             raise InvalidInput("traj must hold the weights, and they were not recorded: try record=('weights',).")
         return State(network.sizes, weights=tuple(np.asarray(W) for W in self.weights))
@@ -239,6 +264,11 @@ class Trajectory:
     def function(self) -> Any:  # (T, d_out, d_in)
         """The input–output map W_L…W_1 at each time."""
         return self._part("function")
+
+    @property
+    def outputs(self) -> Any:  # (T, P, d_out)
+        """What the network answers to the samples of its task at each time, a sample per row."""
+        return self._part("outputs")
 
     @property
     def loss(self) -> Any:  # (T,)
@@ -332,6 +362,7 @@ class Trajectory:
         shapes: dict[str, list[tuple[int, ...]]] = {
             "loss": [()],
             "function": [(network.sizes[-1], network.sizes[0])],
+            "outputs": [(0 if self.problem.task.inputs is None else len(self.problem.task.inputs), network.sizes[-1])],
             "gram": [(n, n)],
         }
         shapes["weights"] = [W.shape for W in network.weights]
@@ -363,14 +394,22 @@ class Trajectory:
                 f"gram belongs to two-layer linear networks without biases, and this one is {network!r}; weights may "
                 "be there instead."
             )
+        if name == "outputs":
+            return self._outputs()
         if name == "function" and not network.activation.linear:
             raise AttributeError(f"function is the matrix of a linear network, and this one is {network!r}.")
+        if self.tangent is not None:
+            raise AttributeError(NO_NETWORK)
         if "gram" in self._parts and name in ("function", "loss"):
             d_in = self.problem.task.d_in
             return self.problem.task.loss(self.function) if name == "loss" else self.gram[:, d_in:, :d_in]
+        if "function" in self._parts and name == "loss":
+            return self.problem.task.loss(self.function)
         if "weights" not in self._parts:
             kept = ", ".join(self._parts)
-            raise AttributeError(f"{name} was not recorded (only {kept}): ask for it with record=({name!r}, …).")
+            raise AttributeError(
+                f"{name} was not recorded (only {kept}): try lr.flow(problem, times, record=({name!r},))."
+            )
         if name == "gram":
             W1, W2 = self.weights
             Q = np.concatenate([np.swapaxes(W1, 1, 2), W2], axis=1)
@@ -381,6 +420,18 @@ class Trajectory:
             return self.problem.task.loss(self.function)
         states = zip(*self.weights, strict=True)
         return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
+
+    def _outputs(self) -> Array:
+        """From the function, or from the weights where the network is not linear."""
+        inputs, network = self.problem.task.inputs, self.problem.network
+        if inputs is None:
+            raise AttributeError(
+                "outputs are those on the samples of the task, and this one holds correlations only: try traj.function."
+            )
+        if network.activation.linear:
+            return inputs @ np.swapaxes(self.function, 1, 2)
+        states = zip(*self.weights, strict=True)
+        return np.array([list(forward(state, network.activation, inputs))[-1] for state in states])
 
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"
@@ -462,6 +513,8 @@ def _has_gram(problem: Problem) -> bool:
 _PARTS: dict[str, tuple[tuple[str, ...], str, Callable[[Problem], bool]]] = {
     "loss": ((), "loss", lambda problem: True),
     "function": (("output", "input"), "network function W", _linear),
+    # many samples are many numbers: only where they are what was computed
+    "outputs": (("sample", "output"), "outputs on the samples", lambda problem: False),
     "gram": (
         ("unit", "unit_"),
         "Gram matrix QQᵀ",

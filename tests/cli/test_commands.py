@@ -158,7 +158,13 @@ def test_a_missing_extra_is_one_sentence(capsys, folder, monkeypatch):
         assert (status, out, err.count("\n")) == (2, "", 1) and "pip install 'lazyrich[figures]'" in err
     assert answer(capsys, *exact, "--no-figure")[0] == 0
     monkeypatch.setitem(sys.modules, "jax", None)
-    status, out, err = answer(capsys, *inexact, "--no-figure", "--json")
+    status, out, err = answer(capsys, *inexact, "--no-figure", "--json")  # two layers need SciPy only
+    assert (status, err) == (0, "")
+    np.savez(
+        "deep.npz", *(np.random.default_rng(i).normal(size=size) for i, size in enumerate([(5, 4), (5, 5), (3, 5)]))
+    )
+    deep = ("predict", "--sigma-yx", "sigma.npy", "--network", "deep.npz", "--layers", "arr_0,arr_1,arr_2")
+    status, out, err = answer(capsys, *deep, "--no-figure", "--json")
     assert (status, out, err.count("\n")) == (2, "", 1) and "pip install 'lazyrich[engines]'" in err
     assert answer(capsys, *exact, "--no-figure")[0] == 0
 
@@ -230,7 +236,7 @@ def test_predict_with_rates_decay_and_a_horizon(capsys, folder):
 def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     arguments = ("predict", "--network", "gaussian.npz", "--data", "data.npz", "--rates", "1,2", "--times", "21")
     told = document(answer(capsys, *arguments, "--json")[1])
-    assert told["fate"] is None and not told["prediction"]["exact"] and told["prediction"]["method"] == "flow"
+    assert told["fate"] is None and not told["prediction"]["exact"] and told["prediction"]["method"] == "gram"
     assert told["prediction"]["refusals"]["riccati"][0].startswith("it needs whitened inputs")
     W = np.load("gaussian.npz")
     times = np.array(told["prediction"]["times"])
@@ -238,10 +244,10 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     np.testing.assert_allclose(told["prediction"]["loss"], expected, rtol=1e-6)
     status, out, err = answer(capsys, *arguments, "--figure", "flow.svg")
     assert (status, err) == (0, "")
-    assert "by the gradient flow, integrated" in out and "--whiten" not in out and "exact (" not in out
+    assert "gram (integrated: loss and modes to" in out and "--whiten" not in out and "exact (" not in out
     assert "no exact solution applies" not in out  # the facts have said why
     drawn = (folder / "flow.svg").read_text()
-    assert "<svg" in drawn and "gradient flow, integrated" in drawn and "exact" not in drawn
+    assert "<svg" in drawn and "integrated (gram)" in drawn and "exact" not in drawn
 
 
 @pytest.mark.compiles
@@ -261,10 +267,10 @@ def test_predict_reports_in_words(capsys, folder):
     )
     assert (status, err) == (0, "")
     assert "method riccati          applies" in out
-    assert "ends in       the global minimum" in out and "Predicted loss, exact (riccati):" in out
+    assert "ends in       the global minimum" in out and "known by      riccati (exact)" in out
     assert out.rstrip().endswith("Figure: new/lazyrich-predict.png")
     assert (folder / "new/lazyrich-predict.png").read_bytes().startswith(PNG)
-    rows = [line.split() for line in out.split("(riccati):\n\n")[1].split("\n\n")[0].splitlines()]
+    rows = [line.split() for line in out.split("\n\n")[2].splitlines()]
     assert rows[0] == ["time", "loss"] and len(rows) == 12
     assert [float(row[1]) for row in rows[1:]] == sorted((float(row[1]) for row in rows[1:]), reverse=True)
 
@@ -283,7 +289,8 @@ def test_predict_tells_of_a_saddle(capsys, folder):
 
 def test_predict_warns_when_the_horizon_is_too_near(capsys, folder):
     arguments = ("predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy", "--no-figure")
-    assert "still falling; --horizon 10 looks further" in answer(capsys, *arguments, "--horizon", "1")[1]
+    told = answer(capsys, *arguments, "--horizon", "1")[1]
+    assert "note: the loss is still falling at t = 1\n" in told and "note: --horizon 10 looks further" in told
     assert "still falling" not in answer(capsys, *arguments)[1]
     assert "still falling" not in answer(capsys, *arguments, "--weight-decay", "5")[1]  # the loss rises, and is flat
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 import lazyrich as lr
 from lazyrich._typing import Array
 from lazyrich.cli._output import json_document, table
@@ -52,14 +54,12 @@ def run_in_turn(
 
 
 def _continual(problems: Sequence[lr.Problem], horizon: float | None, count: int) -> lr.Continual:
-    from lazyrich.predict import span
-
     first, tasks = problems[0], [problem.task for problem in problems]
     about = {"rates": first.rates, "weight_decay": first.weight_decay}
     network, spans, done = first.network, list[Array](), list[lr.Trajectory]()
     for i, task in enumerate(tasks):
         problem = lr.Problem(task, network, **about)
-        spans.append(span(problem, horizon, count))
+        spans.append(np.linspace(0.0, lr.landscape.horizon(problem) if horizon is None else horizon, count))
         if first.network.activation.linear:
             found = lr.continual(tasks[: i + 1], first.network, spans, **about)
             network = found.ends[-1] if len(found.ends) > i else network

@@ -13,11 +13,12 @@ import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import read_data_file, read_matrix_file, read_network_file
+from lazyrich._status import End
 from lazyrich.cli._in_turn import run_in_turn
 from lazyrich.cli._output import json_document, table
 
 if TYPE_CHECKING:
-    from lazyrich.predict import Prediction
+    from lazyrich.prediction import Prediction
 
 EXAMPLE = "lazyrich predict --network weights.safetensors --data data.npz --whiten --figure fate.png"
 
@@ -26,7 +27,7 @@ Which theorems apply to a network and a task, which modes it will learn and when
 loss curve, and a figure. Several --data are learned in turn. Time is learning rate × steps."""
 _FIGURE = "lazyrich-predict.png"
 _ROWS = 11  # of the loss table
-_MOST_TIMES = 100_000
+_TIMES, _MOST_TIMES = 201, 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--times",
         metavar="N",
         type=int,
-        default=201,
-        help=f"number of times to predict, 2 to {_MOST_TIMES} (default: %(default)s)",
+        help=f"evenly spaced times to predict, 2 to {_MOST_TIMES} (default: 201, without --horizon "
+        "closer to each other near zero)",
     )
     add(
         "--figure",
@@ -90,24 +91,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from lazyrich.plot import prediction as picture
     from lazyrich.plot import style
-    from lazyrich.predict import predict, span
 
     horizon = None if arguments.horizon is None else _check.positive("--horizon", arguments.horizon)
-    count = _check.count("--times", arguments.times, least=2)
-    if count > _MOST_TIMES:
+    count = None if arguments.times is None else _check.count("--times", arguments.times, least=2)
+    if count is not None and count > _MOST_TIMES:
         raise InvalidInput(f"--times must be at most {_MOST_TIMES}, and it is {count}.")
     path = None if arguments.no_figure else style.figure_path(arguments.figure, _FIGURE)
     if len(arguments.data or ()) > 1:
-        run_in_turn(_problems(arguments), horizon, count, path, as_json=arguments.json)
+        run_in_turn(_problems(arguments), horizon, count or _TIMES, path, as_json=arguments.json)
         return
     problem = _problem(arguments)
     if not arguments.json:
         print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
-    prediction = predict(problem, span(problem, horizon, count))
+    prediction = lr.predict(problem)
+    if horizon is not None or count is not None:
+        end = float(prediction.course.times[-1]) if horizon is None else horizon
+        prediction = lr.predict(problem, np.linspace(0.0, end, count or _TIMES))
     if path:
-        style.save(picture.draw(prediction), path)
+        prediction.plot(path)
     if arguments.json:
         print(json_document(_document(prediction) | {"figure": path}))
     else:
@@ -174,18 +176,32 @@ def _numbers(option: str, text: str | None) -> list[float] | None:
 
 
 def _document(prediction: Prediction) -> dict[str, object]:
-    traj = prediction.trajectory
+    traj, closed = prediction.trajectory, prediction.closed_form
     return {
         "facts": _facts(traj.problem.facts),
         "fate": prediction.fate.to_dict() if prediction.fate else None,
         "prediction": {
             "exact": prediction.exact,
+            "known": prediction.known,
             "error": prediction.error,
             "method": traj.method,
             "refusals": {name: list(map(str, found)) for name, found in prediction.refusals.items()},
             "status": traj.status,
             "notes": traj.notes,
             "citation": traj.citation,
+            "regime": prediction.regime.to_dict() if prediction.regime else None,
+            "still_falling": prediction.still_falling,
+            "target": prediction.frames.target,
+            "limit": prediction.limit,
+            "half_times": prediction.half_times,
+            "closed_form": closed
+            and {
+                "c_over_s": closed.c,
+                "half_times": closed.half_times,
+                "error": closed.error,
+                "half_time_error": closed.half_time_error,
+                "measured": closed.measured,
+            },
             "times": traj.times,
             "loss": traj.loss,
             "mode_strengths": prediction.strengths,
@@ -212,19 +228,15 @@ def _method_if_whitened(problem: lr.Problem) -> str | None:
 
 
 def _report(prediction: Prediction) -> str:
-    traj, lines = prediction.trajectory, []
-    if prediction.fate:
-        lines += [str(prediction.fate), "", f"Predicted loss, exact ({traj.method}):"]
-    else:
-        lines += ["No method applies, so no fate is known.", ""]
-        if method := _method_if_whitened(traj.problem):
-            lines += [f"On whitened inputs (--whiten) the method {method} would apply.", ""]
-        lines.append("Predicted loss, by the gradient flow, integrated:")
-    chosen = np.unique(np.linspace(0, len(traj.times) - 1, _ROWS).astype(int))
-    lines += ["", table([{"time": float(traj.times[i]), "loss": float(traj.loss[i])} for i in chosen])]
+    traj, lines = prediction.trajectory, [str(prediction), ""]
+    if not prediction.exact and (method := _method_if_whitened(traj.problem)):
+        lines += [f"On whitened inputs (--whiten) the method {method} would apply.", ""]
+    wanted = np.linspace(0, float(traj.times[-1]), _ROWS)
+    chosen = np.unique([int(np.argmin(np.abs(traj.times - time))) for time in wanted])
+    lines.append(table([{"time": float(traj.times[i]), "loss": float(traj.loss[i])} for i in chosen]))
     lines += [f"note: {note}" for note in traj.notes]
-    if traj.status != "complete":
+    if traj.status.end is not End.COMPLETE:
         lines.append(f"note: {traj.status}")
     elif prediction.still_falling:
-        lines.append(f"note: the loss is still falling; --horizon {10 * traj.times[-1]:g} looks further")
+        lines.append(f"note: --horizon {10 * traj.times[-1]:g} looks further")
     return "\n".join(lines)

@@ -42,7 +42,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem, needs_no_biases
-from lazyrich.trajectory import Trajectory, as_trajectory
+from lazyrich.trajectory import NO_NETWORK, Trajectory, as_trajectory
 
 _GRID = 200  # times looked at first
 _STEP = 0.05  # between neighbouring looks no strength changes by more, relative to its mode
@@ -251,6 +251,8 @@ def _suitable(traj: Trajectory) -> Problem:
             f"saddle_path needs a problem without weight decay, which moves the saddles, and this one has "
             f"{problem.weight_decay:g}."
         )
+    if traj.tangent is not None:
+        raise InvalidInput(NO_NETWORK)
     if traj.solution is None and not (traj.knows("weights") or traj.knows("gram")):
         wanted = "weights or gram" if network.depth == 2 else "weights"
         raise InvalidInput(

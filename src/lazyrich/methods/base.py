@@ -139,3 +139,25 @@ class Solution(ABC):
     def separatrix(self) -> Separatrix:
         """How far the initialisation is from a saddle's stable set."""
         return Separatrix()
+
+
+class TangentModel(ABC):
+    """A network made linear in its weights at the initialisation, solved (`lazy_limit`); not the network itself.
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+    >>> lr.lazy_limit(problem, [0.0]).tangent.answers(np.array([10.0]), np.array([[1.0], [2.0]])).round(3).tolist()
+    [[[0.371], [0.741]]]
+    """
+
+    name: ClassVar[str] = "lazy_limit"
+    citations: ClassVar[tuple[str, ...]] = ("lee2019", "chizat2019")
+    gives: ClassVar[tuple[str, ...]]  # the parts of its trajectory, each a method of the times
+    problem: Problem
+
+    @abstractmethod
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        """The loss at each time."""
+
+    @abstractmethod
+    def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
+        """The outputs at any inputs, samples in rows."""

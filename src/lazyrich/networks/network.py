@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ class Network:
     ----------
     weights : matrices of shape (outputs, inputs), first layer first
     activation : "linear", "relu", "tanh", or the slope of a leaky ReLU for negative inputs
+    multiplier : τ of f → τf, learned at rate/τ² (Chizat et al. 2019). `.weights` holds the last layer times τ, and a
+        `Problem` divides the rates of all others by τ², which is the same flow. As τ grows a network gets lazy if it
+        begins at f = 0 (`lr.inits.symmetrised`); else what it answers at first grows with it, and is to be unlearned
     biases : one vector (outputs,) per layer, if the network has them. `weights` and `sizes` of the network then count
         the constant 1 that they are weights from: [[W, b], [0, 1]] in hidden layers, [W, b] in the last
 
@@ -31,6 +35,8 @@ class Network:
     >>> net = lr.Network([[[0.1, 0.2]], [[0.5]]])
     >>> net.sizes, net.depth
     ((2, 1, 1), 2)
+    >>> lr.Network([[[0.1, 0.2]], [[0.5]]], multiplier=10.0).weights[-1]
+    array([[5.]])
     >>> lr.Network([[[0.1, 0.2]], [[0.5]]], "relu", biases=[[1.0], [3.0]])
     <Network: 2-1-1, relu, with biases>
     """
@@ -38,6 +44,7 @@ class Network:
     weights: tuple[Float[Array, "out in"], ...]
     activation: Activation
     eps: float  # precision the weights came in
+    multiplier: float  # τ, which the last of the weights holds
     biased: bool
 
     def __init__(
@@ -45,6 +52,7 @@ class Network:
         weights: Sequence[object] | Array,
         activation: Activation | str | float = "linear",
         *,
+        multiplier: float = 1.0,
         biases: Sequence[object] | None = None,
     ) -> None:
         if isinstance(weights, np.ndarray) and weights.ndim == 2:
@@ -64,9 +72,15 @@ class Network:
         own = Activation.of(activation)
         if biases is not None:
             layers = tuple(joined(layers, _as_biases(biases, layers), own))
-        self._hold(layers, own, _check.eps_of(*weights, *(biases or ())), biases is not None)
+        multiplier = _check.positive("multiplier", multiplier)
+        if not 1e-6 <= multiplier <= 1e6:
+            raise InvalidInput(f"multiplier must lie between 1e-6 and 1e6, and it is {multiplier:g}.")
+        layers = (*layers[:-1], multiplier * layers[-1])
+        self._hold(layers, own, _check.eps_of(*weights, *(biases or ())), biases is not None, multiplier)
 
-    def _hold(self, layers: tuple[Array, ...], activation: Activation, eps: float, biased: bool) -> None:
+    def _hold(
+        self, layers: tuple[Array, ...], activation: Activation, eps: float, biased: bool, multiplier: float
+    ) -> None:
         """Makes it, of matrices that fit."""
         largest = max(float(np.abs(W).max()) for W in layers)
         if largest > 1e50:
@@ -85,6 +99,7 @@ class Network:
         object.__setattr__(self, "activation", activation)
         object.__setattr__(self, "eps", eps)
         object.__setattr__(self, "biased", biased)
+        object.__setattr__(self, "multiplier", multiplier)
 
     @classmethod
     def from_state_dict(
@@ -152,11 +167,17 @@ class Network:
         """The same network, taken to be no more precise than `eps`."""
         return self.with_weights(self.weights, max(self.eps, eps))
 
+    def absorbed(self) -> Network:
+        """The same function, with a multiplier that is nothing but part of the last layer."""
+        network = copy(self)
+        object.__setattr__(network, "multiplier", 1.0)
+        return network
+
     def with_weights(self, weights: Sequence[Array], eps: float | None = None) -> Network:
         """A network of the same kind with other layers, the rows of a constant among them, and as precise."""
         network = object.__new__(Network)
         layers = tuple(_check.as_matrix(f"weights[{i}]", W) for i, W in enumerate(weights))
-        network._hold(layers, self.activation, self.eps if eps is None else eps, self.biased)
+        network._hold(layers, self.activation, self.eps if eps is None else eps, self.biased, self.multiplier)
         return network
 
     def free(self, layers: Sequence[Array]) -> list[Array]:
@@ -216,7 +237,8 @@ class Network:
         return architecture(self.sizes, self.activation, self.biased)
 
     def __repr__(self) -> str:
-        return f"<Network: {self.architecture}>"
+        times = "" if self.multiplier == 1 else f", times {self.multiplier:g}"
+        return f"<Network: {self.architecture}{times}>"
 
 
 def architecture(sizes: Sequence[int], activation: Activation, biased: bool) -> str:

@@ -21,6 +21,7 @@ from lazyrich.observables.kernels.along import (
     kernel_norm,
     kernels,
 )
+from lazyrich.observables.linearisation import linearisation_gap
 from lazyrich.observables.modes import half_times, mode_strengths
 from lazyrich.observables.regions import activation_patterns, activation_regions, region_colours
 from lazyrich.observables.representations import (
@@ -56,6 +57,7 @@ __all__ = [
     "kernel_movement",
     "kernel_norm",
     "kernels",
+    "linearisation_gap",
     "mode_alignment",
     "mode_strengths",
     "neuron_balance",

@@ -10,7 +10,6 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.networks.network import forward
 from lazyrich.observables._reading import as_hidden_layer, samples
 from lazyrich.observables.regions import patterns
 from lazyrich.observables.representations import features
@@ -130,14 +129,10 @@ def function_distance(traj: Trajectory, reference: int = 0) -> Float[Array, " T"
     network, task = traj.problem.network, traj.problem.task
     if network.activation.linear:
         W = np.asarray(traj.function)
-        return np.linalg.norm((W - W[at]) @ _input_root(task).T, axis=(1, 2))
-    X, weights = samples(traj.problem, "function_distance"), [np.asarray(W) for W in traj.weights]
-
-    def outputs(i: int) -> Array:
-        return list(forward([W[i] for W in weights], network.activation, X))[-1]
-
-    before, count = outputs(at), len(X) if task.reduction == "mean" else 1
-    return np.array([np.linalg.norm(outputs(i) - before) for i in range(len(traj.times))]) / np.sqrt(count)
+        return np.linalg.norm((W - W[at]) @ input_root(task).T, axis=(1, 2))
+    count = len(samples(traj.problem, "function_distance")) if task.reduction == "mean" else 1
+    outputs = np.asarray(traj.outputs)
+    return np.linalg.norm(outputs - outputs[at], axis=(1, 2)) / np.sqrt(count)
 
 
 def _length(parts: list[Array]) -> Float[Array, " T"]:
@@ -165,7 +160,7 @@ def _inner(H: Float[Array, "P h"], other: Float[Array, "P h2"]) -> float:
     return float(np.sum((H.T @ other) ** 2))
 
 
-def _input_root(task: Task) -> Float[Array, "r in"]:
+def input_root(task: Task) -> Float[Array, "r in"]:
     """R with RᵀR = Σxx, from the samples where they are known: squaring them would lose digits."""
     if task.inputs is not None:
         weight = np.sqrt(len(task.inputs)) if task.reduction == "mean" else 1.0

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lazyrich.plot import style
-from lazyrich.predict import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+    from lazyrich.prediction import Prediction
+
+_ALONE: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": (0, (4, 2))}  # closed form of the modes
+_EARLY = 0.01  # of all time: half times before this are seen on a logarithmic axis only
 _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
 
 
@@ -25,12 +28,15 @@ def draw(prediction: Prediction) -> Figure:
         _draw_loss(losses, prediction)
         _draw_modes(modes, prediction)
         figure.colorbar(_draw_end(end, prediction), ax=end, shrink=0.85)
+        if np.nanmin(prediction.half_times, initial=np.inf) < _EARLY * prediction.trajectory.times[-1]:
+            for axes in (losses, modes):
+                axes.set_xscale("log")
         return style.uncover(figure)
 
 
 def _draw_loss(axes: Axes, prediction: Prediction) -> None:
     traj = prediction.trajectory
-    label = f"exact ({traj.method})" if prediction.fate else "gradient flow, integrated"
+    label = f"{prediction.known} ({traj.method})"
     axes.plot(traj.times, traj.loss, color=style.COLOURS["blue"], label=label)
     if prediction.fate:
         axes.axhline(prediction.fate.loss_limit, **style.LIMIT, label=f"limit: {prediction.fate.kind}")
@@ -46,6 +52,10 @@ def _draw_modes(axes: Axes, prediction: Prediction) -> None:
     named = range(count) if count <= _MODES_NAMED else (0, count - 1)
     for i, colour in enumerate(style.mode_colours(count)):
         axes.plot(times, strengths[:, i], color=colour, label=f"mode {i + 1}" if i in named else None)
+    if prediction.closed_form is not None:
+        alone = prediction.closed_form.strengths(times)[:, :count]
+        axes.plot(times, alone[:, 0], **_ALONE, label="each mode alone")
+        axes.plot(times, alone[:, 1:], **_ALONE)
     way = np.abs(limit - strengths[0])
     seen = way > 0.02 * way.max()  # a mode that hardly moves has no half way to look at
     half_way = np.where(prediction.half_times <= times[-1], prediction.half_times, np.nan)  # what is to be seen

@@ -82,6 +82,7 @@ def continual(
         checked = tuple(task.with_constant() for task in checked)
     spans = _as_spans(times, len(checked))
     problem = Problem(checked[0], network, rates, weight_decay)
+    network, rates = problem.network, problem.rates  # with a multiplier absorbed, for all tasks
     _check.choice("on_separatrix", on_separatrix, ("stay", "perturb"))
     rate, max_steps = _as_rate(rate, network, checked), _check.count("max_steps", max_steps)
     D, largest = _conserved(problem), _size(problem)

@@ -142,7 +142,8 @@ def _limits(
     """W(∞) of each task, from the W(∞) of the one before."""
     functions = []
     for task in tasks:
-        end = solve(Problem(task, network, rates, decay), [np.inf])
+        problem = Problem(task, network, rates, decay)
+        rates, end = problem.rates, solve(problem, [np.inf])  # with a multiplier absorbed, from the first task on
         functions.append(np.asarray(end.function[0]))
         # The hidden basis of the closed form is open, and following it for ever would take for ever.
         open_basis, h = end.method == "riccati", network.sizes[1] if network.depth > 1 else 0

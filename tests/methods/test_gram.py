@@ -1,0 +1,127 @@
+"""The flow through QQᵀ, and through the function alone, against SciPy's integration of all weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import lazyrich as lr
+from lazyrich.methods.gram import OfFunction, OfGram, OfWeights, equation_of, steps
+
+
+def by_weights(problem, times):
+    """QQᵀ along the flow of the weights, written out by hand."""
+    W1, W2 = problem.network.weights
+    (eta1, eta2), gamma, task = problem.rates, problem.weight_decay, problem.task
+
+    def velocity(_, y):
+        V1, V2 = y[: W1.size].reshape(W1.shape), y[W1.size :].reshape(W2.shape)
+        E = task.sigma_yx - V2 @ V1 @ task.sigma_xx
+        return np.concatenate([eta1 * (V2.T @ E - gamma * V1).ravel(), eta2 * (E @ V1.T - gamma * V2).ravel()])
+
+    y0 = np.concatenate([W1.ravel(), W2.ravel()])
+    run = solve_ivp(velocity, (0, times[-1]), y0, method="DOP853", rtol=1e-12, atol=1e-15, t_eval=times)
+    grams = []
+    for y in run.y.T:
+        Q = np.concatenate([y[: W1.size].reshape(W1.shape).T, y[W1.size :].reshape(W2.shape)])
+        grams.append(Q @ Q.T)
+    return np.array(grams)
+
+
+def gram_of(equation, y):
+    """QQᵀ, whatever the equation is of; and the function in it is the one that the equation gives."""
+    if equation.gives_weights:
+        W1, W2 = equation.weights(y)
+        Q = np.concatenate([W1.T, W2])
+        gram = Q @ Q.T
+    else:
+        gram = equation.gram(y)
+    d_out = equation.function(y).shape[0]
+    np.testing.assert_allclose(gram[-d_out:, :-d_out], equation.function(y), atol=1e-12 * np.abs(gram).max())
+    return gram
+
+
+def by_equation(equation, times, rtol=1e-11):
+    found = [equation.initial]
+    for step in steps(equation, rtol, 10_000):
+        while len(found) < len(times) and times[len(found)] <= step.time:
+            found.append(step.within(times[len(found)]))
+        if len(found) == len(times):
+            return np.array([gram_of(equation, y) for y in found])
+    raise AssertionError("the equation was not integrated to the end")
+
+
+def correlated(rng, d_out, d_in, rank=None):
+    X = rng.normal(size=(3 * d_in, rank or d_in)) @ rng.normal(size=(rank or d_in, d_in)) / np.sqrt(d_in)
+    return lr.Task.from_data(X, rng.normal(size=(len(X), d_out)))
+
+
+TIMES = np.array([0.0, 0.05, 0.3, 1.0, 3.0])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_initialisation_inputs_rates_and_decay(seed):
+    rng = np.random.default_rng([1, seed])
+    d_in, h, d_out = (int(size) for size in rng.integers(1, 8, size=3))
+    task = correlated(rng, d_out, d_in, rank=max(1, d_in - seed % 3))
+    problem = lr.Problem(
+        task,
+        lr.inits.gaussian(rng, sizes=(d_in, h, d_out), scale=float(10 ** rng.uniform(-2, 0))),
+        rates=(1.0, 0.3) if seed % 2 else None,
+        weight_decay=0.1 if seed % 4 == 3 else 0.0,
+    )
+    truth = by_weights(problem, TIMES)
+    for equation in (OfGram(problem), OfWeights(problem)):
+        np.testing.assert_allclose(by_equation(equation, TIMES), truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_on_the_family_the_function_is_enough(seed):
+    """Correlated inputs, layer rates, both ends of δ, and zero balance: P and R come out of A."""
+    rng = np.random.default_rng([2, seed])
+    d_in, d_out = (int(size) for size in rng.integers(1, 6, size=2))
+    sizes = (d_in, d_in + d_out + 2, d_out)
+    if seed % 3 == 0:
+        network = lr.inits.zero_balanced(rng, sizes=sizes, scale=0.4)
+    else:
+        scales = (0.0, 0.7) if seed % 3 == 1 else (0.5, 0.2)
+        network = lr.inits.orthogonal(rng, sizes=sizes, scales=scales)
+    rates = (1.0, 0.4) if seed % 2 else (1.0, 1.0)
+    layers = [W / np.sqrt(rate) for W, rate in zip(network.weights, rates[::-1], strict=True)]
+    problem = lr.Problem(correlated(rng, d_out, d_in), lr.Network(layers), rates=rates)
+    assert isinstance(equation_of(problem), OfFunction)
+    truth = by_weights(problem, TIMES)
+    np.testing.assert_allclose(by_equation(OfFunction(problem), TIMES), truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+
+
+def test_the_function_alone_is_not_enough_elsewhere(rng):
+    """Next to the family, or with weight decay, the smaller equation is not taken; and taken, it would be wrong."""
+    task, network = correlated(rng, 2, 3), lr.inits.orthogonal(0, sizes=(3, 7, 2), scales=(0.5, 0.2))
+    W1, W2 = network.weights
+    off = lr.Problem(task, lr.Network([W1 + 0.1 * rng.normal(size=W1.shape), W2]))
+    assert isinstance(equation_of(off), OfGram)
+    assert isinstance(equation_of(lr.Problem(task, network, weight_decay=0.1)), OfGram)
+    truth = by_weights(off, TIMES)
+    assert np.abs(by_equation(OfFunction(off), TIMES) - truth).max() > 1e-3 * np.abs(truth).max()
+
+
+def test_a_narrow_network_is_followed_by_its_weights(rng):
+    """In the hidden basis it was given in."""
+    problem = lr.Problem(correlated(rng, 4, 9), lr.inits.gaussian(rng, sizes=(9, 3, 4), scale=0.3))
+    equation = equation_of(problem)
+    assert isinstance(equation, OfWeights)
+    for W, given in zip(equation.weights(equation.initial), problem.network.weights, strict=True):
+        np.testing.assert_allclose(W, given, atol=1e-15)
+
+
+def test_weak_modes_keep_their_digits(rng):
+    """A mode at 1e-10 beside one that is learned: its strength is right to seven digits, relative to itself."""
+    U, V = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2))
+    task = lr.Task.from_correlations(U @ np.diag([3.0, 1.0, 0.1]) @ V.T)
+    network = lr.inits.aligned(0, task, hidden=5, strengths=1e-10)
+    problem, times = lr.Problem(task, network), np.array([0.0, 5.0, 10.0])
+    exact = lr.observables.mode_strengths(lr.solve(problem, times))
+    grams = by_equation(OfGram(problem), times, rtol=1e-10)
+    found = np.sum(U * (grams[:, 3:, :3] @ V), axis=1)
+    np.testing.assert_allclose(found, exact, rtol=1e-7)
