@@ -6,12 +6,15 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from oracles import with_biases as by_hand
 from scipy.linalg import expm
 
 import lazyrich as lr
 from lazyrich.facts import Condition
 from lazyrich.networks.biases import constant_rows
+from lazyrich.velocity import velocity
 
 SIZES = {2: (3, 4, 2), 3: (3, 4, 5, 2)}
 KINDS = [(activation, depth) for activation in ("linear", "relu", "tanh") for depth in (2, 3)]
@@ -48,6 +51,28 @@ def test_a_network_with_biases_answers_as_written_by_hand():
     assert repr(lr.Network([np.ones((32, 64)), np.ones((10, 32))], biases=[np.ones(32), np.ones(10)])) == (
         "<Network: 64-32-10, linear, with biases>"
     )
+
+
+@settings(max_examples=50)
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.integers(1, 5), min_size=2, max_size=5),
+    st.sampled_from(["linear", "relu", "tanh"]),
+)  # fmt: skip
+def test_networks_of_any_shape_answer_and_move_as_by_hand(seed, sizes, activation):
+    rng = np.random.default_rng(seed)
+    W = [rng.normal(size=shape) for shape in zip(sizes[1:], sizes[:-1], strict=True)]
+    b, X, Y = [rng.normal(size=width) for width in sizes[1:]], *(rng.normal(size=(7, sizes[i])) for i in (0, -1))
+    problem = lr.Problem(lr.Task.from_data(X, Y), lr.Network(W, activation, biases=b), weight_decay=0.1)
+    np.testing.assert_allclose(problem.network(X), by_hand.outputs(W, b, activation, X), rtol=1e-11, atol=1e-11)
+    dW, db = by_hand.gradients(W, b, activation, X, Y)
+    moved = velocity(problem, list(problem.network.weights))
+    size = max(float(np.abs(part).max()) for part in (*dW, *db)) + 1
+    for i, whole in enumerate(moved):
+        out = len(W[i])
+        np.testing.assert_allclose(whole[:out, :-1], -dW[i] - 0.1 * W[i], atol=1e-11 * size)
+        np.testing.assert_allclose(whole[:out, -1], -db[i] - 0.1 * b[i], atol=1e-11 * size)
+        assert not whole[out:].any()  # nothing moves the constant, and it does not decay
 
 
 def test_the_constant_is_one_to_the_last_bit():

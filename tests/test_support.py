@@ -64,6 +64,12 @@ def test_inputs_of_full_rank_are_as_they_were():
     assert problem.on_support() is problem and problem.facts.input_rank is None
 
 
+def test_a_constant_that_the_inputs_hold_already_is_no_lack_of_rank():
+    network = lr.Network([np.ones((2, 3)), np.ones((1, 2))], biases=[np.zeros(2), np.zeros(1)])
+    problem = lr.Problem(lr.Task.from_data(np.eye(3), np.ones(3)), network)  # each sample sums to 1
+    assert problem.facts.input_rank is None and problem.on_support() is problem
+
+
 def test_digits_have_rank_61_of_64():
     digits = pytest.importorskip("sklearn.datasets").load_digits()
     for dtype in ("float64", "float32"):

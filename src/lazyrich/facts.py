@@ -79,7 +79,7 @@ class Facts:
     rank_initial: int
     determinant_obstruction: bool
     methods: Mapping[str, tuple[Refusal, ...]]  # exact ones, with all conditions of each that fail (none: it applies)
-    input_rank: int | None = None  # of Σxx, where that is less than the number of inputs
+    input_rank: int | None = None  # directions that the inputs have, where these are fewer; a constant is not counted
     biased: bool = False  # sizes then count the constant that biases are weights from
 
     @property

@@ -132,7 +132,7 @@ class Problem:
             rank_initial=rank_initial,
             determinant_obstruction=full and zero_balanced and sign_initial * sign_target < 0,
             methods={},
-            input_rank=rank if (rank := task.rank) < task.d_in else None,
+            input_rank=rank if (rank := (own := task.without_constant()).rank) < own.d_in else None,
             biased=network.biased,
         )
         return replace(facts, methods={method.name: tuple(method.refusals(facts)) for method in EXACT})
