@@ -126,6 +126,34 @@ def layer_factors(a: Float[Array, " m"], lam: float | Array) -> tuple[Float[Arra
     return np.where(np.asarray(lam) > 0, small, big), np.where(np.asarray(lam) > 0, big, small)
 
 
+def smallest_size(product: Float[Array, " m"], kappa: Float[Array, "k m"]) -> Float[Array, " m"]:
+    """y ≥ 0 with y Π_j √(y² + κ_j²) = product, to the last digits.
+
+    log of the left is convex in log y, with slopes from 1 on: Newton's method cannot miss.
+    """
+    y = np.zeros_like(product)
+    some = product > 0
+    goal = np.log(product[some])
+    with np.errstate(divide="ignore"):
+        log_kappa = np.log(kappa[:, some])
+    z = goal / (1 + len(kappa))
+    for _ in range(100):
+        logs = np.logaddexp(2 * z, 2 * log_kappa) / 2
+        step = (goal - z - logs.sum(axis=0)) / (1 + np.exp(2 * (z - logs)).sum(axis=0))
+        z = z + step
+        if np.all(np.abs(step) <= 1e-9 * np.maximum(1.0, np.abs(z))):  # the next would be its square
+            break
+    y[some] = np.exp(z)
+    for _ in range(2):  # the logarithms have lost the last digits
+        r = np.hypot(y[some], kappa[:, some])
+        left = goal - np.log(y[some]) - np.log(r).sum(axis=0)
+        slope = 1 + np.sum((y[some] / r) ** 2, axis=0)
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            ratio = product[some] / np.prod(r, axis=0) / y[some]
+        y[some] *= 1 + np.where((ratio > 0.5) & (ratio < 2), np.log(ratio, where=ratio > 0, out=left), left) / slope
+    return y
+
+
 def _svd_of_gaussian_product(
     generator: np.random.Generator, widths: tuple[int, ...], scale: float
 ) -> tuple[Float[Array, "out m"], Float[Array, " m"], Float[Array, "m in"]]:

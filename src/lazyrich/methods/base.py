@@ -42,7 +42,8 @@ def aligned_with_the_task(facts: Facts) -> Iterator[Refusal]:
     """Refusals of modes that interact."""
     if not facts.aligned:
         error = facts.alignment_error
-        message = f"it needs an initialisation aligned with the task, and modes are coupled by {error:.2g}"
+        where = " in every layer" if facts.depth > 2 else ""
+        message = f"it needs an initialisation aligned with the task{where}, and modes are coupled by {error:.2g}"
         yield Refusal(Condition.ALIGNED, message, error, facts.tolerance)
 
 
