@@ -22,7 +22,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
 
 _EPS = float(np.finfo(np.float64).eps)
-_MIXTURES = 3
+_GAPS = (1e-1, 1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 64 * _EPS)  # between eigenvalues of matrices of size one
+_KNOWN = 1e-12  # an angle that rounding may leave open
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,13 @@ def align(
             R = _common_axes(*seen.by(u, v))
             U[:, group], V[:, group] = u @ R, v @ R
     if rank < max(U.shape[0], V.shape[0]):  # unlearned directions: left and right turn independently
-        left, sizes, rightt = np.linalg.svd(U[:, rank:].T @ W @ V[:, rank:])
+        beside = _without(layers, V[:, :rank], U[:, :rank], eps) if len(layers) > 2 else layers
+        left, sizes, rightt = np.linalg.svd(U[:, rank:].T @ product(beside) @ V[:, rank:])
         U[:, rank:], V[:, rank:] = U[:, rank:] @ left, V[:, rank:] @ rightt.T
         for group in equal_groups(sizes[sizes > 64 * _EPS * np.linalg.norm(W)]):
             if group.stop - group.start > 1:  # these are free to turn together
                 same = slice(rank + group.start, rank + group.stop)
-                R = _common_axes(*seen.by(U[:, same], V[:, same])[1:])
+                R = _common_axes(*seen.by(U[:, same], V[:, same]))
                 U[:, same], V[:, same] = U[:, same] @ R, V[:, same] @ R
     P, Q, x = first @ V, U.T @ last, V.T @ sigma_xx @ V
     A, g1, g2 = Q @ (below @ V), P.T @ P, Q @ Q.T  # in this order small modes keep their digits
@@ -91,6 +93,15 @@ def align(
     return Alignment(U, V, s, a, d, p2, q2, error, inert, turn)
 
 
+def _without(layers: Sequence[Array], V: Float[Array, "in r"], U: Float[Array, "out r"], eps: float) -> list[Array]:
+    """The layers without the modes v, u, whose rounding would drown a small product of others."""
+    frames, _ = _frames(layers, V, U, np.zeros(V.shape[1]), eps)
+    rest = list(layers)
+    for i, frame in enumerate(frames[1:-1]):
+        rest[i] = rest[i] - frame @ (frame.T @ rest[i])
+    return rest
+
+
 class _Seen(NamedTuple):
     """What tells modes of equal singular values apart, each of size one: the function, what the inputs see of the layers
     W_ℓ…W_1 and the outputs of W_L…W_ℓ, and the inputs."""
@@ -102,8 +113,9 @@ class _Seen(NamedTuple):
 
     def by(self, u: Float[Array, "out g"], v: Float[Array, "in g"]) -> list[Float[Array, "g g"]]:
         """As a group of modes has it."""
-        ends = [v.T @ M @ v for M in self.from_inputs] + [u.T @ M @ u for M in self.from_outputs]
-        return [u.T @ self.function @ v, *ends, v.T @ self.inputs @ v]
+        pairs = zip(self.from_inputs, self.from_outputs, strict=True)
+        layers = [seen for below, above in pairs for seen in (v.T @ below @ v, u.T @ above @ u)]
+        return [v.T @ self.inputs @ v, *layers, u.T @ self.function @ v]
 
 
 def _as_seen(layers: Sequence[Array], W: Array, sigma_xx: Array) -> _Seen:
@@ -122,16 +134,23 @@ def _unit(M: Array) -> Array:
 
 
 def _common_axes(*matrices: Float[Array, "g g"]) -> Float[Array, "g g"]:
-    """The rotation that makes all of them diagonal, if one does: that of a generic mixture of them, and of several
-    mixtures the best, since one may have eigenvalues too close to tell apart."""
-    rotations = []
-    for i in range(_MIXTURES):
-        weights = np.cos((2 * i + 1.618) * np.arange(len(matrices)))
-        mixture = np.tensordot(weights, np.array(matrices), axes=1)
-        R = np.asarray(np.linalg.eigh((mixture + mixture.T) / 2)[1])
-        off = [D - np.diag(np.diag(D)) for D in (R.T @ M @ R for M in matrices)]
-        rotations.append((float(np.linalg.norm(off)), R))
-    return min(rotations, key=lambda found: found[0])[1]
+    """The rotation that makes all of them diagonal, if one does. Axes that one matrix tells apart clearly are taken from it,
+    and less clear differences count only among axes that nothing tells apart better: the error is rounding over gap."""
+    R, groups = np.eye(len(matrices[0])), [slice(0, len(matrices[0]))]
+    for gap, M in itertools.product(_GAPS, matrices):
+        divided = []
+        for group in groups:
+            if group.stop - group.start > 1:
+                own = R[:, group].T @ M @ R[:, group]
+                values, axes = np.linalg.eigh((own + own.T) / 2)
+                edges = [0, *(np.flatnonzero(np.diff(values) > gap) + 1), len(values)]
+                if len(edges) > 2:
+                    R[:, group] = R[:, group] @ axes
+                divided += [slice(group.start + int(i), group.start + int(j)) for i, j in itertools.pairwise(edges)]
+            else:
+                divided.append(group)
+        groups = divided
+    return R
 
 
 def equal_groups(values: Float[Array, " m"]) -> list[slice]:
@@ -164,60 +183,66 @@ def follow(layers: Sequence[Array], fit: Alignment, eps: float) -> Followed:
     """The modes of a network in its layers. Each frame comes from the inputs or from the outputs, from where the mode is
     better told from rounding on the way; so a mode that one layer has not is followed from both sides, and one that two
     layers have not, which nothing moves, is nowhere in between. Nor are inert modes followed."""
-    moving, eps = ~fit.inert, 64 * max(eps, _EPS)
     m, L = len(fit.s), len(layers)
-    up = _passed(layers, fit.V[:, :m] * moving, eps)
-    down = _passed([W.T for W in reversed(layers)], fit.U[:, :m] * moving, eps)[::-1]
-    frames = [up[0].frame]
-    for (below, told_below), (above, told_above) in zip(up[1:-1], down[1:-1], strict=True):
-        chosen = np.where(told_below >= told_above, below, above)
-        told = np.maximum(told_below, told_above)
-        frames.append(_orthonormal(chosen, -told)[0] * (told > 1))
-    frames.append(down[-1].frame)
-    sizes, bounds, error = np.zeros((L, m)), np.zeros((L, m)), 0.0
+    doubt = np.minimum(lengths(fit.turn)[:m], _KNOWN)
+    frames, doubts = _frames(layers, fit.V[:, :m] * ~fit.inert, fit.U[:, :m] * ~fit.inert, doubt, eps)
+    sizes, bounds, error, eps = np.zeros((L, m)), np.zeros((L, m)), 0.0, 64 * max(eps, _EPS)
     for i, W in enumerate(layers):
         before, after = frames[i], frames[i + 1]
         onto, back = W @ before, W.T @ after
         inside = after.T @ onto
         reach = np.abs(W) @ np.abs(before), np.abs(W).T @ np.abs(after)
-        bounds[i] = eps * np.minimum(*(np.where(np.any(M, axis=0), lengths(M.T), np.inf) for M in reach))
+        rounding = [eps * lengths(M.T) for M in reach]
+        bounds[i] = np.minimum(*(np.where(bound > 0, bound, np.inf) for bound in rounding))
         bounds[i] = np.where(np.isfinite(bounds[i]), bounds[i], 0.0)
-        sizes[i] = np.where(np.abs(np.diag(inside)) > bounds[i], np.diag(inside), 0.0)
-        turned = _turned(fit, W, sizes[i], first=i == 0) if i in (0, L - 1) else np.zeros((m, m))
-        slack = eps * np.abs(after).T @ reach[0] + turned[:, :m]
-        least = np.minimum(np.abs(sizes[i])[:, None], np.abs(sizes[i]))
+        b = sizes[i] = np.where(np.abs(np.diag(inside)) > bounds[i], np.diag(inside), 0.0)
+        lost = np.abs(b)[:, None] * doubts[i] + doubts[i + 1][:, None] * np.abs(b)
         np.fill_diagonal(inside, 0.0)
+        slack, least = eps * np.abs(after).T @ reach[0] + lost, np.minimum(np.abs(b)[:, None], np.abs(b))
         error = max(error, _sine(inside, slack, least))
-        for image, frame, reached in ((onto, after, reach[0]), (back, before, reach[1])):
+        rest = float(np.linalg.norm(W - (after * b) @ before.T))
+        for image, frame, bound, doubt in ((onto, after, *rounding[:1], doubts[i]), (back, before, *rounding[1:], doubts[i + 1])):
             outside = lengths((image - frame @ (frame.T @ image)).T)
-            error = max(error, _sine(outside, eps * lengths(reached.T) + lengths(turned), np.abs(sizes[i])))
+            slack = bound + doubt * rest + np.abs(b) * (doubts[i] + doubts[i + 1])
+            error = max(error, _sine(outside, slack, np.abs(b)))
     return Followed(frames, sizes, bounds, error)
 
 
-def _turned(fit: Alignment, W: Array, sizes: Float[Array, " m"], *, first: bool) -> Float[Array, "m d"]:
-    """What rounding of the task's singular vectors turns of other directions into each mode, in a layer at the end."""
-    all_sizes = lengths((W @ fit.V).T) if first else lengths(fit.U.T @ W)
-    turn = np.minimum(fit.turn[: len(sizes), : len(all_sizes)], 1e-12)
-    return turn * np.maximum(np.abs(sizes)[:, None], all_sizes)
+def _frames(
+    layers: Sequence[Array], V: Float[Array, "in m"], U: Float[Array, "out m"], doubt: Float[Array, " m"], eps: float
+) -> tuple[list[Float[Array, "units m"]], list[Float[Array, " m"]]]:
+    """Directions of the modes before each layer and after the last, from v or from u, and by which angle rounding may have
+    turned each, no more than `_KNOWN`."""
+    up = _passed(layers, V, doubt, eps)
+    down = _passed([W.T for W in reversed(layers)], U, doubt, eps)[::-1]
+    frames, doubts = [V], [doubt]
+    for below, above in zip(up[1:-1], down[1:-1], strict=True):
+        least = np.minimum(below.doubt, above.doubt)
+        frame, _ = _orthonormal(np.where(below.doubt <= above.doubt, below.frame, above.frame), least)
+        frames.append(frame * (least < 1))
+        doubts.append(np.minimum(least, _KNOWN))
+    return [*frames, U], [*doubts, doubt]
 
 
 class _Passed(NamedTuple):
-    """Modes on their way through the layers: their directions, and how far each has been above rounding all the way."""
+    """Modes on their way through the layers: their directions, and by which angle rounding may have turned each."""
 
     frame: Float[Array, "units m"]
-    told: Float[Array, " m"]
+    doubt: Float[Array, " m"]
 
 
-def _passed(layers: Sequence[Array], frame: Float[Array, "units m"], eps: float) -> list[_Passed]:
-    """Layer by layer. Large modes come first, so that their rounding is taken out of the small ones."""
-    told = np.where(np.any(frame, axis=0), np.inf, 0.0)
-    passed = [_Passed(frame, told)]
+def _passed(layers: Sequence[Array], frame: Float[Array, "units m"], doubt: Float[Array, " m"], eps: float) -> list[_Passed]:
+    """Layer by layer. Large modes come first, so that their rounding is taken out of the small ones; what remains is
+    rounding of the layer, and what the weights outside all modes make of earlier rounding."""
+    passed, eps = [_Passed(frame, doubt)], 64 * max(eps, _EPS)
     for W in layers:
         image, rounding = W @ frame, eps * lengths((np.abs(W) @ np.abs(frame)).T)
+        rest = float(np.linalg.norm(W - image @ frame.T))
         frame, length = _orthonormal(image, -lengths(image.T))
-        told = np.minimum(told, np.divide(length, rounding, out=np.zeros_like(length), where=rounding > 0))
-        frame = frame * (told > 1)
-        passed.append(_Passed(frame, told))
+        turned = doubt * rest + rounding
+        doubt = np.minimum(doubt + np.divide(turned, length, out=np.ones_like(length), where=length > turned), 1.0)
+        frame = frame * (doubt < 1)
+        passed.append(_Passed(frame, doubt))
     return passed
 
 

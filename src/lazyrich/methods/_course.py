@@ -42,7 +42,7 @@ class _Panels(NamedTuple):
     width: Float[Array, " p"]
     began: Float[Array, " p"]
     pace: Float[Array, "p n"]  # c_n
-    inner: Float[Array, "p n-1"]  # Legendre coefficients of the sum
+    inner: Float[Array, "p i"]  # Legendre coefficients of the sum
 
     def times(self, place: Array, w: Any) -> Any:
         """Since the beginning of a panel, at 1 + x = w."""

@@ -9,8 +9,8 @@ so it is one equation for one number, which has no closed form for a(t), but one
 Newton's method (`_course`). Where two layers are equally small, their b²/η the least of all, a cannot cross zero: learned
 backwards, the mode fades. The frames between the layers do not turn, so the weights follow. Conditions: linear, three
 layers or more, initialisation and inputs aligned with the task in every layer (`alignment.follow`), no weight decay.
-Sources: Saxe et al. 2014 (equal layers, ȧ = L |a|^{2−2/L} (s − a d)), Kunin et al. 2024 (Definition 12: the last layer
-differs); the general form is ours.
+Source: Saxe et al. 2014 (equal layers, where ȧ = L |a|^{2−2/L} (s − a d)); the general form is ours, and has the deep
+networks of Kunin et al. 2024 (Definition 12) as a case.
 
 >>> task = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]])
 >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=(2, 2, 2), strengths=0.01))
@@ -52,7 +52,7 @@ class DeepModes(Method):
     """Three linear layers or more whose modes do not interact."""
 
     name = "deep_modes"
-    citations = ("saxe2014", "kunin2024")
+    citations = ("saxe2014",)
 
     def refusals(self, facts: Facts) -> Iterator[Refusal]:
         yield from linear_layers(facts, "three layers or more", least=3)
