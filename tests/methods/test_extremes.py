@@ -46,7 +46,7 @@ def test_a_small_mode_has_sizes_of_its_own(small):
     """Layers balanced relative to their largest mode, which says nothing of the small one."""
     problem = lr.Problem(DIAGONAL, lr.Network([np.diag([1.0, c]) for c in small]))
     assert problem.facts.zero_balanced and problem.facts.mode_imbalance > 0.5
-    times = [0.0, 1e6, 1.5e7]
+    times = [0.0, 1e5, 5e6]
     traj = lr.solve(problem, times)
     for i, t in enumerate(times):
         truth = [float(b) for b in deep_sizes_mp(small, [1, 1, 1], 1.0, 1.0, t, digits=20)]

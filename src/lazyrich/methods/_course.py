@@ -162,37 +162,39 @@ class Courses:
         return found
 
     def _place(self, i: Array, c: Any, late: Array) -> tuple[Any, Any]:
-        """y and dt/dc at c along the courses of the modes i: c is |v|, and in the `late` part join − log of what is left
-        of it."""
+        """y, and what is left of v with its sign, at c along the courses of the modes i: c is |v|, and in the `late` part
+        join − log of what is left of it."""
         way, y0, gap, end, end_gap = (part[i, None] for part in (self.way, self.y0, self.gap, self.end, self.end_gap))
         length, join, late = self.length[i, None], self.join[i, None], late[:, None]
         fold = np.where(late, join - c, 0.0)
         left = np.where(late, (length - join) * np.exp(fold), length - c)
         gone = np.where(late, join - (length - join) * np.expm1(fold), c)
-        v, before = way * gone, way * np.where(self.fading[i, None], 0.0, left)
-        side = np.where(y0 < 0, -1.0, 1.0)
         from_end = late & (np.real(left) < np.real(gone))  # each formula is exact at its own end
-        v = np.where(from_end, 0.0, v)
-        y = np.where(
-            from_end, end * np.exp(-before) - end_gap * np.sinh(before), y0 * np.exp(side * v) + gap * np.sinh(v)
-        )
-        short = -end * np.expm1(-before) + end_gap * np.sinh(before)
-        kappa = self.kappa[:, i, None]
-        r = _hypot(y, kappa)
+        v, before = way * np.where(from_end, 0.0, gone), way * np.where(self.fading[i, None], 0.0, left)
+        from_start = y0 * np.exp(np.where(y0 < 0, -1.0, 1.0) * v) + gap * np.sinh(v)
+        return np.where(from_end, end * np.exp(-before) - end_gap * np.sinh(before), from_start), before
+
+    def _pace(self, i: Array, c: Any, late: Array) -> Any:
+        """dt/dc."""
+        y, before = self._place(i, c, late)
+        end, end_gap, kappa = self.end[i, None], self.end_gap[i, None], self.kappa[:, i, None]
+        short = -end * np.expm1(-before) + end_gap * np.sinh(before)  # y* − y
+        r = np.hypot(y, kappa)
         others = np.prod(r[1:], axis=0)
         lack = np.where(
             self.fading[i, None],
             self.s[i, None] - self.d[i, None] * self.unit * y * r[0] * others,
             self.d[i, None] * self.unit * _difference(end, y, short, np.hypot(end, kappa), r),
         )
-        return y, way * np.where(late, left, 1.0) / (self.unit * lack * others)
+        return np.where(late[:, None], before, self.way[i, None]) / (self.unit * lack * others)
 
     def _positions(self, modes: Array, times: Array) -> Array:
         """y of given modes, each at a time of its own."""
-        y, clock = self.rest[modes].astype(times.dtype), np.maximum(np.real(times), 0.0)
+        clock = np.maximum(np.real(times), 0.0)
         wanted = np.full(len(self.y0), -1.0)
         np.maximum.at(wanted, modes, clock)
         self._reach(wanted)
+        y = self.rest[modes].astype(times.dtype)
         some = np.flatnonzero(~self.still[modes] & (clock <= self._clock[modes]))
         if len(some) == 0:
             return y
@@ -226,7 +228,7 @@ class Courses:
             at, late = self._at[i], self._at[i] >= self.join[i]
             room = np.where(late, self.last[i], np.minimum(self.join[i], self.last[i])) - at
             width = np.minimum(self._width[i], room)
-            pace = self._place(i, at[:, None] + (x + 1) / 2 * width[:, None], late)[1]
+            pace = self._pace(i, at[:, None] + (x + 1) / 2 * width[:, None], late)
             series = pace @ to_series.T
             tail, mean = np.abs(series[:, -2:]).max(axis=1), series[:, 0]
             noise = 8 * _EPS * len(self.eta) * at  # of an exponential whose argument is rounded
@@ -234,9 +236,10 @@ class Courses:
             good = (tail <= allowed) | (width < _SHORT)
             grow = np.where(tail > 0, (allowed / np.where(tail > 0, tail, 1.0)) ** (1 / _POINTS), 2.0)
             self._width[i] = np.where(good & (width < self._width[i]), self._width[i], width * np.clip(grow, 0.3, 2.0))
-            lost = ~np.isfinite(mean) | (mean == np.inf)
-            for_ever = i[lost]  # it takes longer than there are numbers
-            self.rest[for_ever], self.last[for_ever] = self._place(for_ever, at[lost, None], late[lost])[0][:, 0], 0.0
+            lost = ~np.isfinite(mean)  # it takes longer than there are numbers
+            stays = i[lost]
+            self.rest[stays], self.last[stays] = self._place(stays, at[lost, None], late[lost])[0][:, 0], 0.0
+            self.still[stays] = at[lost] == 0
             good &= ~lost
             j, series = i[good], series[good] * width[good, None] / 2
             n = np.arange(1, _POINTS)
