@@ -290,7 +290,7 @@ SENTENCES = {
     r"^lam must be one number or one per pair of neighbouring layers \(2\), and it has 3": lambda: tilted(
         sizes=(2, 2, 2, 2), lam=[1.0, 2.0, 3.0]
     ),
-    r"^lam = 1, 1 has no solution in layers of 2, 3, 3, 2 units: .* in layer 3; try lam = 0, equal": lambda: tilted(
+    r"^lam = 1, 1 has no solution in layers of 2, 3, 3, 2 units: .* in W3; try lam = 0, equal": lambda: tilted(
         sizes=(2, 3, 3, 2)
     ),
     r"^hidden must be at least 1, and it is 0": lambda: aligned(hidden=(9, 0)),

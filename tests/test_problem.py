@@ -298,7 +298,12 @@ REFUSALS = {
     "riccati, three layers": ((5, 6, 6, 4), {}, "riccati", r"it solves two layers, and this network has 3"),
     "deep_modes, two layers": ((5, 6, 4), {}, "deep_modes", r"three layers or more, and this network has 2"),
     "modes, not aligned": ((5, 6, 4), {}, "modes", r"aligned with the task, and modes are coupled by 0\.\d+"),
-    "deep_modes, not aligned": ((5, 6, 6, 4), {}, "deep_modes", r"aligned with the task in every layer, and .* by (0\.\d+|1)$"),
+    "deep_modes, not aligned": (
+        (5, 6, 6, 4),
+        {},
+        "deep_modes",
+        r"aligned with the task in every layer, and .* by (0\.\d+|1)$",
+    ),
     "riccati, decay and rates": (
         (5, 6, 4),
         {"weight_decay": 0.1, "rates": (1.0, 2.0)},

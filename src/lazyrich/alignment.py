@@ -22,7 +22,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
 
 _EPS = float(np.finfo(np.float64).eps)
-_GAPS = (1e-1, 1e-2, 1e-4, 1e-6, 1e-9, 1e-12, 64 * _EPS)  # between eigenvalues of matrices of size one
+_GAPS = (1e-2, 1e-5, 1e-9, 64 * _EPS)  # between eigenvalues of matrices of size one
 _KNOWN = 1e-12  # an angle that rounding may leave open
 
 
@@ -62,10 +62,10 @@ def align(
             R = _common_axes(*seen.by(u, v))
             U[:, group], V[:, group] = u @ R, v @ R
     if rank < max(U.shape[0], V.shape[0]):  # unlearned directions: left and right turn independently
-        beside = _without(layers, V[:, :rank], U[:, :rank], eps) if len(layers) > 2 else layers
-        left, sizes, rightt = np.linalg.svd(U[:, rank:].T @ product(beside) @ V[:, rank:])
+        other = product(_without(layers, V[:, :rank], U[:, :rank], eps)) if len(layers) > 2 else W
+        left, sizes, rightt = np.linalg.svd(U[:, rank:].T @ other @ V[:, rank:])
         U[:, rank:], V[:, rank:] = U[:, rank:] @ left, V[:, rank:] @ rightt.T
-        for group in equal_groups(sizes[sizes > 64 * _EPS * np.linalg.norm(W)]):
+        for group in equal_groups(sizes[sizes > 64 * _EPS * np.linalg.norm(other)]):
             if group.stop - group.start > 1:  # these are free to turn together
                 same = slice(rank + group.start, rank + group.stop)
                 R = _common_axes(*seen.by(U[:, same], V[:, same]))
@@ -103,8 +103,8 @@ def _without(layers: Sequence[Array], V: Float[Array, "in r"], U: Float[Array, "
 
 
 class _Seen(NamedTuple):
-    """What tells modes of equal singular values apart, each of size one: the function, what the inputs see of the layers
-    W_ℓ…W_1 and the outputs of W_L…W_ℓ, and the inputs."""
+    """What tells modes of equal singular values apart, each of size one: the function, what the inputs see of the
+    layers W_ℓ…W_1 and the outputs of W_L…W_ℓ, and the inputs."""
 
     function: Float[Array, "out in"]
     from_inputs: list[Float[Array, "in in"]]
@@ -134,21 +134,27 @@ def _unit(M: Array) -> Array:
 
 
 def _common_axes(*matrices: Float[Array, "g g"]) -> Float[Array, "g g"]:
-    """The rotation that makes all of them diagonal, if one does. Axes that one matrix tells apart clearly are taken from it,
-    and less clear differences count only among axes that nothing tells apart better: the error is rounding over gap."""
+    """The rotation that makes all of them diagonal, if one does. Axes that one matrix tells apart clearly are taken
+    from it, and less clear differences count only among axes that nothing tells apart better: the error is rounding
+    over gap."""
     R, groups = np.eye(len(matrices[0])), [slice(0, len(matrices[0]))]
     for gap, M in itertools.product(_GAPS, matrices):
+        if len(groups) == len(R):
+            break
         divided = []
         for group in groups:
-            if group.stop - group.start > 1:
-                own = R[:, group].T @ M @ R[:, group]
-                values, axes = np.linalg.eigh((own + own.T) / 2)
-                edges = [0, *(np.flatnonzero(np.diff(values) > gap) + 1), len(values)]
-                if len(edges) > 2:
-                    R[:, group] = R[:, group] @ axes
-                divided += [slice(group.start + int(i), group.start + int(j)) for i, j in itertools.pairwise(edges)]
-            else:
+            if group.stop - group.start == 1:
                 divided.append(group)
+                continue
+            own = R[:, group].T @ M @ R[:, group]
+            if 2 * np.linalg.norm(own - np.eye(len(own)) * np.trace(own) / len(own)) <= gap:  # a multiple of I
+                divided.append(group)
+                continue
+            values, axes = np.linalg.eigh((own + own.T) / 2)
+            edges = [0, *(np.flatnonzero(np.diff(values) > gap) + 1), len(values)]
+            if len(edges) > 2:
+                R[:, group] = R[:, group] @ axes
+            divided += [slice(group.start + int(i), group.start + int(j)) for i, j in itertools.pairwise(edges)]
         groups = divided
     return R
 
@@ -163,8 +169,9 @@ def equal_groups(values: Float[Array, " m"]) -> list[slice]:
 
 
 class Followed(NamedTuple):
-    """Modes followed through the layers: their frames before each layer and after the last, with a column of zeros where
-    a mode is nowhere, and per layer the size of each mode, signed, with what rounding may have made of it taken for zero."""
+    """Modes followed through the layers: their frames before each layer and after the last, with a column of zeros
+    where a mode is nowhere, and per layer the size of each mode, signed, with what rounding may have made of it taken
+    for zero."""
 
     frames: list[Float[Array, "units m"]]
     sizes: Float[Array, "L m"]
@@ -176,16 +183,17 @@ class Followed(NamedTuple):
         unit = np.sqrt(np.array(rates))[:, None]
         r = np.abs(self.sizes) / unit
         apart = r.max(axis=0) - r.min(axis=0) - (self.rounding / unit).sum(axis=0)
-        return float(np.max(np.divide(apart, r.max(axis=0), out=np.zeros_like(apart), where=r.max(axis=0) > 0), initial=0.0))
+        relative = np.divide(apart, r.max(axis=0), out=np.zeros_like(apart), where=r.max(axis=0) > 0)
+        return float(relative.max(initial=0.0))
 
 
 def follow(layers: Sequence[Array], fit: Alignment, eps: float) -> Followed:
-    """The modes of a network in its layers. Each frame comes from the inputs or from the outputs, from where the mode is
-    better told from rounding on the way; so a mode that one layer has not is followed from both sides, and one that two
-    layers have not, which nothing moves, is nowhere in between. Nor are inert modes followed."""
+    """The modes of a network in its layers. Each frame comes from the inputs or from the outputs, from where the mode
+    is better told from rounding on the way; so a mode that one layer has not is followed from both sides, and one that
+    two layers have not, which nothing moves, is nowhere in between. Nor are inert modes followed."""
     m, L = len(fit.s), len(layers)
-    doubt = np.minimum(lengths(fit.turn)[:m], _KNOWN)
-    frames, doubts = _frames(layers, fit.V[:, :m] * ~fit.inert, fit.U[:, :m] * ~fit.inert, doubt, eps)
+    turn = np.minimum(lengths(fit.turn)[:m], _KNOWN)
+    frames, doubts = _frames(layers, fit.V[:, :m] * ~fit.inert, fit.U[:, :m] * ~fit.inert, turn, eps)
     sizes, bounds, error, eps = np.zeros((L, m)), np.zeros((L, m)), 0.0, 64 * max(eps, _EPS)
     for i, W in enumerate(layers):
         before, after = frames[i], frames[i + 1]
@@ -201,7 +209,10 @@ def follow(layers: Sequence[Array], fit: Alignment, eps: float) -> Followed:
         slack, least = eps * np.abs(after).T @ reach[0] + lost, np.minimum(np.abs(b)[:, None], np.abs(b))
         error = max(error, _sine(inside, slack, least))
         rest = float(np.linalg.norm(W - (after * b) @ before.T))
-        for image, frame, bound, doubt in ((onto, after, *rounding[:1], doubts[i]), (back, before, *rounding[1:], doubts[i + 1])):
+        for image, frame, bound, doubt in (
+            (onto, after, rounding[0], doubts[i]),
+            (back, before, rounding[1], doubts[i + 1]),
+        ):
             outside = lengths((image - frame @ (frame.T @ image)).T)
             slack = bound + doubt * rest + np.abs(b) * (doubts[i] + doubts[i + 1])
             error = max(error, _sine(outside, slack, np.abs(b)))
@@ -211,8 +222,9 @@ def follow(layers: Sequence[Array], fit: Alignment, eps: float) -> Followed:
 def _frames(
     layers: Sequence[Array], V: Float[Array, "in m"], U: Float[Array, "out m"], doubt: Float[Array, " m"], eps: float
 ) -> tuple[list[Float[Array, "units m"]], list[Float[Array, " m"]]]:
-    """Directions of the modes before each layer and after the last, from v or from u, and by which angle rounding may have
-    turned each, no more than `_KNOWN`."""
+    """Directions of the modes before each layer and after the last, from v or from u, and by which angle rounding may
+    have turned each, as far as that is to be borne."""
+    borne = max(_KNOWN, 64 * eps)
     up = _passed(layers, V, doubt, eps)
     down = _passed([W.T for W in reversed(layers)], U, doubt, eps)[::-1]
     frames, doubts = [V], [doubt]
@@ -220,7 +232,7 @@ def _frames(
         least = np.minimum(below.doubt, above.doubt)
         frame, _ = _orthonormal(np.where(below.doubt <= above.doubt, below.frame, above.frame), least)
         frames.append(frame * (least < 1))
-        doubts.append(np.minimum(least, _KNOWN))
+        doubts.append(np.minimum(least, borne))
     return [*frames, U], [*doubts, doubt]
 
 
@@ -231,7 +243,9 @@ class _Passed(NamedTuple):
     doubt: Float[Array, " m"]
 
 
-def _passed(layers: Sequence[Array], frame: Float[Array, "units m"], doubt: Float[Array, " m"], eps: float) -> list[_Passed]:
+def _passed(
+    layers: Sequence[Array], frame: Float[Array, "units m"], doubt: Float[Array, " m"], eps: float
+) -> list[_Passed]:
     """Layer by layer. Large modes come first, so that their rounding is taken out of the small ones; what remains is
     rounding of the layer, and what the weights outside all modes make of earlier rounding."""
     passed, eps = [_Passed(frame, doubt)], 64 * max(eps, _EPS)
@@ -246,7 +260,9 @@ def _passed(layers: Sequence[Array], frame: Float[Array, "units m"], doubt: Floa
     return passed
 
 
-def _orthonormal(columns: Float[Array, "n m"], keys: Float[Array, " m"]) -> tuple[Float[Array, "n m"], Float[Array, " m"]]:
+def _orthonormal(
+    columns: Float[Array, "n m"], keys: Float[Array, " m"]
+) -> tuple[Float[Array, "n m"], Float[Array, " m"]]:
     """Each column without those of smaller key, as a direction and a length; those that have no room are zero."""
     order = np.argsort(keys, kind="stable")
     Q, R = np.linalg.qr(columns[:, order])
@@ -259,7 +275,8 @@ def _orthonormal(columns: Float[Array, "n m"], keys: Float[Array, " m"]) -> tupl
 def _sine(stray: Array, slack: Array, size: Array) -> float:
     """The largest angle of what strays beyond rounding from modes of these sizes."""
     excess = np.maximum(np.abs(stray) - slack, 0.0)
-    return float(np.max(np.divide(excess, np.hypot(excess, size), out=np.zeros_like(excess), where=excess > 0), initial=0.0))
+    sine = np.divide(excess, np.hypot(excess, size), out=np.zeros_like(excess), where=excess > 0)
+    return float(sine.max(initial=0.0))
 
 
 def lengths(rows: Float[Array, "n k"]) -> Float[Array, " n"]:

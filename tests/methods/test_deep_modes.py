@@ -204,10 +204,13 @@ class Unequal(NamedTuple):
 
 
 def unequal(rng: np.random.Generator, L: int, *, wide: int = 2, equal: bool = False) -> Unequal:
-    """Modes of random sizes and signs in each layer, forward in the product, with weights outside all modes, layer rates
-    and inputs of one variance per mode."""
+    """Modes of random sizes and signs in each layer, forward in the product, with weights outside all modes, layer
+    rates and inputs of one variance per mode."""
     d_in, d_out = (int(n) for n in rng.integers(2, 5, size=2))
-    m, hidden = min(d_in, d_out), [int(n) for n in rng.integers(min(d_in, d_out), min(d_in, d_out) + wide + 1, size=L - 1)]
+    m, hidden = (
+        min(d_in, d_out),
+        [int(n) for n in rng.integers(min(d_in, d_out), min(d_in, d_out) + wide + 1, size=L - 1)],
+    )
     U, V = orthonormal(rng, d_out, d_out), orthonormal(rng, d_in, d_in)
     s = np.full(m, 1.1) if equal else np.sort(rng.uniform(0.3, 1.5, size=m))[::-1]
     d = rng.uniform(0.4, 2.0, size=d_in)
@@ -256,7 +259,9 @@ def test_restart_and_chain(rng):
     other = lr.Task.from_correlations((U[:, :m] * np.linspace(0.5, 0.9, m)) @ V[:, :m].T, problem.task.sigma_xx)
     run = lr.continual([problem.task, other], problem.network, [0.0, 5.0], rates=problem.rates)
     assert run.methods == ("deep_modes", "deep_modes")
-    flow = integrate.weights(run.trajectories[0].network(-1).weights, other.sigma_yx, other.sigma_xx, [5.0], problem.rates)
+    flow = integrate.weights(
+        run.trajectories[0].network(-1).weights, other.sigma_yx, other.sigma_xx, [5.0], problem.rates
+    )
     for layer, W in zip(run.trajectories[1].weights, flow, strict=True):
         np.testing.assert_allclose(layer[-1], W[0], atol=FLOW)
 

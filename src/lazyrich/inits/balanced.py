@@ -1,9 +1,9 @@
 """Balanced initialisations: neighbouring layers differ by a multiple of the identity, W_{ℓ+1}ᵀW_{ℓ+1} − W_ℓW_ℓᵀ = λI.
 
 The flow keeps λ for ever. λ = 0 is Braun's zero-balanced one, λ ≫ 0 puts the weight into the last layer
-(upstream), λ ≪ 0 into the first (downstream). In more layers each pair may have a λ of its own; Kunin's deep networks
-(Definition 12) have λ = 0 but for the last pair. The recipe of Braun et al. 2022: take the singular values of a Gaussian
-product, and share them among the layers.
+(upstream), λ ≪ 0 into the first (downstream). In more layers each pair may have a λ of its own; Kunin's deep
+networks (Definition 12) have λ = 0 but for the last pair. The recipe of Braun et al. 2022: take the singular values of
+a Gaussian product, and share them among the layers.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def zero_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float) -> 
 def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: ArrayLike, scale: float) -> Network:
     """Layers with W_{ℓ+1}ᵀW_{ℓ+1} − W_ℓW_ℓᵀ = λI, two or more.
 
-    Hidden units beyond those of a neighbouring layer have weights on the other side alone, and there λ is all there is: two
-    layers with λ > 0 need hidden ≤ outputs, with λ < 0 hidden ≤ inputs. What more layers need is said if it is missing.
+    Hidden units beyond those of a neighbouring layer have weights on the other side alone, and there λ is all there is:
+    two layers with λ > 0 need hidden ≤ outputs, with λ < 0 hidden ≤ inputs. What more layers need is said if it is
+    missing.
 
     Parameters
     ----------
@@ -135,7 +136,9 @@ def layer_sizes(a: Float[Array, " m"], lam: Float[Array, "pairs m"]) -> Float[Ar
     above = np.concatenate([np.zeros((1, len(a))), np.cumsum(lam, axis=0)])  # b_ℓ² − b_1²
     least = np.argmin(above, axis=0)
     kappa = np.sqrt(above - np.take_along_axis(above, least[None], 0))
-    b = np.hypot(smallest_size(np.abs(a), np.array([np.delete(k, i) for k, i in zip(kappa.T, least, strict=True)]).T), kappa)
+    b = np.hypot(
+        smallest_size(np.abs(a), np.array([np.delete(k, i) for k, i in zip(kappa.T, least, strict=True)]).T), kappa
+    )
     return np.where(a == 0, kappa, b)
 
 
@@ -175,13 +178,16 @@ def _per_pair(lam: ArrayLike, widths: tuple[int, ...]) -> Float[Array, " pairs"]
         return np.full(pairs, _check.number("lam", lam))
     balance = _check.as_array("lam", lam, ndim=1)
     if len(balance) != pairs:
-        raise InvalidInput(f"lam must be one number or one per pair of neighbouring layers ({pairs}), and it has {len(balance)}.")
+        raise InvalidInput(
+            f"lam must be one number or one per pair of neighbouring layers ({pairs}), and it has {len(balance)}."
+        )
     return balance
 
 
 def _alone(unit: int, widths: tuple[int, ...], balance: Float[Array, " pairs"]) -> Float[Array, " L"]:
-    """b in each layer of the hidden units of one index that not all layers have. Along a chain of neighbouring layers that
-    have it b² changes by λ from layer to layer, and is zero beyond an end of the chain that is not an end of the network."""
+    """b in each layer of the hidden units of one index that not all layers have. Along a chain of neighbouring layers
+    that have it b² changes by λ from layer to layer, and is zero beyond an end of the chain that is not an end of the
+    network."""
     b2, n = np.zeros(len(widths) - 1), len(widths) - 1
     has = [width > unit for width in widths]
     for p in range(1, n):
@@ -207,9 +213,9 @@ def _no_room(layer: int, widths: tuple[int, ...], balance: Float[Array, " pairs"
             f"W2ᵀW2 − W1W1ᵀ = λI has no solution; try lam = 0 or hidden ≤ {room}."
         )
     return InvalidInput(
-        f"lam = {lam} has no solution in layers of {', '.join(map(str, widths))} units: where a layer is wider than its "
-        f"neighbour λ is all there is to b², and it would be negative, or have no place, in layer {layer + 1}; try lam = 0, "
-        "equal widths, or λ > 0 towards wider and λ < 0 towards narrower layers."
+        f"lam = {lam} has no solution in layers of {', '.join(map(str, widths))} units: hidden units that a "
+        f"neighbouring layer has not would need a negative square, or weights that are not there, in W{layer + 1}; try "
+        "lam = 0, equal widths, or λ > 0 where layers widen and λ < 0 where they narrow."
     )
 
 

@@ -40,7 +40,7 @@ def aligned(
     >>> net = lr.inits.aligned(0, task, hidden=14, strengths=1e-3)
     >>> lr.Problem(task, net).facts.aligned
     True
-    >>> deep = lr.inits.aligned(0, task, hidden=(14, 10), strengths=1e-3, lam=[[0.5], [-0.5]])  # the middle one is large
+    >>> deep = lr.inits.aligned(0, task, hidden=(14, 10), strengths=1e-3, lam=[[0.5], [-0.5]])
     >>> [f"{np.linalg.norm(W, 2):.3f}" for W in deep.weights]
     ['0.038', '0.708', '0.038']
     """
@@ -102,5 +102,7 @@ def _per_pair_and_mode(lam: ArrayLike, pairs: int, modes: int) -> Float[Array, "
     array = np.atleast_2d(_check.as_array("lam", lam))
     if array.ndim > 2 or array.shape[0] not in (1, pairs) or array.shape[1] not in (1, modes):
         per_pair = f", or a row per pair of layers ({pairs}) of either" if pairs > 1 else ""
-        raise InvalidInput(f"lam must be one number or one per mode ({modes}){per_pair}, and it has shape {np.shape(lam)}.")
+        raise InvalidInput(
+            f"lam must be one number or one per mode ({modes}){per_pair}, and it has shape {np.shape(lam)}."
+        )
     return np.broadcast_to(array, (pairs, modes))

@@ -1,16 +1,17 @@
 """Modes of a deep network whose layers may have any sizes and rates: their courses in time (theory: section 13).
 
-The sizes b_ℓ of a mode in the layers obey ḃ_ℓ = η_ℓ (s − a d) Π_{j≠ℓ} b_j, a = Πb, and conserve b_ℓ²/η_ℓ − b_j²/η_j. With
-r_ℓ = |b_ℓ|/√η_ℓ, the smallest one taken with the sign of a and called y, all others are r_ℓ² = y² + κ_ℓ². The second
-smallest, R with κ, makes a hyperbola with it, and the arc v along the hyperbola is the coordinate of the course:
+The sizes b_ℓ of a mode in the layers obey ḃ_ℓ = η_ℓ (s − a d) Π_{j≠ℓ} b_j, a = Πb, and conserve b_ℓ²/η_ℓ − b_j²/η_j.
+With r_ℓ = |b_ℓ|/√η_ℓ, the smallest one taken with the sign of a and called y, all others are r_ℓ² = y² + κ_ℓ². The
+second smallest, R with κ, makes a hyperbola with it, and the arc v along the hyperbola is the coordinate of the course:
 
     y = y₀ e^{±v} + (R₀ − |y₀|) sinh v,    R = |y₀| e^{±v} + (R₀ − |y₀|) cosh v        (the sign is that of y₀)
     v̇ = √(Πη) (s − a d) Π r_ℓ  over the other layers,    a = √(Πη) y R Π r_ℓ
 
 No sum here cancels, whatever the sizes; two equal smallest layers (κ = 0) are no special case, except that y cannot
-cross zero then. So t(v) = ∫ dv/v̇ is a quadrature. The course ends at y* with a(y*) = s/d, and the last of it is followed in
-log |v* − v|, in which it is smooth for ever; a mode that fades to zero with κ = 0 has no end. The quadrature is Gauss's, on
-panels short enough to resolve it; y(t) comes from the panels' polynomials by Newton's method. All modes are done at once.
+cross zero then. So t(v) = ∫ dv/v̇ is a quadrature. The course ends at y* with a(y*) = s/d, and the last of it is
+followed in log |v* − v|, in which it is smooth for ever; a mode that fades to zero with κ = 0 has no end. The
+quadrature is Gauss's, on panels short enough to resolve it; y(t) comes from the panels' polynomials by Newton's method.
+All modes are done at once.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _GONE = 800.0  # e-foldings to less than the smallest number
 class _Panels(NamedTuple):
     """Pieces of the courses, sorted by mode and along its course; `first` is where each mode begins, and one more.
 
-    On [−1, 1] of a panel dt/dx = Σ c_n P_n(x), so t = (1 + x)[c_0 − (1 − x) Σ_{n>0} c_n P_n'(x)/(n(n + 1))], which keeps
-    all its digits where t is small."""
+    On [−1, 1] of a panel dt/dx = Σ c_n P_n(x), so t = (1 + x)[c_0 − (1 − x) Σ_{n>0} c_n P_n'(x)/(n(n + 1))], which
+    keeps all its digits where t is small."""
 
     first: Array
     at: Float[Array, " p"]
@@ -55,7 +56,7 @@ class _Panels(NamedTuple):
 class Courses:
     """Modes from their sizes b(0) on, one row per layer and one column per mode.
 
-    Layers that differ by less than `slack`, relative, are taken for equal: what rounding may have made is no difference.
+    Layers that differ by less than `slack`, relative, are taken for equal: what rounding may have made is none.
 
     >>> courses = Courses(np.array([[0.1], [0.2], [0.3]]), np.ones(3), np.ones(1), np.ones(1))
     >>> b = courses.sizes(np.array([0.0, 1e3]))[:, :, 0]
@@ -147,7 +148,9 @@ class Courses:
     def when(self, a: Float[Array, " m"]) -> Float[Array, " m"]:
         """The time at which each mode has the strength a; nan: never."""
         a, found = a * self.mirror, np.full(len(a), np.nan)
-        arc = np.where(self.way > 0, 1.0, -1.0) * self._arc(np.sign(a) * smallest_size(np.abs(a) / self.unit, self.kappa))
+        arc = np.where(self.way > 0, 1.0, -1.0) * self._arc(
+            np.sign(a) * smallest_size(np.abs(a) / self.unit, self.kappa)
+        )
         i = np.flatnonzero(~self.still & ~self.fading & (arc >= 0) & (arc < self.length))
         if len(i) == 0:
             return found
@@ -162,8 +165,8 @@ class Courses:
         return found
 
     def _place(self, i: Array, c: Any, late: Array) -> tuple[Any, Any]:
-        """y, and what is left of v with its sign, at c along the courses of the modes i: c is |v|, and in the `late` part
-        join − log of what is left of it."""
+        """y, and what is left of v with its sign, at c along the courses of the modes i: c is |v|, and in the `late`
+        part join − log of what is left of it."""
         way, y0, gap, end, end_gap = (part[i, None] for part in (self.way, self.y0, self.gap, self.end, self.end_gap))
         length, join, late = self.length[i, None], self.join[i, None], late[:, None]
         fold = np.where(late, join - c, 0.0)
@@ -217,7 +220,9 @@ class Courses:
         y[some] = self._place(i, c[:, None], panels.at[place] >= self.join[i])[0][:, 0]
         return y
 
-    @np.errstate(over="ignore", divide="ignore", invalid="ignore", under="ignore")  # times too short or long for numbers
+    @np.errstate(
+        over="ignore", divide="ignore", invalid="ignore", under="ignore"
+    )  # times too short or long for numbers
     def _reach(self, times: Float[Array, " m"]) -> None:
         """Panels up to the times, or to the end of the course."""
         x, to_series = _gauss()
@@ -261,7 +266,8 @@ class Courses:
 
 
 def _difference(end: Any, y: Any, short: Any, ends: Any, r: Any) -> Any:
-    """y* Πr* − y Πr, factor by factor, so that nothing cancels: ΠA − ΠB = Σ_i (Π_{j<i} B_j) (A_i − B_i) (Π_{j>i} A_j)."""
+    """y* Πr* − y Πr, factor by factor, so that nothing cancels:
+    ΠA − ΠB = Σ_i (Π_{j<i} B_j) (A_i − B_i) (Π_{j>i} A_j)."""
     total, of_y = short * np.prod(ends, axis=0), y
     for k in range(len(r)):
         sum_of = ends[k] + r[k]

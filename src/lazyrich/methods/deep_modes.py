@@ -1,14 +1,15 @@
-"""Deep networks, aligned with the task: every mode alone, at any depth L ≥ 3, with layers of any sizes and rates (theory:
-section 13).
+"""Deep networks, aligned with the task: every mode alone, at any depth L ≥ 3, with layers of any sizes and rates
+(theory: section 13).
 
 A mode of strength s and input variance d has the size b_ℓ in layer ℓ, and
 
     ḃ_ℓ = η_ℓ (s − a d) Π_{j≠ℓ} b_j,     a = Πb,     b_ℓ²/η_ℓ − b_j²/η_j is conserved
 
 so it is one equation for one number, which has no closed form for a(t), but one quadrature for the time, inverted by
-Newton's method (`_course`). Where two layers are equally small, their b²/η the least of all, a cannot cross zero: learned
-backwards, the mode fades. The frames between the layers do not turn, so the weights follow. Conditions: linear, three
-layers or more, initialisation and inputs aligned with the task in every layer (`alignment.follow`), no weight decay.
+Newton's method (`_course`). Where two layers are equally small, their b²/η the least of all, a cannot cross zero:
+learned backwards, the mode fades. The frames between the layers do not turn, so the weights follow. Conditions: linear,
+three layers or more, initialisation and inputs aligned with the task in every layer (`alignment.follow`), no weight
+decay.
 Source: Saxe et al. 2014 (equal layers, where ȧ = L |a|^{2−2/L} (s − a d)); the general form is ours, and has the deep
 networks of Kunin et al. 2024 (Definition 12) as a case.
 
@@ -95,8 +96,8 @@ class DeepModesSolution(Solution):
         return {"weights": self.weights(times)}
 
     def separatrix(self) -> Separatrix:
-        """How far the two smallest layers of a mode that could be learned are from b₁/√η₁ = −b₂/√η₂, relative to them: 0
-        where it starts at zero or backwards and never leaves; 1 where they are equal and it goes forwards."""
+        """How far the two smallest layers of a mode that could be learned are from b₁/√η₁ = −b₂/√η₂, relative to them:
+        0 where it starts at zero or backwards and never leaves; 1 where they are equal and it goes forwards."""
         wanted = np.flatnonzero((self.s > 0) & (self.d > 0))[: min(self.problem.network.sizes)]
         y, gap = self.courses.y0[wanted], self.courses.gap[wanted]
         size = np.sqrt(2) * np.hypot(y, np.abs(y) + gap)
