@@ -314,9 +314,7 @@ SENTENCES = {
     r"^sizes must list the layer widths, such as .* it is b'232'": lambda: zero_balanced(sizes=b"232"),
     r"^sizes must name input and output at least, .* it is \(\)": lambda: zero_balanced(sizes=()),
     r"^sizes must name input and output at least, .* it is \(2,\)": lambda: zero_balanced(sizes=(2,)),
-    r"^sizes must name 3 widths \(input, hidden, output\), and it is \(2, 2, 2, 2\)": lambda: tilted(
-        sizes=(2, 2, 2, 2)
-    ),
+    r"^sizes must name a hidden layer between inputs and outputs, and it is \(2, 2\)": lambda: tilted(sizes=(2, 2)),
     r"^scale must be above 0, and it is 0": lambda: zero_balanced(scale=0),
     r"^scales must be two numbers, c1 and c2, and it is 5: try": lambda: lr.inits.orthogonal(
         0, sizes=(2, 4, 2), scales=5
@@ -338,7 +336,15 @@ SENTENCES = {
         strengths=[1.0, 2.0]
     ),
     r"^lam must be one number or one per mode \(8\), .* shape \(2,\)": lambda: aligned(lam=[1.0, 2.0]),
-    r"^lam belongs to two layers, and this network has 3: try lam = 0": lambda: aligned(hidden=(9, 9), lam=1.0),
+    r"^lam must be one number or one per mode \(8\), or a row per pair of layers \(2\) .* \(3, 1\)": lambda: aligned(
+        hidden=(9, 9), lam=[[1.0], [2.0], [3.0]]
+    ),
+    r"^lam must be one number or one per pair of neighbouring layers \(2\), and it has 3": lambda: tilted(
+        sizes=(2, 2, 2, 2), lam=[1.0, 2.0, 3.0]
+    ),
+    r"^lam = 1, 1 has no solution in layers of 2, 3, 3, 2 units: .* in W3; try lam = 0, equal": lambda: tilted(
+        sizes=(2, 3, 3, 2)
+    ),
     r"^hidden must be at least 1, and it is 0": lambda: aligned(hidden=(9, 0)),
     r"^beta must be a vector, and it has shape \(1, 2\)": lambda: neuron([[1.0, 2.0]]),
     r"^beta must be a vector, and it has shape \(\)": lambda: neuron(1.0),
@@ -433,7 +439,7 @@ NO_EXACT_SOLUTION = {
         lambda: problem(start=start("zero_balanced", sizes=(8, 9, 9, 8))),
         None,
         [
-            r"deep_modes: it needs an initialisation aligned with the task, .* coupled by 0\.\d+",
+            r"deep_modes: it needs an initialisation aligned with the task in every layer, .* coupled by (0\.\d+|1);",
             r"lr\.flow\(problem, times\)",
         ],
     ),

@@ -298,7 +298,12 @@ REFUSALS = {
     "riccati, three layers": ((5, 6, 6, 4), {}, "riccati", r"it solves two layers, and this network has 3"),
     "deep_modes, two layers": ((5, 6, 4), {}, "deep_modes", r"three layers or more, and this network has 2"),
     "modes, not aligned": ((5, 6, 4), {}, "modes", r"aligned with the task, and modes are coupled by 0\.\d+"),
-    "deep_modes, not aligned": ((5, 6, 6, 4), {}, "deep_modes", r"aligned with the task, and .* coupled by 0\.\d+"),
+    "deep_modes, not aligned": (
+        (5, 6, 6, 4),
+        {},
+        "deep_modes",
+        r"aligned with the task in every layer, and .* by (0\.\d+|1)$",
+    ),
     "riccati, decay and rates": (
         (5, 6, 4),
         {"weight_decay": 0.1, "rates": (1.0, 2.0)},
@@ -324,9 +329,16 @@ class TestReasons:
         assert facts.method is None
         assert_reason(facts, method, rf"it solves linear networks, and this one is {said}(;|$)")
 
-    def test_unbalanced_deep_layers(self, rng):
-        start = lr.inits.gaussian(rng, sizes=(5, 6, 6, 4), scale=0.3)
-        assert_reason(facts_of(white_task(rng), start), "deep_modes", r"zero-balanced layers .* off by \d+(\.\d+)?")
+    def test_deep_layers_out_of_line(self, rng):
+        """Aligned at both ends, any balance: what a middle layer turns is named, by its angle."""
+        task = white_task(rng)
+        start = lr.inits.aligned(rng, task, hidden=(4, 4), strengths=0.1, lam=[[0.5], [-0.2]])
+        assert facts_of(task, start).method == "deep_modes"
+        W1, W2, W3 = start.weights
+        turn = np.eye(4) + 1e-3 * np.diag([1.0, 1.0, 1.0], k=1)
+        facts = facts_of(task, [W1, turn @ W2, W3])
+        assert_reason(facts, "deep_modes", r"aligned with the task in every layer, and modes are coupled by 0\.\d+$")
+        assert 1e-4 < facts.alignment_error < 0.1
 
     def test_weight_decay(self, rng):
         task = white_task(rng)

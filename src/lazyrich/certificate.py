@@ -366,7 +366,8 @@ def _semigroup(problem: Problem, solution: Any, times: Float[Array, " T"]) -> fl
 
 def _doubt(problem: Problem, solution: Any, end: float) -> float:
     """An imbalance beyond rounding acts on the directions to be learned as rounding does."""
-    return float(solution.doubt_until(end) * max(1.0, problem.facts.orbit_error / _EPS))
+    doubt = float(solution.doubt_until(end))
+    return doubt * max(1.0, problem.facts.orbit_error / _EPS) if doubt else 0.0
 
 
 def _worst(*figures: float) -> float:

@@ -73,7 +73,9 @@ class Facts:
     balance_error: float  # largest ‖D − λI‖ / (‖W_ℓ‖² + ‖W_ℓ₊₁‖²), Frobenius
     family: tuple[float, float]  # c and δ of two layers (theory: section 11), and how far D is from two eigenvalues
     family_error: float
-    alignment_error: float  # largest coupling between different modes, relative
+    alignment_error: (
+        float  # largest coupling of a mode with others, or in three layers or more with other weights, relative
+    )
     mode_imbalance: float  # largest difference between the layers of one mode, relative; 0 where they are not aligned
     rank_target: int
     rank_initial: int

@@ -12,7 +12,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.alignment import Alignment, align, follow
+from lazyrich.alignment import Alignment, Followed, align, follow
 from lazyrich.facts import Facts
 from lazyrich.methods import EXACT
 from lazyrich.networks import Activation, Network
@@ -112,7 +112,9 @@ class Problem:
         # one layer, or layers that are not balanced, may change the sign of their determinant
         zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(lam)
         # a unit that stays 1 is no part of any mode
-        alignment_error = np.inf if network.biased and network.depth > 1 else self.alignment.error
+        biased = network.biased and network.depth > 1
+        through = self.followed.error if network.depth > 2 and not biased else 0.0
+        alignment_error = np.inf if biased else max(self.alignment.error, through)
         facts = Facts(
             sizes=network.sizes,
             activation=network.activation,
@@ -127,7 +129,9 @@ class Problem:
             family=family,
             family_error=family_error,
             alignment_error=alignment_error,
-            mode_imbalance=0.0 if alignment_error > tolerance else self._mode_imbalance(),
+            mode_imbalance=self.followed.imbalance(self.rates)
+            if network.depth > 1 and alignment_error <= tolerance
+            else 0.0,
             rank_target=rank_target,
             rank_initial=rank_initial,
             determinant_obstruction=full and zero_balanced and sign_initial * sign_target < 0,
@@ -143,6 +147,11 @@ class Problem:
         return align(self.task.sigma_yx, self.task.sigma_xx, self.network.weights, self.network.eps)
 
     @cached_property
+    def followed(self) -> Followed:
+        """The task's modes in each layer: their frames and sizes."""
+        return follow(self.network.weights, self.alignment, self.network.eps)
+
+    @cached_property
     def canonical(self) -> Canonical:
         """The same problem with unit rates and white inputs, where Σxx = c·I."""
         L, c = self.network.depth, self.task.input_scale
@@ -151,11 +160,6 @@ class Problem:
         k = tuple(float(x) for x in kappa / np.sqrt(eta))
         target = _check.read_only(np.prod(k) * self.task.sigma_yx / c)
         return Canonical(k, c, target, self.weight_decay * self.rates[0] / c)
-
-    def _mode_imbalance(self) -> float:
-        """A mode far smaller than the largest may be unbalanced by itself, and the layers not notice."""
-        v = [k * W for k, W in zip(self.canonical.k, self.network.weights, strict=True)]
-        return follow(v, self.alignment, self.network.eps).imbalance()
 
     def _pairs(self) -> Iterator[tuple[Float[Array, "n h"], Float[Array, "h h"]]]:
         """Q = [v_ℓᵀ; v_ℓ₊₁] of each pair of layers, v_ℓ = k_ℓ W_ℓ, and its D, which the flow conserves also with layer

@@ -196,8 +196,8 @@ def test_wrong_modes_are_not_certified(rng, monkeypatch):
 
 def test_wrong_deep_modes_are_not_certified(rng, monkeypatch):
     problem = aligned_problem(rng, (5, 4), strengths=[0.1, -0.2, 2.0])
-    right = deep_modes.deep_mode_strength
-    monkeypatch.setattr(deep_modes, "deep_mode_strength", lambda L, s, a0, t: right(L, s, a0, 1.01 * t))
+    right = deep_modes.Courses.sizes
+    monkeypatch.setattr(deep_modes.Courses, "sizes", lambda self, times: right(self, 1.01 * times))
     assert lr.solve(problem, TIMES).certificate().residual > WRONG
 
 

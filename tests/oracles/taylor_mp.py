@@ -5,6 +5,7 @@ It knows the differential equations and nothing of their solutions, so it can ju
     weights, gram   Ẇ1 = η_1 [W2ᵀ E − γW1],  Ẇ2 = η_2 [E W1ᵀ − γW2],  E = Σyx − c W2W1   (sizes 1..3)
     mode_mp         ȧ = √(λ² + 4a²)(s − a)
     deep_mode_mp    ȧ = L a^{2−2/L}(s − a), by quadrature for the time and Newton's method
+    deep_sizes_mp   ḃ_ℓ = η_ℓ (s − d Πb) Π_{j≠ℓ} b_j
 
 The right-hand sides are polynomials, so the coefficients come from convolutions; the order is the
 number of digits, and a step is so long that the last term is at rounding level.
@@ -112,6 +113,29 @@ def deep_mode_mp(L: int, s: Any, a0: Any, t: Any, *, digits: int = 50) -> Any:
             if abs(dy) < mp.mpf(10) ** (-digits):
                 return a(y)
     raise RuntimeError(f"Newton's method did not settle for L = {L}, s = {s}, a0 = {a0}, t = {t}")
+
+
+def deep_sizes_mp(b0: Sequence[Any], eta: Sequence[Any], s: Any, d: Any, t: Any, *, digits: int = 30) -> list[Any]:
+    """The sizes of one mode in all layers at time t, any sizes, rates and signs."""
+    with mp.workdps(digits + 10):
+        b, s, d, left, L = [mp.mpf(x) for x in b0], mp.mpf(s), mp.mpf(d), mp.mpf(t), len(b0)
+        while left > 0:
+            B = [[x] for x in b]
+            P = [[] for _ in range(L)]  # products of the first layers, and of the last
+            Q: list[list[Any]] = [[] for _ in range(L)]
+            E: list[Any] = []
+            for k in range(digits):
+                for i in range(L):
+                    P[i].append(mp.mpf(k == 0) if i == 0 else mp.fdot(P[i - 1], B[i - 1][::-1]))
+                for i in reversed(range(L)):
+                    Q[i].append(mp.mpf(k == 0) if i == L - 1 else mp.fdot(Q[i + 1], B[i + 1][::-1]))
+                E.append((s if k == 0 else mp.zero) - d * mp.fdot(P[-1], B[-1][::-1]))
+                for i in range(L):
+                    others = [mp.fdot(P[i][: j + 1], Q[i][j::-1]) for j in range(k + 1)]
+                    B[i].append(mp.mpf(eta[i]) * mp.fdot(others, E[::-1]) / (k + 1))
+            step = _step([max(abs(x[k]) for x in B) for k in (-2, -1)], digits, left)
+            b, left = [_horner(x, step) for x in B], left - step
+        return b
 
 
 def _rounded(M: MpMatrix) -> MpArray:

@@ -35,8 +35,8 @@ _THEOREMS = {
     ),
     "deep_modes": _Theorem(
         "Many layers, every mode alone (Saxe et al. 2014)",
-        "In balanced layers that share the task's singular vectors, each mode grows as a power of itself: a longer "
-        "plateau and a sharper rise than with two layers. The time to reach a strength is known in closed form.",
+        "Layers that hand the task's singular vectors on keep doing so, and each mode follows an equation of its own: "
+        "equal layers with a longer plateau and a sharper rise than two. The time to reach a strength is one integral.",
         "Saxe et al. 2014",
     ),
     "shallow": _Theorem(
@@ -82,7 +82,7 @@ def _why(method: str, facts: lr.Facts, letter: str) -> str:
         case "modes":
             return f"There are two linear layers; {shared}."
         case "deep_modes":
-            return f"There are {facts.depth} linear layers; {balanced}; {shared}."
+            return f"There are {facts.depth} linear layers; {shared}, in every layer."
         case "shallow":
             return "There is one linear layer, and that is all it needs."
     return f"Integrated, for {why_none(facts)}."
@@ -103,8 +103,7 @@ def _need(refusal: lr.Refusal, facts: lr.Facts) -> str:
         case Condition.BALANCED if facts.weight_decay and facts.balanced:
             return f"λ = 0 where weights decay, and λ is off by {off}"
         case Condition.BALANCED:
-            law = "W2ᵀW2 − W1W1ᵀ = λI" if facts.depth == 2 else "W_ℓ₊₁ᵀW_ℓ₊₁ = W_ℓW_ℓᵀ"
-            return f"layers with {law}, from which these are off by {off} of their size"
+            return f"layers with W2ᵀW2 − W1W1ᵀ = λI, from which these are off by {off} of their size"
         case Condition.ALIGNED:
             return f"an initialisation that shares the task's modes, and here they are coupled by {off}"
         case Condition.DECAY if facts.depth == 2:
@@ -148,7 +147,13 @@ def equation(part: lr.Trajectory, targets: Float[Array, " m"], ends: Float[Array
             law = "2a·(c(s − a) − γ)" if gamma else f"c·√({letter}² + 4a²)·(s − a)"
             lines = [f"ȧ = {law}  for each mode", f"{lam}, {s}, {c}, {start}{decay}"]
         case "deep_modes":
-            lines = ["ȧ = c·L·a^{2−2/L}·(s − a)  for each mode", f"L = {facts.depth}, {s}, {c}, {start}"]
+            equal = facts.zero_balanced and facts.mode_imbalance <= facts.tolerance
+            law = (
+                "ȧ = c·L·a^{2−2/L}·(s − a)"
+                if equal
+                else "ḃ_ℓ = c·(s − a)·Π_{j≠ℓ} b_j,  a = Πb,  b_ℓ its size in layer ℓ,"
+            )
+            lines = [f"{law}  for each mode", f"L = {facts.depth}, {s}, {c}, {start}"]
         case "shallow":
             speeds = facts.rates[0] * (np.linalg.eigvalsh(problem.task.sigma_xx)[::-1] + gamma)
             xx = "(Σxx + γI)" if gamma else "Σxx"

@@ -11,7 +11,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float, Rng
-from lazyrich.inits.balanced import layer_factors
+from lazyrich.inits.balanced import layer_sizes
 from lazyrich.inits.random import random_frame
 from lazyrich.networks import Network
 from lazyrich.tasks import Task
@@ -29,7 +29,8 @@ def aligned(
     task : whose modes it has
     hidden : one width, or several for deeper networks
     strengths : of the modes, one number or one each; a negative one is learned backwards
-    lam : balance, one number or one per mode; of two layers
+    lam : balance b_{ℓ+1}² − b_ℓ² of the modes' sizes in neighbouring layers: one number, one per mode, or in more than
+        two layers one row per pair, of one number or one per mode
 
     Returns
     -------
@@ -39,23 +40,21 @@ def aligned(
     >>> net = lr.inits.aligned(0, task, hidden=14, strengths=1e-3)
     >>> lr.Problem(task, net).facts.aligned
     True
+    >>> deep = lr.inits.aligned(0, task, hidden=(14, 10), strengths=1e-3, lam=[[0.5], [-0.5]])
+    >>> [f"{np.linalg.norm(W, 2):.3f}" for W in deep.weights]
+    ['0.038', '0.708', '0.038']
     """
     generator, task = _check.as_rng(rng), as_task(task)
     widths = _hidden_widths(hidden)
     m = min(task.d_in, task.d_out, *widths)
-    a, balance = _per_mode("strengths", strengths, m), _per_mode("lam", lam, m)
-    if len(widths) != 1 and balance.any():
-        raise InvalidInput(f"lam belongs to two layers, and this network has {len(widths) + 1}: try lam = 0.")
+    a, balance = _per_mode("strengths", strengths, m), _per_pair_and_mode(lam, len(widths), m)
     U, _, V = task.modes
     frames = [
         V[:, :m],
         *(random_frame(generator, h, m) for h in widths),
         U[:, :m] * np.where(a < 0, -1.0, 1.0),
     ]
-    if len(widths) == 1:
-        c = list(layer_factors(a, balance))
-    else:
-        c = [np.abs(a) ** (1 / (len(widths) + 1))] * (len(widths) + 1)
+    c = layer_sizes(a, balance)
     return Network([(new * c_l) @ old.T for old, new, c_l in zip(frames, frames[1:], c, strict=False)])
 
 
@@ -97,3 +96,13 @@ def _per_mode(name: str, value: ArrayLike, modes: int) -> Float[Array, " m"]:
     if array.shape not in ((1,), (modes,)):
         raise InvalidInput(f"{name} must be one number or one per mode ({modes}), and it has shape {array.shape}.")
     return np.broadcast_to(array, (modes,))
+
+
+def _per_pair_and_mode(lam: ArrayLike, pairs: int, modes: int) -> Float[Array, "pairs m"]:
+    array = np.atleast_2d(_check.as_array("lam", lam))
+    if array.ndim > 2 or array.shape[0] not in (1, pairs) or array.shape[1] not in (1, modes):
+        per_pair = f", or a row per pair of layers ({pairs}) of either" if pairs > 1 else ""
+        raise InvalidInput(
+            f"lam must be one number or one per mode ({modes}){per_pair}, and it has shape {np.shape(lam)}."
+        )
+    return np.broadcast_to(array, (pairs, modes))

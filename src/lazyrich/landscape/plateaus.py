@@ -6,7 +6,8 @@ for white inputs). In the units of `problem.canonical` (unit rates, white inputs
 exact           Aligned with the task, inputs and layers: the modes do not interact. Two layers, any balance, with
                 z = √(l² + 4a²) + 2a and l² = N² − 4a² of the mode (`methods/modes`), K = √(l² + 4s²):
                     t = (2/K) artanh(K (z − z0) / (2s(z + z0) + l² − z z0)),     l = 0: (1/2s) ln(1 + s/a0)
-                L ≥ 3, zero-balanced: (1/L)[Φ((s + a0)/2) − Φ(a0)] (Saxe et al. 2014).
+                L ≥ 3, layers of any sizes: the quadrature of `methods/_course`; where they are equal it is Saxe's
+                (1/L)[Φ((s + a0)/2) − Φ(a0)].
 leading order   Two layers, small weights. Mode α grows from the part of its row p_α = W1v_α + W2ᵀu_α that the rows
                 of stronger modes do not have: those directions of the hidden layer are taken when its turn comes,
                     a0 = ¼‖new part of p_α‖²,     t = (1/2s) ln(1 + s/a0)
@@ -35,7 +36,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.methods.deep_modes import DeepModesSolution
-from lazyrich.methods.mode_times import time_to_learn
 from lazyrich.methods.modes import ModesSolution
 from lazyrich.methods.riccati.grading import grade, spectrum
 from lazyrich.observables.modes import half_times, half_way, look_closer
@@ -200,14 +200,11 @@ def _aligned_two_layers(problem: Problem) -> Plateaus:
 
 
 def _aligned_deep(problem: Problem) -> Plateaus:
-    """Saxe's Φ, for modes on their way up."""
-    alone, fit, gain = DeepModesSolution(problem), problem.alignment, problem.canonical.gain
-    t = np.full(len(alone.s), np.nan)
-    moves = (alone.a0 > 0) & (alone.s > 0) & (np.abs(alone.a0 - alone.s) > _THERE * alone.s.max())
-    if moves.any():
-        a0, s = alone.a0[moves], alone.s[moves]
-        t[moves] = time_to_learn(a0, (s + a0) / 2, s, alone.L) / alone.d[moves]
-    return _plateaus("exact", fit.U, fit.V, alone.s / gain, alone.a0 / gain, t)
+    """The quadrature of each mode, from its beginning to half way."""
+    alone, fit = DeepModesSolution(problem), problem.alignment
+    limit = np.divide(alone.s, alone.d, out=np.zeros_like(alone.s), where=alone.d > 0)
+    a0 = np.prod(alone.initial, axis=0)
+    return _plateaus("exact", fit.U, fit.V, limit, a0, alone.courses.when((limit + a0) / 2))
 
 
 def _small_two_layers(problem: Problem) -> Plateaus:

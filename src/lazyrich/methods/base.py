@@ -51,7 +51,8 @@ def aligned_with_the_task(facts: Facts) -> Iterator[Refusal]:
     """Refusals of modes that interact; networks with biases have been refused, and have no such number."""
     if not facts.aligned and np.isfinite(facts.alignment_error):
         error = facts.alignment_error
-        message = f"it needs an initialisation aligned with the task, and modes are coupled by {error:.2g}"
+        where = " in every layer" if facts.depth > 2 else ""
+        message = f"it needs an initialisation aligned with the task{where}, and modes are coupled by {error:.2g}"
         yield Refusal(Condition.ALIGNED, message, error, facts.tolerance)
 
 

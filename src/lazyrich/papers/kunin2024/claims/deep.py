@@ -8,6 +8,7 @@ from functools import reduce
 from itertools import pairwise
 
 import numpy as np
+from scipy.integrate import quad
 from scipy.optimize import root
 
 from lazyrich._typing import Array
@@ -81,6 +82,43 @@ def deep_isotropic_start(rng: Rng) -> float:
     pairs = [(below @ below.T, above.T @ above) for below, above in pairwise(Ws)]
     errors = [relative_error(lower, upper) for lower, upper in pairs]
     return max([*errors, relative_error(delta * np.eye(len(a)), np.outer(a, a) - Ws[-1] @ Ws[-1].T)])
+
+
+def along_target(rng: Rng, L: int, alpha: float, y: float) -> list[Array]:
+    """An isotropic start with δ = −α² whose β is along the first input: the a of it is y, and W_l is larger there."""
+    frames = [np.eye(3), *(draws.orthogonal(rng, 3) for _ in range(L))]
+    size = np.diag([np.sqrt(y**2 + alpha**2), alpha, alpha])
+    return [*(new @ size @ old.T for old, new in pairwise(frames)), y * frames[-1][:, 0]]
+
+
+@claim(
+    "kunin2024/deep-quadrature",
+    place="ours: theory, section 13, for Definition 12",
+    statement="From an isotropic start along its target, on either side of zero or with a = 0, β stays along it, and "
+    "one integral is the time in which it goes from one size to another, through zero too. With a = 0 every target "
+    "will do.",
+    formula=r"\|\beta\| = y(y^2 - \delta)^{L/2},\qquad t = \int_{y(0)}^{y}"
+    r" \frac{du}{(s - u(u^2 - \delta)^{L/2})(u^2 - \delta)^{L/2}}",
+    conditions="d = h, isotropic start, δ < 0, β(0) along Xᵀy, white inputs, s = ‖Xᵀy‖, unit rates.",
+    tolerance=1e-9,
+    seeds=4,
+)
+def deep_quadrature(rng: Rng) -> float:
+    L, alpha, s = int(rng.integers(1, 4)), float(rng.uniform(0.6, 1.2)), float(rng.uniform(0.5, 1.5))
+    first, last = float(rng.uniform(-0.6, 0.05)), float(rng.uniform(0.1, 0.2))
+    time, _ = quad(lambda u: 1 / ((s - deep_size(u, alpha, L)) * (u**2 + alpha**2) ** (L / 2)), first, last)
+    (end,) = flow(along_target(rng, L, alpha, first), np.eye(3), np.array([s, 0.0, 0.0]), [time])
+    slope = rng.normal(size=3)
+    (anyhow,) = flow(orthogonal_start(rng, 3, L, alpha), np.eye(3), slope, [time])
+    turned = np.cross(beta_deep(anyhow), slope / np.linalg.norm(slope)) / np.linalg.norm(beta_deep(anyhow))
+    return max(
+        relative_error(np.array([deep_size(last, alpha, L), 0.0, 0.0]), beta_deep(end)), float(np.abs(turned).max())
+    )
+
+
+def deep_size(y: float, alpha: float, L: int) -> float:
+    """The signed size of β for an a of signed size y."""
+    return float(y * (y**2 + alpha**2) ** (L / 2))
 
 
 def gaussian_imbalance(rng: Rng, d: int) -> Array:
