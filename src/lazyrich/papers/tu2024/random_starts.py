@@ -63,6 +63,7 @@ _LAYERS: dict[str, Callable[[int, int, int], tuple[float, float]]] = {
     "keras": lambda d_in, h, d_out: ((6 / (d_in + h)) ** 0.5, (6 / (h + d_out)) ** 0.5),
 }
 INITIALISATIONS = tuple(_LAYERS)
+SAID = {"gaussian": "Gaussian", "pytorch": "PyTorch", "keras": "Keras"}
 
 
 def network(rng: Rng, initialisation: str, sizes: tuple[int, int, int], scale: float = 1.0) -> Network:

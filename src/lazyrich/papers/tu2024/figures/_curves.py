@@ -105,6 +105,7 @@ def drawn(data: Dataset, title: str) -> Picture:
                 panel.set_xlabel(style.TIME)
             if column == 0:
                 panel.set_ylabel(f"h = {hidden}\nuᵀWv / s₁")
+    panels[0, 0].set_ylim(float(data.strength.min()) - 0.05, 1.22)  # of all panels, with room for the words
     panels[0, -1].plot([], [], color=style.mode_colours(3)[1], **_FLOW, label="gradient flow, strong modes dark")
     panels[0, -1].plot([], [], **style.THEORY, label="closed form, every mode by itself")
     handles, words = panels[0, -1].get_legend_handles_labels()
@@ -125,7 +126,6 @@ def _draw_modes(panel: Axes, part: Dataset) -> None:
     off, late = (100 * float(part[name].sel(told="closed form")) for name in ("mode_errors", "half_time_errors"))
     words = f"modes to {off:.2g} %, half times to {late:.2g} %"
     panel.text(0.02, 0.99, words, transform=panel.transAxes, va="top", fontsize=9)
-    panel.set_ylim(top=1.22)  # room for the words
     panel.set_xscale("log")
     _plain_ticks(panel)
 

@@ -1,13 +1,11 @@
 """How far the closed form of every mode is off, over the width of the hidden layer."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from lazyrich._progress import progress
 from lazyrich._typing import Array
 from lazyrich.papers.base.figure import Axes, Check, DataArray, Dataset, Figure, Picture, dataset
-from lazyrich.papers.tu2024.random_starts import INITIALISATIONS, TOLD, compare, problem
+from lazyrich.papers.tu2024.random_starts import INITIALISATIONS, SAID, TOLD, compare, problem
 from lazyrich.plot import style
 
 TITLE = "A random initialisation, mode by mode: how far the closed form is off, by width"
@@ -16,7 +14,7 @@ ABOUT = (
     "of PyTorch and of Keras), as they come and 0.05 times as large, ten of each. "
     "Lines are medians of the largest error of a mode at any time, of the largest singular value, and of the largest "
     "relative error of a half time; areas span all ten. "
-    "The closed form (filled) falls like 1/h, well below n/h (n inputs and outputs), except from PyTorch's default, "
+    "The closed form (filled) falls like 1/h, for modes well below n/h, n inputs and outputs, except from PyTorch's default, "
     "whose function does not shrink with the width: that ends with 1/√h. "
     "With the couplings at second order (open) the error is several times smaller and falls faster."
 )
@@ -31,7 +29,7 @@ CHECKS = {
         at_most=0.25,
     ),
 }
-QUICK = {"tasks": ("hierarchy 8 → 8",), "widths": (50, 200), "seeds": 2}
+QUICK = {"tasks": ("hierarchy 8 → 8",), "widths": (50, 200, 1000), "seeds": 2}
 
 DIGITS = "digits 61 → 10"
 SCALES = (0.05, 1.0)
@@ -40,7 +38,6 @@ _MODES = 10  # of the tasks with the most
 _MARKS = dict(zip(INITIALISATIONS, ("o", "s", "D"), strict=True))
 _COLOURS = dict(zip(INITIALISATIONS, ("blue", "orange", "green"), strict=True))
 _CORRECTED: style.Look = {"linestyle": (0, (4, 2)), "linewidth": 1.2, "markerfacecolor": "white"}
-_SAID = {"gaussian": "Gaussian", "pytorch": "PyTorch", "keras": "Keras"}
 
 
 def compute(
@@ -90,38 +87,6 @@ def _numbers(data: Dataset, widths: tuple[int, ...]) -> dict[str, float]:
     }
 
 
-def table(data: Dataset) -> Iterator[str]:
-    """Lines of Markdown, in percent, closed form / with couplings: modes (median), half times (median, worst).
-
-    A row is a task, an initialisation and its scale; h goes across.
-    """
-    from xarray import concat
-
-    halves = data.half_time_error.stack(all=("seed", "mode"))
-    parts = {
-        "modes": data.mode_error.median("seed"),
-        "half times": halves.median("all"),
-        "worst half time": halves.max("all"),
-    }
-    values = 100 * concat(list(parts.values()), "what", coords="minimal", compat="override")
-    for task in data.task.values:
-        hidden = data.hidden.sel(task=task).values
-        yield f"| {task} | scale | " + " | ".join(f"h = {h}" for h in hidden) + " |"
-        yield "|---|---|" + "---|" * len(hidden)
-        for what, name in enumerate(parts):
-            for initialisation in data.initialisation.values:
-                for scale in data.scale.values:
-                    row = values[what].sel(task=task, initialisation=initialisation, scale=scale)
-                    cells = (" / ".join(_percent(float(v)) for v in pair) for pair in row.transpose("width", "told"))
-                    size = "default" if scale == 1 else f"× {scale:g}"
-                    yield f"| {name}, {_SAID[str(initialisation)]} | {size} | " + " | ".join(cells) + " |"
-        yield ""
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
-
-
 def draw(data: Dataset) -> Picture:
     """Columns are tasks; errors of modes above, of half times below, of small and of default weights."""
     figure = style.new_figure(3.1 * data.sizes["task"] + 0.6, 10.2)
@@ -141,7 +106,7 @@ def draw(data: Dataset) -> Picture:
         size = "default weights" if scale == 1 else f"weights × {scale:g}"
         panels[row, 0].set_ylabel(f"{words[name]}\n{size}")
     for initialisation in data.initialisation.values:
-        panels[0, 0].plot([], [], **_look(str(initialisation)), label=_SAID[str(initialisation)])
+        panels[0, 0].plot([], [], **_look(str(initialisation)), label=SAID[str(initialisation)])
     panels[0, 0].plot([], [], **_look("gaussian") | _CORRECTED | {"color": "black"}, label="with couplings")
     panels[0, 0].plot([], [], **style.LIMIT, label="(inputs + outputs)/h")
     handles, labels = panels[0, 0].get_legend_handles_labels()
@@ -157,7 +122,7 @@ def _draw_errors(panel: Axes, hidden: Array, errors: DataArray) -> None:
         panel.plot(hidden, closed.median("seed"), **look)
         panel.fill_between(hidden, closed.min("seed"), closed.max("seed"), color=look["color"], alpha=0.13, linewidth=0)
         panel.plot(hidden, corrected.median("seed"), **look | _CORRECTED)
-    panel.set(xscale="log", yscale="log", ylim=(1e-5, 3))
+    panel.set(xscale="log", yscale="log", ylim=(1e-6, 3))
     panel.set_xticks(hidden, [f"{h}" for h in hidden], minor=False)
     panel.set_xticks([], minor=True)
     panel.set_yticks(10.0 ** np.arange(-5, 1), ["0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
