@@ -9,5 +9,5 @@ PAPER = Paper(
     authors="Tu, Aranguri, Jacot 2024",
     title="Mixed dynamics in linear networks: unifying the lazy and active regimes",
     topics=("family", "random_starts"),
-    remark="its statements are about wide random networks; the ledger has what is exact or follows from it, which is ours",
+    remark="its statements are about wide random networks; the ledger has what follows at finite width, which is ours",
 )

@@ -14,8 +14,8 @@ ABOUT = (
     "of PyTorch and of Keras), as they come and 0.05 times as large, ten of each. "
     "Lines are medians of the largest error of a mode at any time, of the largest singular value, and of the largest "
     "relative error of a half time; areas span all ten. "
-    "The closed form (filled) falls like 1/h, for modes well below n/h, n inputs and outputs, except from PyTorch's default, "
-    "whose function does not shrink with the width: that ends with 1/√h. "
+    "The closed form (filled) falls like 1/h, for modes well below n/h, n inputs and outputs, except from PyTorch's "
+    "default, whose function does not shrink with the width: that ends with 1/√h. "
     "With the couplings at second order (open) the error is several times smaller and falls faster."
 )
 CALLS = ("lr.predict", "lr.Problem", "lr.Network", "lr.tasks.semantic_hierarchy")
