@@ -64,10 +64,10 @@ def test_errors_are_those_of_the_flow(kind):
     errors = [np.abs(curve - truth).max() / s[0] for curve in (one.closed, one.corrected)]
     np.testing.assert_allclose(one.mode_errors, errors, atol=1e-6)
     assert 0 < errors[1] < 0.5 * errors[0] < 0.03
-    fine = np.linspace(0, one.times[-1], 200_001)
+    fine = np.linspace(0, one.times[-1], 20_001)
     done = (strengths(fine) - truth[0]) / (s - truth[0])
     half = fine[np.argmax(done >= 0.5, axis=0)]
-    np.testing.assert_allclose(one.half_times[0], half, rtol=2e-4, atol=2 * fine[1])
+    np.testing.assert_allclose(one.half_times[0], half, rtol=1e-4, atol=fine[1])
 
 
 def test_modes_that_hardly_move_have_no_half_time_error():
@@ -76,6 +76,7 @@ def test_modes_that_hardly_move_have_no_half_time_error():
     assert (np.isnan(one.half_time_errors[0]) == (way < 0.1 * way.max())).all() and np.isnan(one.half_time_errors).any()
 
 
+@pytest.mark.long
 def test_table_is_that_of_the_figure_and_of_the_page():
     data = fig_random_errors.compute(tasks=("5 → 4",), widths=(50, 200), seeds=1)
     lines = list(table.tables(data))
@@ -84,13 +85,11 @@ def test_table_is_that_of_the_figure_and_of_the_page():
     assert lines[2].startswith(f"| modes | Gaussian × 0.05 | {table.cell(*first)} | ")
 
 
-@pytest.mark.parametrize(("column", "hidden"), [(2, 200)])
-def test_the_page_prints_what_is_found(column, hidden):
+@pytest.mark.long
+def test_the_page_prints_what_is_found():
     """One cell anew: ten small Gaussian networks on the first task."""
-    off = np.median(
-        [compare(problem("5 → 4", "gaussian", hidden, 0.05, seed)).mode_errors for seed in range(10)], axis=0
-    )
+    off = np.median([compare(problem("5 → 4", "gaussian", 200, 0.05, seed)).mode_errors for seed in range(10)], axis=0)
     row = next(x for x in PAGE.read_text(encoding="utf-8").splitlines() if x.startswith("| modes | Gaussian × 0.05 |"))
-    closed, corrected = (float(number) / 100 for number in row.split("|")[3 + column].split("/"))
+    closed, corrected = (float(number) / 100 for number in row.split("|")[5].split("/"))
     assert closed == pytest.approx(off[0], rel=0.03)
     assert corrected == pytest.approx(off[1], rel=0.3)  # at the tolerance of the integration

@@ -105,6 +105,7 @@ def drawn(data: Dataset, title: str) -> Picture:
                 panel.set_xlabel(style.TIME)
             if column == 0:
                 panel.set_ylabel(f"h = {hidden}\nuᵀWv / s₁")
+    panels[0, 0].set_yticks([0.0, 0.5, 1.0])
     panels[0, 0].set_ylim(float(data.strength.min()) - 0.05, 1.22)  # of all panels, with room for the words
     panels[0, -1].plot([], [], color=style.mode_colours(3)[1], **_FLOW, label="gradient flow, strong modes dark")
     panels[0, -1].plot([], [], **style.THEORY, label="closed form, every mode by itself")
