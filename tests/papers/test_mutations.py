@@ -60,6 +60,19 @@ BY_HAND = {
         "np.stack([kingdom, *starts])",
         "np.stack(starts[:1] + starts)",
     ),
+    "one c for all modes": (
+        "tu2024/couplings",
+        "by_itself",
+        "c = formulas.constant(a, p, r)",
+        "c = formulas.constant(a, p, r).mean()",
+    ),
+    "a factor 2 in the c of a mode": ("tu2024/each-mode", "constant", "(p + r) / 2", "(p + r)"),
+    "a first layer that shrinks with the width": (
+        "tu2024/by-width",
+        "by_width",
+        "errors(rng, hidden, 0.5, ",
+        "errors(rng, hidden, hidden**-0.5, ",
+    ),
     "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
     "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
     "Theorem 6 for any target": (

@@ -2,7 +2,11 @@
 
     Ȧ = √(AAᵀ + c²) E + E √(AᵀA + c²),     P = √(AᵀA + c²) + δ/2,     R = √(AAᵀ + c²) − δ/2
 
-A = W2W1, P = W1ᵀW1, R = W2W2ᵀ, E = −∂L/∂A. Plain functions of arrays, by eigenvectors; nothing is evaluated with care.
+A = W2W1, P = W1ᵀW1, R = W2W2ᵀ, E = −∂L/∂A. And of a mode by itself, with p, r and a the entries of P, R and A in it:
+
+    ȧ = 2√(a² + c²) (s − a),     c² = ((p + r)/2)² − a²
+
+Plain functions of arrays, by eigenvectors; nothing is evaluated with care.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 
-__all__ = ["blocks", "network", "root", "velocity"]
+__all__ = ["blocks", "constant", "mode_velocity", "network", "root", "velocity"]
 
 
 def root(S: Float[Array, "n n"], c: float) -> Float[Array, "n n"]:
@@ -42,6 +46,24 @@ def velocity(A: Float[Array, "out in"], E: Float[Array, "out in"], c: float) -> 
     array([[5.]])
     """
     return root(A @ A.T, c) @ E + E @ root(A.T @ A, c)
+
+
+def constant(a: Float[Array, " m"], p: Float[Array, " m"], r: Float[Array, " m"]) -> Float[Array, " m"]:
+    """c of each mode.
+
+    >>> constant(np.array([3.0]), np.array([6.0]), np.array([4.0]))
+    array([4.])
+    """
+    return np.sqrt(((p + r) / 2) ** 2 - a**2)
+
+
+def mode_velocity(a: Float[Array, " m"], s: Float[Array, " m"], c: Float[Array, " m"]) -> Float[Array, " m"]:
+    """ȧ of each mode by itself.
+
+    >>> mode_velocity(np.array([3.0]), np.array([3.5]), np.array([4.0]))
+    array([5.])
+    """
+    return 2 * np.sqrt(a**2 + c**2) * (s - a)
 
 
 def network(
