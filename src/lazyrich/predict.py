@@ -30,7 +30,7 @@ from lazyrich.methods.gram import Equation, equation_of, steps
 from lazyrich.methods.solve import solve
 from lazyrich.observables.kernels.along import has_kernel
 from lazyrich.observables.modes import half_way, look_closer
-from lazyrich.prediction import NEAR, ClosedForm, Frames, Knowledge, Prediction, frames_of, in_frames
+from lazyrich.prediction import NEAR, WEAK, ClosedForm, Frames, Knowledge, Prediction, frames_of, in_frames
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -43,7 +43,6 @@ _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
 _FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
 _LEFT_WHITE, _LEFT = 1e-3, 1e-2  # of the fall of the loss, at the end
-_WEAK = 0.01  # of the strongest mode: too weak to wait for
 _GRID = 300  # times for the couplings of modes
 _FAR_ENOUGH = 0.1  # of the longest way of a mode, to speak of half of it
 _SAFE, _SAFE_ALONE = 2.5, 1.25  # calibrated: tests/methods/test_decoupled.py
@@ -195,7 +194,7 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
     """Integrated until the loss has fallen, and with white inputs all but the weakest modes are there; and a little
     longer. Inputs that hardly vary would be waited for in vain."""
     task, white = problem.task, problem.facts.whitened
-    target = np.where(frames.target > _WEAK * frames.target.max(), frames.target, np.inf)[: min(problem.network.sizes)]
+    target = np.where(frames.target > WEAK * frames.target.max(), frames.target, np.inf)[: min(problem.network.sizes)]
     left = _LEFT_WHITE if white else _LEFT
     guess = horizon(problem)
     end = guess if problem.weight_decay else _FAR * guess

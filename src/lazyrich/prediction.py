@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEAR = 0.05  # of its target: a mode this close to it is taken to be on its way there
+WEAK = 0.01  # of the strongest mode: too weak to wait for
 _ROWS = 12  # of the table of modes
+_NEXT = "\n" + 14 * " "  # line, below the second column
 
 
 class Knowledge(StrEnum):
@@ -64,7 +66,7 @@ class ClosedForm:
         how = "measured" if self.measured else "estimated"
         return (
             f"every mode by itself: strengths within {self.error:.2g} of the largest, half times within "
-            f"{self.half_time_error:.2g} of themselves ({how}); lazy where c/s is large, rich where it is small"
+            f"{self.half_time_error:.2g} of themselves ({how}); it is lazy where c/s is large, rich where it is small"
         )
 
 
@@ -123,12 +125,14 @@ class Prediction:
 
     @cached_property
     def limit(self) -> Float[Array, " m"]:
-        """Where each mode ends: in the limit of the theorem; else at its target, where the course ends near it."""
+        """Where each mode ends: in the limit of the theorem; else at its target, if it has gone half of the way."""
         if self.fate is not None:
             return self.fate.limit
-        last, target = self._strengths(self.course)[-1], self.frames.target
-        free = self.trajectory.problem.network.activation.linear and not self.trajectory.problem.weight_decay
-        return np.where(free & (np.abs(last - target) <= NEAR * np.abs(target)), target, last)  # on its way there
+        (first, last), target = self._strengths(self.course)[[0, -1]], self.frames.target
+        problem = self.trajectory.problem
+        free = problem.network.activation.linear and not problem.weight_decay and not problem.facts.bottleneck
+        near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
+        return np.where(free & near, target, last)
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
@@ -156,7 +160,8 @@ class Prediction:
         if self.exact or fall > 0.01 * change:
             return bool(fall > 0.01 * change)
         target = self.frames.target
-        missing = np.any(np.abs(self.strengths[-1] - target) > NEAR * np.abs(target))
+        size = np.abs(target)
+        missing = np.any((np.abs(self.strengths[-1] - target) > NEAR * size) & (size > WEAK * size.max()))
         return bool(missing and fall > 0.01 * (loss[-1] - self.trajectory.problem.task.loss_floor) > 0)
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -185,7 +190,7 @@ class Prediction:
         else:
             if network.activation.linear:
                 lines.append(f"least loss    {traj.problem.task.loss_floor:.6g} (of any linear map)")
-            lines += [f"regime        {self.regime}"] if self.regime else []
+            lines += [f"regime        {str(self.regime).replace('; ', _NEXT)}"] if self.regime else []
             lines += self._modes_in_words()
         return "\n".join(lines + [f"note: the loss is still falling at t = {traj.times[-1]:g}"] * self.still_falling)
 
@@ -202,7 +207,7 @@ class Prediction:
         if len(target) > len(shown):
             lines.append(f"   and {len(target) - len(shown)} weaker modes")
         if closed:
-            lines.append(f"closed form   {closed}")
+            lines.append(f"closed form   {str(closed).replace('; ', _NEXT)}")
         return lines
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from lazyrich.inits.balanced import lambda_balanced, single_neuron, zero_balanced
 from lazyrich.inits.informed import aligned, prior_knowledge
 from lazyrich.inits.neurons import rescaled, symmetrised
-from lazyrich.inits.random import gaussian, orthogonal
+from lazyrich.inits.random import gaussian, orthogonal, pytorch
 
 __all__ = [
     "aligned",
@@ -11,6 +11,7 @@ __all__ = [
     "lambda_balanced",
     "orthogonal",
     "prior_knowledge",
+    "pytorch",
     "rescaled",
     "single_neuron",
     "symmetrised",

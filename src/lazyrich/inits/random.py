@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import SupportsIndex
 
@@ -34,6 +35,35 @@ def gaussian(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float, activati
     scale = _check.positive("scale", scale)
     layers = [scale * generator.normal(size=shape) for shape in zip(widths[1:], widths[:-1], strict=True)]
     return Network(layers, activation)
+
+
+def pytorch(
+    rng: Rng, *, sizes: Sequence[SupportsIndex], activation: str | float = "linear", biases: bool = True
+) -> Network:
+    """The default initialisation of PyTorch's Linear: all entries uniform within ±1/√fan_in, biases too.
+
+    For the weights of a model of yours, `lr.Network.from_state_dict(model.state_dict())`.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    sizes : widths (d_in, hidden …, d_out)
+    activation : "linear", "relu", "tanh", or the slope of a leaky ReLU
+    biases : whether the layers have them
+
+    Returns
+    -------
+    Network
+
+    >>> lr.inits.pytorch(0, sizes=(64, 32, 10))
+    <Network: 64-32-10, linear, with biases>
+    """
+    generator, widths = _check.as_rng(rng), _check.sizes(sizes)
+    weights, vectors = [], []
+    for fan_in, fan_out in itertools.pairwise(widths):
+        weights.append(generator.uniform(-1, 1, size=(fan_out, fan_in)) / np.sqrt(fan_in))
+        vectors.append(generator.uniform(-1, 1, size=fan_out) / np.sqrt(fan_in))
+    return Network(weights, activation, biases=vectors if biases else None)
 
 
 def orthogonal(
