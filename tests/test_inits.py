@@ -103,6 +103,57 @@ class TestLambdaBalanced:
             lr.inits.lambda_balanced(0, sizes=sizes, lam=lam, scale=0.1)
 
 
+DEEP = [  # sizes and λ of each pair: bottlenecks, layers wider than both ends, Kunin's Definition 12
+    ((4, 4, 4, 1), (0.0, -2.0)),
+    ((5, 3, 4, 4), (0.7, 0.7)),
+    ((4, 6, 6, 6), (0.7, 0.7)),
+    ((4, 6, 6, 8), (0.7, -0.3)),
+    ((3, 5, 5, 3), (1.0, -1.0)),
+    ((6, 5, 4, 3, 2), (-0.5, -0.2, 0.0)),
+    ((5, 5, 5, 5, 5), (1.0, -2.0, 30.0)),
+    ((2, 9, 7, 2), (0.0, 0.0)),
+]
+
+
+class TestDeepBalance:
+    @pytest.mark.parametrize("sizes, lam", DEEP)
+    @pytest.mark.parametrize("scale", [1e-3, 1.0])
+    def test_each_pair_has_its_balance_and_the_product_is_the_recipes(self, sizes, lam, scale):
+        network = lr.inits.lambda_balanced(3, sizes=sizes, lam=list(lam), scale=scale)
+        assert network.sizes == sizes
+        for W1, W2, own in zip(network.weights, network.weights[1:], lam, strict=False):
+            assert imbalance(W1, W2, own) < 3e-15
+        s = singular_values(gaussian_product(3, sizes, scale), min(sizes))
+        got = singular_values(network.function, min(sizes))
+        largest = max(1.0, max(map(abs, lam))) ** (len(sizes) / 2)
+        np.testing.assert_allclose(got, 1.15 ** (len(sizes) - 1) * s, rtol=1e-12, atol=1e-15 * max(s[0], largest))
+
+    def test_one_number_is_for_all_pairs(self):
+        a = lr.inits.lambda_balanced(5, sizes=(3, 4, 5, 6), lam=0.5, scale=0.1)
+        b = lr.inits.lambda_balanced(5, sizes=(3, 4, 5, 6), lam=[0.5, 0.5], scale=0.1)
+        assert all(np.array_equal(x, y) for x, y in zip(a.weights, b.weights, strict=True))
+
+    def test_aligned_modes_have_their_strengths_and_balances(self):
+        task = lr.Task.from_correlations(np.random.default_rng(0).normal(size=(3, 4)))
+        U, _, V = task.modes
+        strengths, lam = np.array([0.2, -1e-3, 5.0]), np.array([[0.5, 0.0, -1.0], [-0.3, 2.0, 0.0], [0.0, 0.1, 4.0]])
+        for asked, wanted in (
+            (lam, lam),
+            (0.7, np.full((3, 3), 0.7)),
+            ([1.0, 0.0, 2.0], np.tile([1.0, 0.0, 2.0], (3, 1))),
+        ):
+            network = lr.inits.aligned(1, task, hidden=(5, 3, 4), strengths=strengths, lam=asked)
+            np.testing.assert_allclose(U.T @ network.function @ V[:, :3], np.diag(strengths), atol=1e-14)
+            followed = lr.Problem(task, network).followed
+            np.testing.assert_allclose(np.diff(followed.sizes**2, axis=0), wanted, atol=1e-13)
+            assert followed.error == 0
+
+    def test_a_strength_of_zero_has_the_balance_alone(self):
+        task = lr.Task.from_correlations([[1.0]])
+        W = lr.inits.aligned(0, task, hidden=(1, 1), strengths=0.0, lam=[[0.5], [-0.2]]).weights
+        np.testing.assert_allclose(np.abs(W).ravel() ** 2, [0.0, 0.5, 0.3], atol=1e-15)
+
+
 class TestRandom:
     def test_gaussian_entries_are_gaussian(self):
         network = lr.inits.gaussian(0, sizes=(60, 50, 40), scale=0.3)

@@ -148,6 +148,15 @@ def test_deep_modes_follow_scipy_and_the_printed_time(L, a0):
             assert abs((Phi[1] - Phi[0]) / L - times[2]) < 1e-40
 
 
+@pytest.mark.parametrize("b0", [(0.1, 0.2, 0.3), (-0.4, 0.5, 0.9, 0.7), (0.0, 0.3), (2.0, 1.0, 1.5)])
+def test_sizes_in_unequal_layers_follow_scipy(b0):
+    rates, times = [0.5, 1.0, 2.0, 0.7][: len(b0)], [0.4, 2.0]
+    flow = integrate.weights([np.array([[b]]) for b in b0], [[1.3]], [[0.8]], times, rates)
+    for i, t in enumerate(times):
+        b = taylor_mp.deep_sizes_mp(b0, rates, 1.3, 0.8, t)
+        np.testing.assert_allclose([float(x) for x in b], [W[i, 0, 0] for W in flow], atol=1e-11)
+
+
 @pytest.mark.parametrize("lam, a0", [(0.0, 0.01), (0.5, 0.01), (-0.5, -0.3), (6.0, 2.0), (0.0, -0.3)])
 def test_modes_follow_scipy_and_the_closed_form_for_two_layers(lam, a0):
     s, t = 1.3, 2.5
