@@ -104,10 +104,9 @@ def run(arguments: argparse.Namespace) -> None:
     problem = _problem(arguments)
     if not arguments.json:
         print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
-    prediction = lr.predict(problem)
-    if horizon is not None or count is not None:
-        end = float(prediction.course.times[-1]) if horizon is None else horizon
-        prediction = lr.predict(problem, np.linspace(0.0, end, count or _TIMES))
+    prediction = lr.predict(problem, None if horizon is None else np.linspace(0.0, horizon, count or _TIMES))
+    if horizon is None and count is not None:
+        prediction = lr.predict(problem, np.linspace(0.0, float(prediction.course.times[-1]), count))
     if path:
         prediction.plot(path)
     if arguments.json:
