@@ -51,6 +51,7 @@ CASES = {
     "backwards through zero": ([-0.05, 0.2, 0.6], 1.5),
     "backwards, all but barred": ([-0.5, 0.5 + 1e-6, 0.8], 1.5),
     "no target": ([0.7, 0.4, 1.2], 0.0),
+    "a target of no digits": ([1.0, 1.0], 5e-324),
     "no target, backwards": ([-0.7, 0.4, 1.2], 0.0),
     "negative target": ([0.3, 0.2, 0.7], -1.1),
     "one layer is zero": ([0.0, 0.4, 0.7], 0.8),

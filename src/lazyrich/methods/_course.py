@@ -29,6 +29,7 @@ _POINTS = 16  # of a panel
 _RESOLVED = 1e-14  # last Legendre coefficients of a panel, relative to its mean
 _SHORT = 1e-3  # a panel that resolves all there is: the nearest singularity is at 2π/L
 _LAST = 40.0  # e-foldings by which the end is reached to the last bit
+_NOTHING = 1e-290  # a target this small has hardly a digit left
 _GONE = 800.0  # e-foldings to less than the smallest number
 
 
@@ -73,6 +74,7 @@ class Courses:
         slack: Float[Array, "L m"] | float = 8 * _EPS,
     ) -> None:
         self.eta, self.slack = eta, np.broadcast_to(slack, b0.shape)
+        s = np.where(np.abs(s) > _NOTHING, s, 0.0)
         self.signs, self.mirror = np.where(b0 < 0, -1.0, 1.0), np.where(s < 0, -1.0, 1.0)
         self.target, self.s, self.d, self.unit = s, np.abs(s), d, float(np.sqrt(np.prod(eta)))
         r = np.abs(b0) / np.sqrt(eta)[:, None]
