@@ -39,6 +39,7 @@ _ROUNDING = 1e-12  # of a closed form
 _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-6, 1e-8)  # tolerances of the two integrations
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
+_KERNELS, _FEWEST = 20_000_000, 25  # entries of all kernels of a nonlinear network, and times all the same
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
 _FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
@@ -122,14 +123,24 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     both = np.isin(few[: len(draft.times)], course.times)
     apart = _relative(draft.loss[both] - course.loss[np.isin(course.times, draft.times)], course.loss)
     traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
-    return Prediction(
-        traj,
-        Knowledge.INTEGRATED,
-        max(apart, _ROUNDING),
-        course,
-        course if has_kernel(problem.network) else None,
-        refusals=dict(problem.facts.methods),
-    )
+    error, why = max(apart, _ROUNDING), dict(problem.facts.methods)
+    return Prediction(traj, Knowledge.INTEGRATED, error, course, _for_kernels(course), refusals=why)
+
+
+def _for_kernels(course: Trajectory) -> Trajectory | None:
+    """At as many times as one waits for: the kernel of a nonlinear network has the samples squared as entries."""
+    problem = course.problem
+    if not has_kernel(problem.network):
+        return None
+    if problem.network.activation.linear or problem.task.inputs is None:
+        return course
+    most = max(_KERNELS // len(problem.task.inputs) ** 2, _FEWEST)
+    return course.at(_evenly(course.times, most))
+
+
+def _evenly(times: Array, most: int) -> Array:
+    """No more than so many of the times, the first and the last among them."""
+    return times[np.unique(np.linspace(0, len(times) - 1, min(most, len(times))).astype(int))]
 
 
 def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
@@ -141,7 +152,7 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
     grid = np.unique(np.concatenate([own, asked, draft.times[few]]))
     most = max(_ENTRIES // min(_entries(problem)), 2)  # states that are kept
-    kernels = own[np.unique(np.linspace(0, len(own) - 1, min(most, len(own))).astype(int))]
+    kernels = _evenly(own, most)
     whole = np.isin(grid, kernels) | (np.isin(grid, asked) if len(asked) <= most else False)
     functions, states = _recorded(equation, grid, whole)
     grid = grid[: len(functions)]
