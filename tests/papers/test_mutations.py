@@ -70,8 +70,8 @@ BY_HAND = {
     "a first layer that shrinks with the width": (
         "tu2024/by-width",
         "by_width",
-        "errors(rng, hidden, 0.5, ",
-        "errors(rng, hidden, hidden**-0.5, ",
+        "(400, 40_000), 0.5)",
+        "(400, 40_000), None)",
     ),
     "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
     "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
