@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEAR = 0.05  # of its target: a mode this close to it is taken to be on its way there
-WEAK = 0.01  # of the strongest mode: too weak to wait for
+WEAK, _NOTHING = 0.01, 1e-6  # of the strongest mode: too weak to wait for; not a mode of the task
 _ROWS = 12  # of the table of modes
 _NEXT = "\n" + 14 * " "  # line, below the second column
 
@@ -161,7 +161,7 @@ class Prediction:
             return bool(fall > 0.01 * change)
         target = self.frames.target
         size = np.abs(target)
-        missing = np.any((np.abs(self.strengths[-1] - target) > NEAR * size) & (size > WEAK * size.max()))
+        missing = np.any((np.abs(self.strengths[-1] - target) > NEAR * size) & (size > _NOTHING * size.max()))
         return bool(missing and fall > 0.01 * (loss[-1] - self.trajectory.problem.task.loss_floor) > 0)
 
     def plot(self, path: str | Path | None = None) -> Figure:
