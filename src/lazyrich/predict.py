@@ -162,13 +162,7 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
 
     def course(times: Array, whole: bool) -> Trajectory:
         place = np.flatnonzero(np.isin(grid, times))
-        kept = [states[int(i)] for i in place] if whole else []
-        if not whole:
-            parts: dict[str, object] = {"function": functions[place]}
-        elif equation.gives_weights:
-            parts = {"weights": [np.array(W) for W in zip(*map(equation.weights, kept), strict=True)]}
-        else:
-            parts = {"gram": np.array([equation.gram(y) for y in kept])}
+        parts = equation.parts([states[int(i)] for i in place]) if whole else {"function": functions[place]}
         return Trajectory(problem, grid[place], equation.name, parts, status=done, citations=("tu2024",))
 
     traj, seen = course(asked, len(asked) <= most), course(np.union1d(own, draft.times[few]), whole=False)

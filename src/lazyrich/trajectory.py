@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import all_observables
 from lazyrich._status import COMPLETE, Status
 from lazyrich._typing import Array
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
-from lazyrich.methods.base import FOREVER, Solution, TangentModel
+from lazyrich.methods.base import FOREVER, Solution, TangentModel, notes_on
 from lazyrich.networks import Network
 from lazyrich.networks.biases import joined
 from lazyrich.networks.network import forward, product
@@ -32,52 +32,12 @@ if TYPE_CHECKING:
     import xarray
 
 
-@dataclass(frozen=True)
-class Observable:
-    """A function of a trajectory, one value per time, and how its axes are called."""
-
-    measure: Callable[[Trajectory], Any]
-    dims: tuple[str, ...]  # after time
-    long_name: str
-    units: str
-    items: tuple[str, ...]  # the same where the task holds no samples
-
-
-# Filled by `observable`, not a table written out here: observables stand above trajectories, which may not name them.
-_OBSERVABLES: dict[str, Observable] = {}
-_ROOMS = ("lazyrich.observables", "lazyrich.landscape")  # where they are
-
 _SAME = 1e-6  # relative difference of weights that are one network, saved in single precision perhaps
 _SMALL = 256  # inputs and outputs
 NO_NETWORK = (
     "traj must be of a network, whose weights are read here, and this is the lazy limit of one, which has no weights "
     "and whose kernel never moves: try lr.solve or lr.flow."
 )
-
-_Measure = TypeVar("_Measure", bound=Callable[..., Any])
-
-
-def observable(
-    *dims: str, long_name: str, units: str = "1", items: tuple[str, ...] | None = None
-) -> Callable[[_Measure], _Measure]:
-    """Enters a function f(traj) → (T, …) under its own name, so that `to_xarray` can be asked for it.
-
-    `dims` name the axes after time; where a matrix has the same axis twice, the second name ends in an underscore.
-    `items` are the names where a task without samples has one item per input or output.
-    """
-
-    def enter(measure: _Measure) -> _Measure:
-        _OBSERVABLES[measure.__name__] = Observable(measure, dims, long_name, units, dims if items is None else items)
-        return measure
-
-    return enter
-
-
-def all_observables() -> Mapping[str, Observable]:
-    """Name → observable, once the rooms that hold them are loaded."""
-    for room in _ROOMS:
-        import_module(room)
-    return dict(sorted(_OBSERVABLES.items()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,7 +103,7 @@ class Trajectory:
         }
         if solution.gives_gram:
             parts["gram"] = lambda: solution.gram(clock)
-        notes = _notes(problem, solution, pushed, float(clock[-1]))
+        notes = notes_on(solution, pushed, float(clock[-1]))
         about: dict[str, Any] = {"citations": citations, "notes": notes, "pushed": pushed}
         traj = cls(problem, times, method, parts, solution=solution, **about)
         return traj
@@ -472,33 +432,6 @@ def as_trajectory(value: Any) -> Trajectory:
             "makes one."
         )
     return value
-
-
-def _notes(problem: Problem, solution: Solution, push: float, end: float) -> tuple[str, ...]:
-    """What a reader should know before using the numbers: separatrix and precision."""
-    notes, facts, separatrix, doubt = [], problem.facts, solution.separatrix(), solution.doubt_until(end)
-    if push:
-        notes.append(
-            f"an initialisation on the separatrix was moved off it by {push:g} of the weights; it is balanced only up"
-            " to that, so the escape may come earlier or later than that of a real network, by about 1/s"
-        )
-    elif separatrix.on_it:
-        escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
-        notes.append(
-            "the initialisation lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
-            f"{escape}"
-        )
-    elif doubt > 1e-12:
-        notes.append(
-            f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"
-            f" shift the passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
-        )
-    if facts.precision != "float64":
-        notes.append(
-            f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
-            " and the curve is exact for one that close"
-        )
-    return tuple(notes)
 
 
 def _linear(problem: Problem) -> bool:

@@ -31,12 +31,13 @@ def by_weights(problem, times):
 
 def gram_of(equation, y):
     """QQᵀ, whatever the equation is of; and the function in it is the one that the equation gives."""
-    if equation.gives_weights:
-        W1, W2 = equation.weights(y)
+    parts = equation.parts([y])
+    if "weights" in parts:
+        (W1,), (W2,) = parts["weights"]
         Q = np.concatenate([W1.T, W2])
         gram = Q @ Q.T
     else:
-        gram = equation.gram(y)
+        (gram,) = parts["gram"]
     d_out = equation.function(y).shape[0]
     np.testing.assert_allclose(gram[-d_out:, :-d_out], equation.function(y), atol=1e-12 * np.abs(gram).max())
     return gram
@@ -111,7 +112,7 @@ def test_a_narrow_network_is_followed_by_its_weights(rng):
     problem = lr.Problem(correlated(rng, 4, 9), lr.inits.gaussian(rng, sizes=(9, 3, 4), scale=0.3))
     equation = equation_of(problem)
     assert isinstance(equation, OfWeights)
-    for W, given in zip(equation.weights(equation.initial), problem.network.weights, strict=True):
+    for (W,), given in zip(equation.parts([equation.initial])["weights"], problem.network.weights, strict=True):
         np.testing.assert_allclose(W, given, atol=1e-15)
 
 

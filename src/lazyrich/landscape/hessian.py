@@ -26,10 +26,11 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.problem import Problem, as_problem
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 _LARGEST_MATRIX = 4000  # weights: 128 MB
 _SMALL = 400  # weights: up to here all eigenvalues cost no more than one by Lanczos, and five times that many than five

@@ -142,6 +142,34 @@ class Solution(ABC):
         return Separatrix()
 
 
+def notes_on(solution: Solution, pushed: float, end: float) -> tuple[str, ...]:
+    """What a reader should know before using the numbers until `end`: separatrix and precision."""
+    notes, facts = [], solution.problem.facts
+    separatrix, doubt = solution.separatrix(), solution.doubt_until(end)
+    if pushed:
+        notes.append(
+            f"an initialisation on the separatrix was moved off it by {pushed:g} of the weights; it is balanced only up"
+            " to that, so the escape may come earlier or later than that of a real network, by about 1/s"
+        )
+    elif separatrix.on_it:
+        escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
+        notes.append(
+            "the initialisation lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
+            f"{escape}"
+        )
+    elif doubt > 1e-12:
+        notes.append(
+            f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"
+            f" shift the passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
+        )
+    if facts.precision != "float64":
+        notes.append(
+            f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
+            " and the curve is exact for one that close"
+        )
+    return tuple(notes)
+
+
 class TangentModel(ABC):
     """A network made linear in its weights at the initialisation, solved (`lazy_limit`); not the network itself.
 

@@ -41,7 +41,6 @@ class Equation(ABC):
     """A differential equation for a vector y, and what it stands for, in the singular basis of Σyx."""
 
     name: ClassVar[str]
-    gives_weights: ClassVar[bool] = False
     initial: Float[Array, " y"]
     size: float  # of QQᵀ at first, which is not that of y where W2W1 = 0
 
@@ -63,13 +62,9 @@ class Equation(ABC):
     def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
         """W2W1, in the basis of inputs and outputs."""
 
-    def weights(self, y: Float[Array, " y"]) -> list[Array]:
-        """W1 and W2, where they are what is integrated."""
-        raise NotImplementedError
-
-    def gram(self, y: Float[Array, " y"]) -> Float[Array, "n n"]:
-        """QQᵀ, in the basis of inputs and outputs."""
-        raise NotImplementedError
+    @abstractmethod
+    def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
+        """All that is known of these states, as a trajectory holds it: the weights, or QQᵀ."""
 
     def error(self, A: Float[Array, "out in"]) -> Float[Array, "out in"]:
         """E = Σyx − AΣxx."""
@@ -84,7 +79,6 @@ class OfWeights(Equation):
     """The gradient flow itself; with biases too, where the row that makes their constant stays."""
 
     name = "flow"
-    gives_weights = True
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -108,9 +102,9 @@ class OfWeights(Equation):
         W1, W2 = self.split(y)
         return self.U @ (W2 @ W1) @ self.V.T
 
-    def weights(self, y: Float[Array, " y"]) -> list[Array]:
-        W1, W2 = self.split(y)
-        return [W1 @ self.V.T, self.U @ W2]
+    def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
+        W1, W2 = (np.array(layer) for layer in zip(*map(self.split, states), strict=True))
+        return {"weights": [W1 @ self.V.T, self.U @ W2]}
 
 
 class OfGram(Equation):
@@ -143,8 +137,8 @@ class OfGram(Equation):
     def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
         return self.U @ self.split(y)[0] @ self.V.T
 
-    def gram(self, y: Float[Array, " y"]) -> Float[Array, "n n"]:
-        return self._whole(*self.split(y))
+    def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
+        return {"gram": np.array([self._whole(*self.split(y)) for y in states])}
 
 
 class OfFunction(Equation):
@@ -181,7 +175,10 @@ class OfFunction(Equation):
     def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
         return self.U @ y.reshape(self.shape) @ self.V.T / self.gain
 
-    def gram(self, y: Float[Array, " y"]) -> Float[Array, "n n"]:
+    def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
+        return {"gram": np.array([self._gram(y) for y in states])}
+
+    def _gram(self, y: Float[Array, " y"]) -> Float[Array, "n n"]:
         A = y.reshape(self.shape)
         left, right = self._roots(A)
         (first, second), half = np.square(self.k), self.delta / 2

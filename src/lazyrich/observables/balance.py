@@ -22,11 +22,12 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.networks.biases import meeting
 from lazyrich.observables._reading import as_hidden_layer
 from lazyrich.problem import Problem, as_problem, needs_no_biases
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 
 class NeuronCoordinates(NamedTuple):

@@ -20,13 +20,14 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.methods.base import FOREVER, Solution
 from lazyrich.methods.solve import solve
 from lazyrich.observables._reading import two_layer_linear
 from lazyrich.observables.representations import input_gram, output_gram
 from lazyrich.problem import Problem, as_problem, needs_no_biases
-from lazyrich.trajectory import Trajectory, observable
+from lazyrich.trajectory import Trajectory
 
 _EPS = float(np.finfo(np.float64).eps)
 _GRID = 1000  # on a logarithmic scale: finer by far than any mode rises

@@ -9,12 +9,13 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import as_hidden_layer, samples
 from lazyrich.observables.regions import patterns
 from lazyrich.observables.representations import features
 from lazyrich.tasks import Task
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 _ROUNDING = 8  # times the precision of numbers: what taking off the mean leaves of equal ones
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.methods.lazy_limit import lazy_limit
 from lazyrich.observables.distances import input_root
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 
 @observable(long_name="distance of the function from its lazy limit, of the way")

@@ -12,9 +12,10 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import linear
-from lazyrich.trajectory import Trajectory, observable
+from lazyrich.trajectory import Trajectory
 
 _STILL = 1e-9  # of the largest strength: a mode that moves by less rests
 _ROUNDS = 8  # of looking again at the half times found so far; two or three are the rule

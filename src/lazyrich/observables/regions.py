@@ -14,11 +14,12 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.networks.biases import with_constant
 from lazyrich.networks.network import forward
 from lazyrich.observables._reading import as_hidden_layer, samples
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 
 @observable("sample", "hidden_unit", long_name="whether a hidden unit is active", items=("input", "hidden_unit"))

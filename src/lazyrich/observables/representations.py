@@ -26,11 +26,12 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import forward, product
 from lazyrich.observables._reading import as_hidden_layer, as_layer, linear, samples
 from lazyrich.problem import needs_no_biases
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 
 @observable("input", "input_", long_name="input Gram matrix W1ᵀW1")

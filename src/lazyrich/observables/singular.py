@@ -22,9 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import linear
-from lazyrich.trajectory import Trajectory, observable
+from lazyrich.trajectory import Trajectory
 
 _EPS = float(np.finfo(np.float64).eps)
 _EQUAL = 1e-12  # relative: closer singular values cannot be told apart, since W itself is not known better

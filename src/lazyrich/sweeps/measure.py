@@ -20,6 +20,7 @@ import numpy as np
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
 from lazyrich._engines import by_device
+from lazyrich._observable import all_observables
 from lazyrich._typing import Array, JaxArray
 from lazyrich.batch.run import Record
 from lazyrich.batch.stack import Stack
@@ -29,7 +30,7 @@ from lazyrich.observables.kernels.algebra import Comparison, block_products
 from lazyrich.problem import Problem, loss_of
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
-from lazyrich.trajectory import Trajectory, all_observables
+from lazyrich.trajectory import Trajectory
 
 Layers = list[JaxArray]
 Data = tuple[JaxArray, ...]

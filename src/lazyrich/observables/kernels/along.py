@@ -13,12 +13,13 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.methods.base import FOREVER
 from lazyrich.networks import Network
 from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
 from lazyrich.state import State
-from lazyrich.trajectory import Trajectory, as_trajectory, observable
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 _SMALL = 256  # inputs and outputs
 _STACK = 2**17  # entries of each factor in a stack of kernels: they stay in the cache

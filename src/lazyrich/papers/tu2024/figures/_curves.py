@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lazyrich._progress import progress
-from lazyrich.papers.base.figure import Axes, Check, Dataset, Picture, dataset
+from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, dataset
 from lazyrich.papers.base.oracles import layers, product, relative_error
 from lazyrich.papers.tu2024.random_starts import Compared, compare, problem
 from lazyrich.plot import style
@@ -20,6 +20,26 @@ _LOOKS = 6  # times at which all weights are integrated too
 _AT = 200  # the width at which the checks look
 _FLOW: style.Look = {"alpha": 0.6, "linewidth": 3.2}  # pale, so that dots are seen on it
 _BEGUN = 0.005  # of the longest way: what is before is not drawn
+
+
+def figure_of(initialisation: str, size: float, title: str, about: str, checks: dict[str, Check]) -> Figure:
+    """The figure `random_<initialisation>`, of weights `size` times as large as they come."""
+
+    def compute(
+        *,
+        tasks: tuple[str, ...] = TASKS,
+        widths: tuple[int, ...] = WIDTHS,
+        scale: float = size,
+        seed: int = 0,
+    ) -> Dataset:
+        """Modes over time by the flow and by the closed form."""
+        return _computed(initialisation, tasks, widths, scale, seed)
+
+    def draw(data: Dataset) -> Picture:
+        """A row per width, a column per task."""
+        return _drawn(data, title)
+
+    return Figure(f"tu2024/random_{initialisation}", title, about, CALLS, checks, QUICK, compute, draw)
 
 
 def checks(mode_error: float, half_time_error: float, corrected_error: float) -> dict[str, Check]:
@@ -37,7 +57,7 @@ def checks(mode_error: float, half_time_error: float, corrected_error: float) ->
     }
 
 
-def computed(initialisation: str, tasks: tuple[str, ...], widths: tuple[int, ...], scale: float, seed: int) -> Dataset:
+def _computed(initialisation: str, tasks: tuple[str, ...], widths: tuple[int, ...], scale: float, seed: int) -> Dataset:
     """Strengths over the largest singular value, by task and width; tasks with fewer modes are filled up with nan."""
     found: list[list[Compared]] = []
     by_weights = 0.0
@@ -91,7 +111,7 @@ def _difference(one: Compared) -> float:
     return relative_error(one.flow[place], np.sum(fit.U[:, :m] * (W @ fit.V[:, :m]), axis=1))
 
 
-def drawn(data: Dataset, title: str) -> Picture:
+def _drawn(data: Dataset, title: str) -> Picture:
     """A row per width, a column per task. On a logarithmic axis an error of a half time is a shift of its size."""
     figure = style.new_figure(11.5, 2.35 * data.sizes["width"] + 1.3)
     panels = figure.subplots(data.sizes["width"], data.sizes["task"], sharey=True, squeeze=False)

@@ -1,6 +1,5 @@
 """Small Gaussian weights, which learn mode after mode: the closed form over the flow."""
 
-from lazyrich.papers.base.figure import Dataset, Figure, Picture
 from lazyrich.papers.tu2024.figures import _curves
 
 TITLE = "Small random weights, mode by mode: the closed form over gradient flow"
@@ -15,21 +14,4 @@ ABOUT = (
 )
 CHECKS = _curves.checks(mode_error=0.008, half_time_error=0.012, corrected_error=0.002)
 
-
-def compute(
-    *,
-    tasks: tuple[str, ...] = _curves.TASKS,
-    widths: tuple[int, ...] = _curves.WIDTHS,
-    scale: float = 0.05,
-    seed: int = 0,
-) -> Dataset:
-    """Modes over time by the flow and by the closed form."""
-    return _curves.computed("gaussian", tasks, widths, scale, seed)
-
-
-def draw(data: Dataset) -> Picture:
-    """A row per width, a column per task."""
-    return _curves.drawn(data, TITLE)
-
-
-FIGURE = Figure("tu2024/random_gaussian", TITLE, ABOUT, _curves.CALLS, CHECKS, _curves.QUICK, compute, draw)
+FIGURE = _curves.figure_of("gaussian", 0.05, TITLE, ABOUT, CHECKS)

@@ -1,6 +1,5 @@
 """Keras's default weights, between lazy and rich: the closed form over the flow."""
 
-from lazyrich.papers.base.figure import Dataset, Figure, Picture
 from lazyrich.papers.tu2024.figures import _curves
 
 TITLE = "Keras's default weights, mode by mode: the closed form over gradient flow"
@@ -13,21 +12,4 @@ ABOUT = (
 )
 CHECKS = _curves.checks(mode_error=0.025, half_time_error=0.18, corrected_error=0.004)
 
-
-def compute(
-    *,
-    tasks: tuple[str, ...] = _curves.TASKS,
-    widths: tuple[int, ...] = _curves.WIDTHS,
-    scale: float = 1.0,
-    seed: int = 0,
-) -> Dataset:
-    """Modes over time by the flow and by the closed form."""
-    return _curves.computed("keras", tasks, widths, scale, seed)
-
-
-def draw(data: Dataset) -> Picture:
-    """A row per width, a column per task."""
-    return _curves.drawn(data, TITLE)
-
-
-FIGURE = Figure("tu2024/random_keras", TITLE, ABOUT, _curves.CALLS, CHECKS, _curves.QUICK, compute, draw)
+FIGURE = _curves.figure_of("keras", 1.0, TITLE, ABOUT, CHECKS)

@@ -1,6 +1,5 @@
 """PyTorch's default weights, lazier the wider: the closed form over the flow."""
 
-from lazyrich.papers.base.figure import Dataset, Figure, Picture
 from lazyrich.papers.tu2024.figures import _curves
 
 TITLE = "PyTorch's default weights, mode by mode: the closed form over gradient flow"
@@ -13,21 +12,4 @@ ABOUT = (
 )
 CHECKS = _curves.checks(mode_error=0.03, half_time_error=0.11, corrected_error=0.004)
 
-
-def compute(
-    *,
-    tasks: tuple[str, ...] = _curves.TASKS,
-    widths: tuple[int, ...] = _curves.WIDTHS,
-    scale: float = 1.0,
-    seed: int = 0,
-) -> Dataset:
-    """Modes over time by the flow and by the closed form."""
-    return _curves.computed("pytorch", tasks, widths, scale, seed)
-
-
-def draw(data: Dataset) -> Picture:
-    """A row per width, a column per task."""
-    return _curves.drawn(data, TITLE)
-
-
-FIGURE = Figure("tu2024/random_pytorch", TITLE, ABOUT, _curves.CALLS, CHECKS, _curves.QUICK, compute, draw)
+FIGURE = _curves.figure_of("pytorch", 1.0, TITLE, ABOUT, CHECKS)
