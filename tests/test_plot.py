@@ -47,6 +47,19 @@ class TestCurves:
         assert np.array_equal(simulated, run.loss) and np.array_equal(exact, theory.loss)
         assert solid == "-" and dotted != "-"
 
+    def test_any_theory_lies_over_a_training_run_and_an_exact_one_over_all(self, problem, run, theory):
+        """A flow is dashed over a run, a closed form dotted over both; a flow alone is what the closed form lies on."""
+        flow = lr.flow(problem, run.times)
+        own = lr.Trajectory.from_weights(problem, run.times, list(run.weights), method="mine")
+        looks = [(line.get_linestyle(), line.get_linewidth()) for line in lr.plot.loss(theory, flow, own).axes[0].lines]
+        assert looks[2][0] == "-" and len(set(looks)) == 3
+        assert [text.get_text() for text in lr.plot.loss(own, flow).axes[0].get_legend().get_texts()] == [
+            "mine",
+            "theory (flow)",
+        ]
+        assert next(drawn for _, drawn in curves(lr.plot.loss(flow, theory))) == "-"
+        assert own.stepped and own.at(run.times[:1]).stepped and not flow.stepped and not theory.stepped
+
     def test_theory_alone_is_a_plain_curve(self, theory):
         ((values, style),) = curves(lr.plot.loss(theory))
         assert np.array_equal(values, theory.loss) and style == "-"

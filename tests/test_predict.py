@@ -118,3 +118,44 @@ def test_networks_with_biases_against_the_flow_by_hand(rng, hidden):
         truth.append(with_biases.loss(weights, biases, "linear", X, Y))
     np.testing.assert_allclose(found.trajectory.loss, truth, rtol=1e-6)
     assert found.regime is not None and "with biases" in str(found)
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu", "tanh"])
+def test_picture_with_a_training_run_below(rng, tmp_path, activation):
+    problem = on_samples(rng, activation)
+    found, run = lr.predict(problem), lr.descend(problem, rate=0.01, steps=200)
+    figure = found.plot(tmp_path / "mine.png", run=run)
+    assert (tmp_path / "mine.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    losses, modes = figure.axes[:2]
+    trained, predicted = losses.lines
+    np.testing.assert_array_equal(trained.get_ydata(), run.loss)
+    np.testing.assert_array_equal(predicted.get_ydata(), found.trajectory.loss)
+    np.testing.assert_array_equal(modes.lines[1].get_ydata(), found.strengths_of(run)[:, 1])
+    np.testing.assert_array_equal(modes.lines[2].get_ydata(), found.strengths[:, 0])
+    nearest = np.linalg.lstsq(problem.task.inputs, _outputs(problem, found), rcond=None)[0].T
+    np.testing.assert_allclose(found.function_limit, nearest, rtol=1e-9, atol=1e-12)
+    of_loss = lr.descend(problem, rate=0.01, steps=20, record="loss")
+    assert len(found.plot(run=of_loss).axes[1].lines) < len(modes.lines)
+
+
+def _outputs(problem, found):
+    layers = [W[-1] for W in found.trajectory.weights] if found.method == "flow" else None
+    if layers is None:
+        return problem.task.inputs @ found.trajectory.function[-1].T
+    return lr.Network(layers, problem.network.activation)(problem.task.inputs)
+
+
+def test_picture_of_another_network_is_refused(rng):
+    found, other = lr.predict(on_samples(rng, "linear")), on_samples(rng, "linear", sizes=(4, 5, 2))
+    with pytest.raises(lr.InvalidInput, match="run must be of the network that is predicted, 4-6-2, linear, and it is"):
+        found.plot(run=lr.descend(other, rate=0.01, steps=5))
+
+
+def test_a_run_on_a_logarithmic_axis_begins_at_its_first_step():
+    """A line from t = 0 would run flat to the first record, at a loss that the network never kept."""
+    problem = lr.Problem(
+        lr.Task.from_correlations(np.diag([100.0, 2.0])), lr.inits.gaussian(0, sizes=(2, 5, 2), scale=0.3)
+    )
+    figure = lr.predict(problem, np.linspace(0, 10, 50)).plot(run=lr.descend(problem, rate=0.002, steps=100))
+    assert figure.axes[0].get_xscale() == "log"
+    assert not np.isfinite(figure.axes[0].transData.transform([0.0, 1.0])).all()

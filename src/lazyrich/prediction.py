@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import align
 from lazyrich.facts import Refusal
@@ -20,7 +21,7 @@ from lazyrich.methods.decoupled import Decoupled
 from lazyrich.networks.network import forward
 from lazyrich.observables.modes import half_times
 from lazyrich.problem import Problem
-from lazyrich.trajectory import Trajectory
+from lazyrich.trajectory import Trajectory, as_trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,24 +122,31 @@ class Prediction:
     @cached_property
     def strengths(self) -> Float[Array, "T m"]:
         """uᵀW(t)v of each mode; of a nonlinear network, W(t) is the linear map nearest to it."""
-        return self._strengths(self.trajectory)
+        return self.strengths_of(self.trajectory)
 
     @cached_property
     def limit(self) -> Float[Array, " m"]:
         """Where each mode ends: in the limit of the theorem; else at its target, if it has gone half of the way."""
         if self.fate is not None:
             return self.fate.limit
-        (first, last), target = self._strengths(self.course)[[0, -1]], self.frames.target
+        (first, last), target = self.strengths_of(self.course)[[0, -1]], self.frames.target
         problem = self.trajectory.problem
         free = problem.network.activation.linear and not problem.weight_decay and not problem.facts.bottleneck
         near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
         return np.where(free & near, target, last)
 
     @cached_property
+    def function_limit(self) -> Float[Array, "out in"]:
+        """W in the limit of the theorem, else at the last time; for a nonlinear network the nearest linear map."""
+        if self.fate is not None:
+            return self.fate.function_limit
+        return _functions(self.trajectory.at(self.trajectory.times[-1:]))[0]
+
+    @cached_property
     def half_times(self) -> Float[Array, " m"]:
         """When each mode is half way from its initialisation to its limit; nan: never."""
         if self.fate is None:
-            return half_times(self.course.times, self._strengths(self.course), self.limit)
+            return half_times(self.course.times, self.strengths_of(self.course), self.limit)
         return self.fate.half_times
 
     @cached_property
@@ -164,17 +172,34 @@ class Prediction:
         missing = np.any((np.abs(self.strengths[-1] - target) > NEAR * size) & (size > _NOTHING * size.max()))
         return bool(missing and fall > 0.01 * (loss[-1] - self.trajectory.problem.task.loss_floor) > 0)
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """The picture: loss, modes with their half times, and where it ends; written to `path` if one is given."""
+    def plot(self, path: str | Path | None = None, *, run: Trajectory | None = None) -> Figure:
+        """The picture: loss, modes with their half times, and where it ends.
+
+        Parameters
+        ----------
+        path : where to write it, if at all
+        run : what training did, to lie below: `lr.descend`, or a run of your own by `lr.Trajectory.from_weights`
+
+        Returns
+        -------
+        Figure
+        """
         from lazyrich.plot import prediction as picture
         from lazyrich.plot import style
 
-        figure = picture.draw(self)
+        problem = self.trajectory.problem
+        if run is not None and as_trajectory(run).problem.network.sizes != problem.network.sizes:
+            raise InvalidInput(
+                f"run must be of the network that is predicted, {problem.network.architecture}, and it is of "
+                f"{run.problem.network.architecture}."
+            )
+        figure = picture.draw(self, run)
         if path is not None:
             style.save(figure, style.figure_path(path, "prediction.png"))
         return figure
 
-    def _strengths(self, traj: Trajectory) -> Float[Array, "T m"]:
+    def strengths_of(self, traj: Trajectory) -> Float[Array, "T m"]:
+        """uᵀW(t)v of each mode along another trajectory of the network."""
         return in_frames(_functions(traj), self.frames)
 
     def __str__(self) -> str:
@@ -196,7 +221,7 @@ class Prediction:
 
     def _modes_in_words(self) -> list[str]:
         """A table of the modes, and what the closed form says of them."""
-        closed, target, first = self.closed_form, self.frames.target, self._strengths(self.course)[0]
+        closed, target, first = self.closed_form, self.frames.target, self.strengths_of(self.course)[0]
         shown = range(min(len(target), _ROWS))
         lines = [f"{'mode':>6} {'target':>12} {'initial':>12} {'limit':>12} {'half time':>12}"]
         lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""

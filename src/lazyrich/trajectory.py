@@ -62,6 +62,7 @@ class Trajectory:
     solution: Solution | None = field(default=None, kw_only=True)
     tangent: TangentModel | None = field(default=None, kw_only=True)  # of which it is, if not of the network itself
     status: Status = field(default=COMPLETE, kw_only=True)  # or what stopped the run and when
+    stepped: bool = field(default=False, kw_only=True)  # a training run, which theory is drawn over, and no flow
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # what a reader should know: separatrix, precision
     pushed: float = field(default=0.0, kw_only=True)  # size of the push off the separatrix, 0 if none
     citation: str = field(init=False)
@@ -141,7 +142,7 @@ class Trajectory:
         layers = [_check.as_array(f"weights[{i}]", W, ndim=3) for i, W in enumerate(weights)]
         if biases is not None:
             layers = _joined(as_problem(problem).network, layers, biases)
-        traj = cls(problem, _check.as_times(times), method, {"weights": layers})
+        traj = cls(problem, _check.as_times(times), method, {"weights": layers}, stepped=True)
         if len(traj.times) and traj.times[0] == 0:
             given = problem.network.weights
             off = np.sqrt(sum(np.sum((W[0] - W0) ** 2) for W, W0 in zip(layers, given, strict=True)))
@@ -189,7 +190,7 @@ class Trajectory:
             name: [np.asarray(W)[place] for W in part] if name == "weights" else np.asarray(part)[place]
             for name, part in self._parts.items()
         }
-        about = {"citations": self._sources, "status": self.status, "notes": self.notes}
+        about = {"citations": self._sources, "status": self.status, "notes": self.notes, "stepped": self.stepped}
         return Trajectory(self.problem, wanted, self.method, parts, **about)
 
     @property

@@ -80,7 +80,7 @@ def stepped(problems: Sequence[Problem], rates: Array, stops: Array, record: obj
                 member, some = int(stack.members[place]), (slice(int(run.reached[place])), *place)
                 parts = _some(run.parts, some)
                 times, status = own[place] * stops[some[0]], run.status[number]
-                found[member] = Trajectory(problems[member], times, "descend", parts, status=status)
+                found[member] = Trajectory(problems[member], times, "descend", parts, status=status, stepped=True)
     return [found[i] for i in range(len(problems))]
 
 

@@ -1,4 +1,6 @@
-"""Curves over time: loss, modes, kernel distance. One trajectory or several, theory dotted over simulation."""
+"""Curves over time: loss, modes, kernel distance. One trajectory or several, theory over what it predicts: dotted where
+it is exact, dashed where it is integrated.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _MODES_DRAWN = 12  # more cannot be told apart
 def loss(
     *trajectories: Trajectory, labels: Sequence[str] | None = None, axes: Axes | None = None, log: bool = False
 ) -> Figure:
-    """The loss over time; an exact solution is dotted over the runs that it predicts.
+    """The loss over time, theory over the runs that it predicts: an exact solution dotted, an integrated one dashed.
 
     The axis is logarithmic where a run has diverged, and the panel says so.
 
@@ -43,7 +45,7 @@ def loss(
 
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> run = lr.descend(problem, rate=0.05, steps=1000)
-    >>> figure = lr.plot.loss(run, lr.solve(problem, run.times))
+    >>> figure = lr.plot.loss(run, lr.solve(problem, run.times))  # or lr.predict(problem).trajectory, from any weights
     >>> figure.savefig("loss.png")  # doctest: +SKIP
     """
     runs, named = _runs(trajectories, labels)
@@ -65,7 +67,7 @@ def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
 
     Parameters
     ----------
-    trajectories : one, or a run and the exact solution that predicts it; at most twelve modes are drawn
+    trajectories : one, or a run and the theory that predicts it; at most twelve modes are drawn
     axes : to draw on, instead of a new figure
 
     Returns
@@ -133,15 +135,14 @@ def _runs(
 def _curves(
     panel: Axes, runs: list[Trajectory], named: list[str | None], measure: Callable[[Trajectory], Array]
 ) -> None:
-    """One line per column of what is measured; exact ones last, dotted, where there are others to lie on."""
-    mixed = any(traj.solution is None for traj in runs)
-    over = [mixed and traj.solution is not None for traj in runs]
-    solid = [place for place, dotted in enumerate(over) if not dotted]
+    """One line per column of what is measured; theory over what there is for it to lie on."""
+    ranks = [_rank(traj) for traj in runs]
+    solid = [place for place, rank in enumerate(ranks) if rank == min(ranks)]
     for place, traj in enumerate(runs):
         values = measure(traj)
-        if over[place]:
-            lines = panel.plot(traj.times, values, **style.THEORY)
-            lines[0].set_label(named[place] or f"exact ({traj.method})")
+        if place not in solid:
+            lines = panel.plot(traj.times, values, **(style.INTEGRATED if traj.solution is None else style.THEORY))
+            lines[0].set_label(named[place] or f"{'theory' if traj.solution is None else 'exact'} ({traj.method})")
             continue
         count = values.shape[1]
         shades = style.mode_colours(count) if count > 1 else [style.series_colours(len(solid))[solid.index(place)]]
@@ -150,6 +151,11 @@ def _curves(
             panel.plot(traj.times, curve, color=shades[j], label=label, marker="o" if len(curve) == 1 else None)
     panel.margins(x=0.01)
     panel.legend(loc="best")
+
+
+def _rank(traj: Trajectory) -> int:
+    """How near to theory: a training run lies below an integrated flow, and that below a closed form."""
+    return 2 if traj.solution is not None else 0 if traj.stepped else 1
 
 
 def _label(traj: Trajectory, curve: int, count: int) -> str | None:

@@ -14,28 +14,32 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
     from lazyrich.prediction import Prediction
+    from lazyrich.trajectory import Trajectory
 
+_RUN: style.Look = {"alpha": 0.35, "linewidth": 4.5}  # pale and wide, so that the prediction is seen on it
 _ALONE: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": (0, (4, 2))}  # closed form of the modes
 _EARLY = 0.01  # of all time: half times before this are seen on a logarithmic axis only
 _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
 
 
-def draw(prediction: Prediction) -> Figure:
-    """Loss, modes with their half times, and the limit."""
+def draw(prediction: Prediction, run: Trajectory | None) -> Figure:
+    """Loss, modes with their half times, and the limit; a training run below loss and modes."""
     with style.styled():
         figure = style.new_figure(12.0, 3.9)
         losses, modes, end = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 1.0))
-        _draw_loss(losses, prediction)
-        _draw_modes(modes, prediction)
+        _draw_loss(losses, prediction, run)
+        _draw_modes(modes, prediction, run)
         figure.colorbar(_draw_end(end, prediction), ax=end, shrink=0.85)
         if np.nanmin(prediction.half_times, initial=np.inf) < _EARLY * prediction.trajectory.times[-1]:
             for axes in (losses, modes):
-                axes.set_xscale("log")
+                axes.set_xscale("log", nonpositive="mask")  # a line from t = 0 to the first record would look flat
         return style.uncover(figure)
 
 
-def _draw_loss(axes: Axes, prediction: Prediction) -> None:
+def _draw_loss(axes: Axes, prediction: Prediction, run: Trajectory | None) -> None:
     traj = prediction.trajectory
+    if run is not None:
+        axes.plot(run.times, run.loss, color=style.COLOURS["blue"], **_RUN, label=f"training ({run.method})")
     label = f"{prediction.known} ({traj.method})"
     axes.plot(traj.times, traj.loss, color=style.COLOURS["blue"], label=label)
     if prediction.fate:
@@ -46,11 +50,15 @@ def _draw_loss(axes: Axes, prediction: Prediction) -> None:
     axes.margins(x=0.01)
 
 
-def _draw_modes(axes: Axes, prediction: Prediction) -> None:
+def _draw_modes(axes: Axes, prediction: Prediction, run: Trajectory | None) -> None:
     count = min(prediction.strengths.shape[1], _MODES_DRAWN)
     times, strengths, limit = prediction.trajectory.times, prediction.strengths[:, :count], prediction.limit[:count]
     named = range(count) if count <= _MODES_NAMED else (0, count - 1)
-    for i, colour in enumerate(style.mode_colours(count)):
+    colours = style.mode_colours(count)
+    if run is not None and (run.knows("function") or run.knows("weights")):
+        for trained, colour in zip(prediction.strengths_of(run)[:, :count].T, colours, strict=True):
+            axes.plot(run.times, trained, color=colour, **_RUN)
+    for i, colour in enumerate(colours):
         axes.plot(times, strengths[:, i], color=colour, label=f"mode {i + 1}" if i in named else None)
     if prediction.closed_form is not None:
         alone = prediction.closed_form.strengths(times)[:, :count]
@@ -72,6 +80,7 @@ def _draw_end(axes: Axes, prediction: Prediction) -> AxesImage:
     if known is not None and known.gram_limit is not None:
         axes.set_title("QQᵀ in the limit")
         return style.draw_gram(axes, known.gram_limit, traj.problem.task.d_in)
-    function = known.function_limit if known else traj.function[-1]
-    axes.set(title=f"W {'in the limit' if known else 'at the horizon'}", xlabel="input", ylabel="output")
-    return style.draw_matrix(axes, function)
+    name = "W" if traj.problem.network.activation.linear else "Nearest linear map"
+    when = "in the limit" if known else f"at t = {traj.times[-1]:g}"
+    axes.set(title=f"{name} {when}", xlabel="input", ylabel="output")
+    return style.draw_matrix(axes, prediction.function_limit)

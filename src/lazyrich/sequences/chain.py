@@ -208,7 +208,7 @@ def _descended(problem: Problem, times: Float[Array, " T"], rate: float) -> Traj
         )
     if steps[-1] < 1:
         still = {"weights": [np.repeat(W[None], len(times), axis=0) for W in problem.network.weights]}
-        return Trajectory(problem, times, "descend", still)
+        return Trajectory(problem, times, "descend", still, stepped=True)
     return descend(problem, rate, int(steps[-1]), at=steps)
 
 
