@@ -27,6 +27,7 @@ def length(layers):
     return np.sqrt(sum(np.sum(W**2) for W in layers))
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 5), min_size=3, max_size=5), st.floats(-6, 3))
 def test_it_is_balanced_and_as_far_as_it_says(seed, sizes, log_scale):

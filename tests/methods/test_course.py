@@ -87,6 +87,7 @@ def test_in_other_units(size):
     st.floats(0, 2),
     st.floats(0.3, 2),
 )
+@pytest.mark.long
 def test_any_sizes_and_rates(layers, s, d):
     assert_exact([x * sign for x, sign, _ in layers], [eta for _, _, eta in layers], s, d, [0.0, 0.2, 1.5])
 

@@ -73,6 +73,7 @@ def assert_calibrated(pairs):
     assert np.median(estimate[counted] / true[counted]) <= 5
 
 
+@pytest.mark.long
 def test_the_error_of_the_closed_form_is_calibrated():
     assert_calibrated([errors(drawn(np.random.default_rng([31, seed]), largest=8))[0] for seed in range(20)])
 
@@ -102,6 +103,7 @@ def test_exact_where_nothing_couples(seed):
     assert np.abs(coupled.correction).max() < 1e-20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [(4, 300, 3), (3, 300, 5)])
 def test_couplings_are_right_to_their_order(sizes):
     """Halving what couples halves it: the closed form is off at second order, the corrected curves at third or more."""

@@ -38,6 +38,7 @@ def test_digits_are_white_on_their_support():
     assert task.whitening_error == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", INITIALISATIONS)
 def test_errors_are_those_of_the_flow(kind):
     """All weights integrated by SciPy; strengths and half times read off without the library."""
