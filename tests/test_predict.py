@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from oracles import with_biases
 from oracles.samples import velocity
-from scipy.integrate import solve_ivp
+from scipy.integrate import DOP853, solve_ivp
 
 import lazyrich as lr
 
@@ -263,3 +263,93 @@ def test_rounding_is_printed_as_nothing():
     task = lr.Task.from_data(np.eye(4), np.eye(4)[:, :3] @ np.diag([1.0, 0.5, 0.0]))
     told = str(lr.predict(lr.Problem(task, lr.inits.gaussian(0, sizes=(4, 5, 3), scale=0.3))))
     assert "least loss    0 (" in told and "e-1" not in told.partition("  mode")[2]
+
+
+def function_by_weights(problem, times):
+    """W2W1 at each time, step by step to each of them, so that nothing is interpolated."""
+    (W1, W2), task, (eta1, eta2) = problem.network.weights, problem.task, problem.rates
+    y, now, functions = np.concatenate([W1.ravel(), W2.ravel()]), 0.0, []
+
+    def layers(y):
+        return y[: W1.size].reshape(W1.shape), y[W1.size :].reshape(W2.shape)
+
+    def flow(_, y):
+        V1, V2 = layers(y)
+        E = task.sigma_yx - V2 @ V1 @ task.sigma_xx
+        return np.concatenate([(eta1 * V2.T @ E).ravel(), (eta2 * E @ V1.T).ravel()])
+
+    for time in times:
+        solver = DOP853(flow, now, y, time, rtol=1e-12, atol=1e-15)
+        while time > now and solver.status == "running":
+            solver.step()
+        y, now = solver.y, time
+        functions.append(np.matmul(*layers(y)[::-1]))
+    return np.array(functions)
+
+
+@pytest.mark.parametrize("seed", [81, *range(12)])
+def test_the_error_of_an_integrated_prediction_is_the_most_to_expect(seed):
+    """At all times, also between the steps, of loss and modes; inputs of unequal variance, several widths and scales."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 4)) * np.geomspace(1, 0.1, 4)
+    hidden, scale = ((10, 1.0), (2, 0.1), (5, 0.5))[seed % 3]
+    task = lr.Task.from_data(X, X @ rng.normal(size=(4, 3)))
+    problem = lr.Problem(task, lr.inits.gaussian(seed, sizes=(4, hidden, 3), scale=scale))
+    found = lr.predict(problem)
+    truth = function_by_weights(problem, found.trajectory.times)
+    loss, strengths = task.loss(truth), np.sum(found.frames.u * (truth @ found.frames.v), axis=1)
+    assert np.abs(found.trajectory.loss - loss).max() <= found.error * loss.max()
+    assert np.abs(found.strengths - strengths).max() <= found.error * np.abs(strengths).max()
+    assert found.error < 1e-5
+
+
+def test_late_times_cost_nothing_once_all_is_learned():
+    problem = lr.Problem(TASK, lr.inits.gaussian(0, sizes=(2, 5, 2), scale=0.1))
+    late = lr.predict(problem, [1e5, 1e12])
+    np.testing.assert_allclose(late.trajectory.function, [TASK.sigma_yx] * 2, atol=1e-7)
+    usual = lr.predict(problem)
+    np.testing.assert_allclose(late.closed_form.half_times, usual.closed_form.half_times, rtol=1e-4)
+    np.testing.assert_allclose(late.half_times, usual.half_times, rtol=1e-5)
+
+
+def test_times_that_are_not_reached_are_told_of():
+    """Inputs a million times as weak as others: explicit steps do not get there, and no limit is made up."""
+    task = lr.Task.from_correlations(np.diag([1.0, 1e-6]), np.diag([1.0, 1e-6]))
+    problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 7, 2), scale=0.05))
+    found = lr.predict(problem, [0.0, 1.0, 1e9])
+    assert found.trajectory.times.tolist() == [0.0, 1.0] and "note: stopped at t = " in str(found)
+    with pytest.raises(lr.InvalidInput, match=r"none of the times was reached: the prediction stopped at t = \d"):
+        lr.predict(problem, [1e9])
+
+
+def test_where_there_is_nothing_to_learn(rng):
+    W1, W2 = rng.normal(size=(5, 3)), rng.normal(size=(3, 5))
+    for weights in ([W1, W2], [W1[:3], W1[:3].T]):
+        found = lr.predict(lr.Problem(lr.Task.from_correlations(weights[1] @ weights[0]), lr.Network(weights)))
+        assert not found.learns and found.error < 1e-3 and not found.still_falling
+        np.testing.assert_allclose(found.strengths, [found.frames.target] * len(found.strengths), atol=1e-9)
+        assert "still falling" not in str(found)
+
+
+def test_weights_of_single_precision_are_exact_to_that():
+    """Balanced as far as their digits go: the flow of the digits themselves is as far away."""
+    sigma = np.random.default_rng(2).normal(size=(3, 4))
+    network = lr.inits.lambda_balanced(2, sizes=(4, 3, 3), lam=0.5, scale=0.1)
+    single = lr.Network([W.astype(np.float32) for W in network.weights])
+    problem = lr.Problem(lr.Task.from_correlations(sigma), single)
+    found = lr.predict(problem, [0.5, 2.0])
+    truth = function_by_weights(problem, found.trajectory.times)
+    assert found.exact
+    assert 1e-12 < np.abs(found.trajectory.function - truth).max() / np.abs(truth).max() < found.error < 1e-6
+    assert "note: the weights or data came in float32" in str(found)
+
+
+def test_a_few_times_do_not_make_the_loss_fall():
+    problem = lr.Problem(TASK, lr.inits.zero_balanced(0, sizes=(2, 3, 2), scale=0.1))
+    assert "still falling" not in str(lr.predict(problem, [0.0, 400.0]))
+
+
+def test_what_cannot_be_drawn_is_said():
+    found = lr.predict(lr.Problem(TASK, lr.inits.zero_balanced(0, sizes=(2, 3, 2), scale=0.1)), [np.inf])
+    with pytest.raises(lr.InvalidInput, match="times must hold a finite one to be drawn, and all are inf"):
+        found.plot()

@@ -91,7 +91,7 @@ def as_array(name: str, value: Any, ndim: int | None = None, *, infinite: bool =
     memory(name, array.size, "a smaller array")
     array = array.astype(np.float64)
     if ndim is not None and array.ndim != ndim:
-        what = {0: "a number", 1: "a vector", 2: "a matrix"}[ndim]
+        what = {0: "a number", 1: "a vector", 2: "a matrix", 3: "a stack of matrices"}[ndim]
         raise InvalidInput(f"{name} must be {what}, and it has shape {array.shape}.")
     if array.size == 0:
         raise InvalidInput(f"{name} is empty (shape {array.shape}), and at least one entry is needed.")
@@ -118,6 +118,9 @@ def as_labels(name: str, value: Any) -> list[int] | list[str]:
         raise InvalidInput(f"{name} must be a vector with one label per sample, and it has shape {array.shape}.")
     if array.dtype.kind in "U":
         return [str(label) for label in array]
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.count_nonzero(~np.isfinite(array)))
+        raise InvalidInput(f"{name} must be finite, and {bad} of its {array.size} entries are NaN or infinite.")
     if array.dtype.kind not in "iubf" or np.any(array != np.round(array)):
         came = f"has dtype {array.dtype}" if array.dtype.kind not in "f" else "has fractions among its numbers"
         raise InvalidInput(f"{name} must be whole numbers or words, and it {came}: try Task.from_data for targets.")

@@ -133,6 +133,8 @@ def read_matrix_file(path: str | Path) -> Float[Array, "out in"]:
 
 def output_path(given: str | Path, default_name: str) -> Path:
     """The file to write: `given`, or `default_name` in it if it is a folder. Folders must exist."""
+    if not isinstance(given, str | os.PathLike):
+        raise InvalidInput(f"path must be the name of a file, and it is {_check.shown(given)}.")
     text, path = os.fspath(given), Path(given)
     try:
         if path.is_dir() or text.endswith(("/", os.sep)) or not path.suffix:

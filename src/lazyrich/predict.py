@@ -36,10 +36,12 @@ from lazyrich.trajectory import Trajectory
 
 _COUNT = 201  # times, where none are given
 _ROUNDING = 1e-12  # of a closed form
-_LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-6, 1e-8)  # tolerances of the two integrations
+_NOTHING = 1e-14  # of the loss of no network
+_LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-8)  # tolerances of the two integrations
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
 _KERNELS, _FEWEST = 20_000_000, 25  # entries of all kernels of a nonlinear network, and times all the same
+_TWICE = 4.0  # times the distance of the two: more than the error of the second at any time (test_predict.py)
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
 _FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
@@ -108,7 +110,9 @@ def _exact(problem: Problem, asked: Array | None) -> Prediction:
     course = solve(problem, own)
     traj = course if asked is None else course.at(asked)
     assert traj.solution is not None
-    error = max(_ROUNDING, traj.solution.doubt_until(float(traj.clock[-1])))
+    # weights with fewer digits are next to ones that the theorem holds for, as near as their digits go
+    eps = problem.facts.eps if problem.facts.precision != "float64" else 0.0
+    error = max(_ROUNDING, eps, traj.solution.doubt_until(float(traj.clock[-1])))
     return Prediction(traj, Knowledge.EXACT, error, course, fate=known)
 
 
@@ -149,16 +153,18 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     draft = _draft(problem, equation, frames)
     own = both_ends(problem, draft.end)
     asked = own if asked is None else asked
-    few = slice(None, None, 1 + len(draft.times) // _COUNT)
+    few = slice(None, None, 1 + 2 * (len(draft.times) // (2 * _COUNT)))  # ends and middles of steps in turn
     grid = np.unique(np.concatenate([own, asked, draft.times[few]]))
     most = max(_ENTRIES // min(_entries(problem)), 2)  # states that are kept
     kernels = _evenly(own, most)
     whole = np.isin(grid, kernels) | (np.isin(grid, asked) if len(asked) <= most else False)
-    functions, states = _recorded(equation, grid, whole)
+    functions, states, reached = _recorded(equation, grid, whole)
     grid = grid[: len(functions)]
     done = COMPLETE
-    if len(asked) and grid[-1] < asked[-1]:
-        done = Status(End.STOPPED, f"stopped at t = {grid[-1]:g}, after {_STEPS} steps", "an earlier last time")
+    if reached < asked[-1]:
+        done = Status(End.STOPPED, f"stopped at t = {reached:g}, after {_STEPS} steps", "an earlier last time")
+        if reached < asked[0]:
+            raise InvalidInput(f"none of the times was reached: the prediction {done}.")
 
     def course(times: Array, whole: bool) -> Trajectory:
         place = np.flatnonzero(np.isin(grid, times))
@@ -169,12 +175,13 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     strengths = in_frames(functions, frames)
     there = np.isin(grid, draft.times[few])
     both = np.isin(draft.times, grid[there])
-    error = max(
-        _ROUNDING,
-        _relative(draft.loss[both] - problem.task.loss(functions[there]), draft.loss),
+    nothing = _NOTHING * float(problem.task.loss(np.zeros_like(problem.task.target)))  # of a loss, but rounding
+    apart = max(
+        _relative(draft.loss[both] - problem.task.loss(functions[there]), np.append(draft.loss, nothing)),
         _relative(draft.strengths[both] - strengths[there], strengths),
     )
-    closed = _closed_form(Decoupled(problem), grid, strengths, measured=True) if _alone(problem) else None
+    error = max(_ROUNDING, _TWICE * apart)
+    closed = _closed_form(Decoupled(problem), grid, strengths, draft.end, measured=True) if _alone(problem) else None
     why = dict(problem.facts.methods)
     kernel_course = course(kernels, whole=True)
     return Prediction(traj, Knowledge.INTEGRATED, error, seen, kernel_course, refusals=why, closed_form=closed)
@@ -187,7 +194,7 @@ def _entries(problem: Problem) -> tuple[int, int]:
 
 
 class _Draft(NamedTuple):
-    """A first run, at its own steps, and until when to look."""
+    """A first run, at the ends of its steps and within them, where it is worst, and until when to look."""
 
     end: float
     times: Float[Array, " T"]
@@ -214,9 +221,12 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
     # large weights on large inputs are worse than none: that they fall is not all there is to see
     fall = min(records[0][1], float(task.loss(np.zeros_like(task.target)))) - floor
     with progress(end, "draft") as advance:
+        before = 0.0
         for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
+            look(middle := (before + step.time) / 2, step.within(middle))
             look(step.time, step.state)
-            advance(step.time - records[-2][0])
+            advance(step.time - before)
+            before = step.time
             near = not white or np.all(np.abs(records[-1][2][: len(target)] - target) <= NEAR * target)
             if near and records[-1][1] - floor <= left * fall and not problem.weight_decay:
                 end = min(end, rounded_up(1.15 * step.time))
@@ -226,8 +236,10 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
     return _Draft(min(end, float(times[-1])), times, loss, strengths)
 
 
-def _recorded(equation: Equation, times: Array, whole: Array) -> tuple[Float[Array, "T out in"], dict[int, Array]]:
-    """The function at the times that were reached, and the states at those that are marked."""
+def _recorded(
+    equation: Equation, times: Array, whole: Array
+) -> tuple[Float[Array, "T out in"], dict[int, Array], float]:
+    """The function at the times that were reached, the states at those that are marked, and how far it came."""
     functions: list[Array] = []
     states: dict[int, Array] = {}
 
@@ -245,9 +257,13 @@ def _recorded(equation: Equation, times: Array, whole: Array) -> tuple[Float[Arr
                 look(step.within(float(times[len(functions)])))
             advance(step.time - now)
             now = step.time
+            if equation.at_rest(step.state, _GRAM[1]):
+                for _ in times[len(functions) :]:
+                    look(step.state)
+                now = float(times[-1])
             if len(functions) == len(times):
                 break
-    return np.array(functions), states
+    return np.array(functions), states, now
 
 
 def _floor(problem: Problem) -> float:
@@ -263,10 +279,11 @@ def _alone(problem: Problem) -> bool:
     return Decoupled.applies(problem) and not problem.facts.bottleneck
 
 
-def _closed_form(modes: Decoupled, times: Array, strengths: Array, *, measured: bool) -> ClosedForm:
-    """The closed form of each mode beside what it does, or what it does with all couplings as far as they are known."""
+def _closed_form(modes: Decoupled, times: Array, strengths: Array, end: float, *, measured: bool) -> ClosedForm:
+    """The closed form of each mode beside what it does, or what it does with all couplings as far as they are known;
+    all has happened by about `end`."""
     limit = modes.limit
-    alone, course = _half_times(modes, float(times[-1])), half_way(times, strengths, limit)
+    alone, course = _half_times(modes, end), half_way(times, strengths, limit)
     way = np.abs(limit - strengths[0])
     off = np.abs(alone / course - 1)[way >= _FAR_ENOUGH * way.max(initial=0.0)]
     safe = 1.0 if measured else _SAFE_ALONE
@@ -289,7 +306,7 @@ def _by_modes(problem: Problem, asked: Array | None) -> Prediction:
     kept = np.union1d(own, asked)
     grid = np.union1d(kept, both_ends(problem, float(kept[-1]), _GRID))
     coupled = modes.coupled(grid, np.flatnonzero(np.isin(grid, kept)))
-    closed = _closed_form(modes, grid, modes.strengths(grid) + coupled.correction, measured=False)
+    closed = _closed_form(modes, grid, modes.strengths(grid) + coupled.correction, end, measured=False)
     error, why = max(_SAFE * (closed.error / _SAFE_ALONE) ** 1.5, _ROUNDING), dict(problem.facts.methods)
 
     def course(times: Array) -> Trajectory:

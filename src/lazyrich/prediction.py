@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._status import End
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import align
 from lazyrich.facts import Refusal
@@ -171,7 +172,15 @@ class Prediction:
         """Lazy, rich, or both in turn; None where the tangent kernel is not known (tanh, deep ReLU, many units)."""
         if self.fate is not None:
             return self.fate.regime
-        return None if self.kernel_course is None else regime(self.kernel_course)
+        if self.kernel_course is None or not self.learns:
+            return None
+        return regime(self.kernel_course)
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is anything to learn: the loss falls by more than rounding."""
+        task, loss = self.trajectory.problem.task, self.course.loss
+        return bool(loss[0] - loss.min() > _ROUNDED * task.loss(np.zeros_like(task.target)))
 
     @property
     def still_falling(self) -> bool:
@@ -181,12 +190,22 @@ class Prediction:
         Or, where it was integrated, by a hundredth of what is left to the least loss of any linear map, while a mode is
         on its way: a weak one may come long after the loss looks flat.
         """
-        times, loss = self.trajectory.times, self.trajectory.loss
+        if not self.learns:
+            return False
+        times, loss = self._curve
         fall, change = np.interp(0.9 * times[-1], times, loss) - loss[-1], np.ptp(loss)
         if fall > (0.01 if self.limit_known else 0.001) * change:
             return True
         left = loss[-1] - self.trajectory.problem.task.loss_floor
         return bool(not self.exact and self.on_the_way and fall > 0.01 * left > 0)
+
+    @property
+    def _curve(self) -> tuple[Float[Array, " T"], Float[Array, " T"]]:
+        """Times and loss until the last time, with those between that were looked at as well."""
+        end = float(self.trajectory.clock[-1])
+        times = np.concatenate([self.trajectory.clock, self.course.clock])
+        order = np.argsort(times, kind="stable")[: np.count_nonzero(times <= end)]
+        return times[order], np.concatenate([self.trajectory.loss, self.course.loss])[order]
 
     @property
     def on_the_way(self) -> list[int]:
@@ -242,10 +261,14 @@ class Prediction:
                 least = _number(traj.problem.task.loss_floor, traj.loss[0])
                 lines.append(f"least loss    {least} (of any linear map)")
             unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
+            unknown = unknown if self.learns else "none: there is nothing to learn"
             lines.append(f"regime        {str(self.regime or unknown).replace('; ', _NEXT)}")
             lines += self._modes_in_words()
         if facts.determinant_obstruction and self.fate is None:
             lines.append("note: det W and det Σyx differ in sign, and W keeps it: one mode is never learned")
+        lines += [f"note: {note}" for note in traj.notes]
+        if traj.status.end is not End.COMPLETE:
+            lines.append(f"note: {traj.status}")
         if later := self.on_the_way:
             lines.append(f"note: {len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}")
         return "\n".join(lines + [f"note: the loss is still falling at t = {end}"] * self.still_falling)

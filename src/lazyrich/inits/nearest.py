@@ -75,6 +75,11 @@ def balanced(network: Network) -> Balanced:
             f"network must have two linear layers or more, without biases, to be balanced, and it is "
             f"{network.architecture}: try Network([W1, W2])."
         )
+    if network.multiplier != 1:
+        raise InvalidInput(
+            f"network must have no output multiplier to be balanced, since layers that learn at other rates keep "
+            f"another balance, and its multiplier is {network.multiplier:g}: try Network(network.weights)."
+        )
     size = float(np.sqrt(sum(np.sum(W**2) for W in network.weights)))
     if size == 0:
         return Balanced(network, 0.0)

@@ -38,7 +38,7 @@ def gaussian(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float, activati
 
 
 def pytorch(
-    rng: Rng, *, sizes: Sequence[SupportsIndex], activation: str | float = "linear", biases: bool = True
+    rng: Rng, *, sizes: Sequence[SupportsIndex], activation: str | float = "linear", biases: object = True
 ) -> Network:
     """The default initialisation of PyTorch's Linear: all entries uniform within ±1/√fan_in, biases too.
 
@@ -58,12 +58,12 @@ def pytorch(
     >>> lr.inits.pytorch(0, sizes=(64, 32, 10))
     <Network: 64-32-10, linear, with biases>
     """
-    generator, widths = _check.as_rng(rng), _check.sizes(sizes)
+    generator, widths, biased = _check.as_rng(rng), _check.sizes(sizes), _check.flag("biases", biases)
     weights, vectors = [], []
     for fan_in, fan_out in itertools.pairwise(widths):
         weights.append(generator.uniform(-1, 1, size=(fan_out, fan_in)) / np.sqrt(fan_in))
         vectors.append(generator.uniform(-1, 1, size=fan_out) / np.sqrt(fan_in))
-    return Network(weights, activation, biases=vectors if biases else None)
+    return Network(weights, activation, biases=vectors if biased else None)
 
 
 def orthogonal(

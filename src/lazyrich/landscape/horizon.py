@@ -61,6 +61,8 @@ def _by_rates(problem: Problem) -> float:
         slowest = 1.0
     elif L == 2:
         slowest = np.max(np.log(np.maximum(s / a0, 1.0) + np.e) / (2 * s))
+    elif not W.any():  # three layers or more: nothing ever moves
+        slowest = np.max(1 / s)
     else:
         slowest = np.max(1 / ((L - 2) * s * np.minimum(a0, s) ** (1 - 2 / L)))
     return 5 * float(slowest) / unit.clock

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _SMALL = 1e-6  # absolute tolerance over the relative one, in units of the largest entry at first
 _TINY = 1e-300
+_NEAR = 1e-4  # of Σyx: an error from which on it is worth asking whether all is over
 
 
 class Equation(ABC):
@@ -65,6 +67,19 @@ class Equation(ABC):
     @abstractmethod
     def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
         """All that is known of these states, as a trajectory holds it: the weights, or QQᵀ."""
+
+    def at_rest(self, y: Float[Array, " y"], rtol: float) -> bool:
+        """Whether the function is the best of all linear maps, as far as the tolerance goes: it stays there."""
+        E = self.error(self.U.T @ self.function(y) @ self.V)
+        if np.abs(E).max() > _NEAR * np.abs(self.S).max():
+            return False
+        return bool(np.abs(E @ self._inverse).max() <= rtol * (np.abs(self.S @ self._inverse).max() or self.size))
+
+    @cached_property
+    def _inverse(self) -> Float[Array, "in in"]:
+        """Σxx⁺."""
+        X = self.X * np.eye(self.shape[1]) if isinstance(self.X, float) else self.X
+        return np.linalg.pinv(X, hermitian=True)
 
     def error(self, A: Float[Array, "out in"]) -> Float[Array, "out in"]:
         """E = Σyx − AΣxx."""

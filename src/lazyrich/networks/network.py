@@ -107,7 +107,7 @@ class Network:
         state_dict: Mapping[str, object],
         activation: Activation | str | float = "linear",
         *,
-        layers: Sequence[str] | None = None,
+        layers: object = None,
     ) -> Network:
         """The network of a `state_dict` of PyTorch, or of any mapping of names to arrays.
 
@@ -132,6 +132,11 @@ class Network:
                 f"state_dict must map names to arrays, and it is {_check.shown(state_dict)}: try model.state_dict()."
             )
         tensors = {str(name): _check.from_any_library(str(name), value) for name, value in state_dict.items()}
+        if layers is not None and not isinstance(layers, list | tuple):
+            raise InvalidInput(
+                f"layers must be a list of names, first layer first, and it is {_check.shown(layers)}: try "
+                "['0.weight', '2.weight']."
+            )
         chosen = layers_of("state_dict", tensors, layers)
         biases = with_biases("state_dict", tensors, chosen)
         return cls([tensors[name] for name in chosen], activation, biases=biases)
@@ -142,6 +147,11 @@ class Network:
         >>> sorted(lr.Network([[[0.1, 0.2]], [[0.5]]], biases=[[1.0], [3.0]]).state_dict())
         ['0.bias', '0.weight', '1.bias', '1.weight']
         """
+        if self.multiplier != 1:
+            raise InvalidInput(
+                f"a state_dict has no place for an output multiplier, and this network has {self.multiplier:g}: try "
+                "Network(network.weights), which has the same function and learns at other rates."
+            )
         if not self.biased:
             return {f"{i}.weight": W for i, W in enumerate(self.weights)}
         layers = enumerate(self.free(self.weights))

@@ -58,11 +58,14 @@ def singular_modes(traj: Trajectory) -> SingularModes:
            [1.   , 4.   ]])
     """
     W = np.asarray(linear(traj, "singular_modes").function)
+    # what rounding leaves of a product of the initial layers is nothing, and has no sign
+    sizes = [float(np.linalg.norm(layer, 2)) for layer in traj.problem.network.weights]
+    floor = max(W.shape[1:]) * _EPS * float(np.prod(sizes))
     U, s, Vt = np.linalg.svd(W, full_matrices=False)
     raw = [_Svd(U[i], s[i], Vt[i].T) for i in range(len(W))]
-    states = [_first(raw[0], raw[min(1, len(raw) - 1)])]
+    states = [_first(raw[0], raw[min(1, len(raw) - 1)], floor)]
     for now in raw[1:]:
-        states.append(_turned(now, states[-1])[0])
+        states.append(_turned(now, states[-1], floor)[0])
     return SingularModes(*(np.stack(parts) for parts in zip(*states, strict=True)))
 
 
@@ -111,20 +114,20 @@ def off_diagonal_fraction(traj: Trajectory) -> Float[Array, " T"]:
     return rest / np.where(size > 0, size, 1.0)
 
 
-def _first(first: _Svd, second: _Svd) -> _Svd:
+def _first(first: _Svd, second: _Svd, floor: float) -> _Svd:
     """The first time's modes, strongest first; equal values in the basis and the order that the second time has."""
-    turned, place = _turned(first, second)
+    turned, place = _turned(first, second, floor)
     order = np.argsort(place, kind="stable")
     sign = np.where(turned.s < 0, -1.0, 1.0)[order]
     return _Svd(turned.U[:, order] * sign, np.abs(turned.s[order]), turned.V[:, order])
 
 
-def _turned(now: _Svd, other: _Svd) -> tuple[_Svd, Array]:
+def _turned(now: _Svd, other: _Svd, floor: float) -> tuple[_Svd, Array]:
     """The modes of one time, each in the place of the mode of the other time that it continues.
 
     Second comes, for each place, the number of the group of equal singular values it was filled from.
     """
-    groups, null = _groups(now)
+    groups, null = _groups(now, floor)
     a, b = other.U.T @ now.U, other.V.T @ now.V
     shared = np.stack([np.linalg.norm(a[:, g], axis=1) * np.linalg.norm(b[:, g], axis=1) for g in groups], axis=1)
     if null:  # all that no other mode takes, also outside the m columns at hand
@@ -152,9 +155,9 @@ def _turned(now: _Svd, other: _Svd) -> tuple[_Svd, Array]:
     return _Svd(U, s, V), group_of[column]
 
 
-def _groups(svd: _Svd) -> tuple[list[slice], bool]:
-    """Runs of equal singular values, strongest first, and whether the last of them is zero."""
-    s, rounding = svd.s, max(len(svd.U), len(svd.V)) * _EPS * svd.s[0]
+def _groups(svd: _Svd, floor: float) -> tuple[list[slice], bool]:
+    """Runs of equal singular values, strongest first, and whether the last of them is zero, no more than `floor`."""
+    s, rounding = svd.s, max(max(len(svd.U), len(svd.V)) * _EPS * svd.s[0], floor)
     rank = int(np.count_nonzero(s > rounding))
     apart = np.flatnonzero(-np.diff(s[:rank]) > _EQUAL * s[: max(rank - 1, 0)] + rounding) + 1
     edges = [0, *apart, rank, len(s)]

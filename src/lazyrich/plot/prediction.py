@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lazyrich._check import InvalidInput
 from lazyrich.plot import style
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the
 
 def draw(prediction: Prediction, run: Trajectory | None = None) -> Figure:
     """Loss, modes with their half times, and the limit; a training run below loss and modes."""
+    if np.isinf(prediction.trajectory.times[0]):
+        raise InvalidInput("times must hold a finite one to be drawn, and all are inf: try predict(problem).")
     with style.styled():
         figure = style.new_figure(12.0, 3.9)
         losses, modes, end = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 1.0))

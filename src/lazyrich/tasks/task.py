@@ -115,7 +115,7 @@ class Task:
         inputs: ArrayLike,
         labels: ArrayLike,
         *,
-        classes: Iterable[Any] | None = None,
+        classes: object = None,
         reduction: str = "mean",
         name: str = "",
     ) -> Task:
@@ -139,6 +139,8 @@ class Task:
         (('cat', 'dog'), [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
         """
         given = _check.as_labels("labels", labels)
+        if classes is not None and (isinstance(classes, str) or not isinstance(classes, Iterable)):
+            raise InvalidInput(f"classes must be a list of labels, and it is {_check.shown(classes)}: try range(3).")
         known: list[Any] = list(np.unique(given).tolist()) if classes is None else list(classes)
         place = {label: i for i, label in enumerate(known)}
         if len(place) != len(known) or len(known) < 2:
