@@ -399,6 +399,23 @@ SENTENCES = {
     r"^index must be a whole number, and it is None": lambda: solve().network(None),
     r"^index must be a whole number, and it is \[0\]": lambda: solve().network([0]),
     r"^index must be a whole number, and it is nan": lambda: solve().network(NAN),
+    r"^biases must be True or False, and it is 'no'": lambda: lr.inits.pytorch(0, sizes=(3, 4, 2), biases="no"),
+    r"^labels must be finite, and 1 of its 3 entries are NaN": lambda: lr.Task.from_labels(np.eye(3), [NAN, 0, 1]),
+    r"^labels must be finite, and 2 of its 3 .* infinite": lambda: lr.Task.from_labels(np.eye(3), [np.inf, 0, -np.inf]),
+    r"^classes must be a list of labels, and it is 2: try": lambda: lr.Task.from_labels(np.eye(2), [0, 1], classes=2),
+    r"^classes must be a list of labels, and it is 'ab'": lambda: lr.Task.from_labels(np.eye(2), [0, 1], classes="ab"),
+    r"^layers must be a list of names, .* and it is '0.weight': try": lambda: lr.Network.from_state_dict(
+        {"0.weight": np.eye(2)}, layers="0.weight"
+    ),
+    r"^layers must be a list of names, .* and it is 5: try": lambda: lr.Network.from_state_dict(
+        {"0.weight": np.eye(2)}, layers=5
+    ),
+    r"^a state_dict has no place for an output multiplier, and this network has 5: try": lambda: lr.Network(
+        [np.eye(2), np.eye(2)], multiplier=5.0
+    ).state_dict(),
+    r"^network must have no output multiplier to be balanced, .* its multiplier is 5: try": lambda: lr.balanced(
+        lr.Network([np.eye(2), np.eye(2)], multiplier=5.0)
+    ),
 }
 
 

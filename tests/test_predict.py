@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -316,7 +316,7 @@ def test_late_times_cost_nothing_once_all_is_learned():
 
 def test_times_that_are_not_reached_are_told_of(monkeypatch):
     """Inputs a million times as weak as others: explicit steps do not get there, and no limit is made up."""
-    monkeypatch.setattr(sys.modules["lazyrich.predict"], "_STEPS", 200)
+    monkeypatch.setattr(import_module("lazyrich.predict"), "_STEPS", 200)
     task = lr.Task.from_correlations(np.diag([1.0, 1e-6]), np.diag([1.0, 1e-6]))
     problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 7, 2), scale=0.05))
     found = lr.predict(problem, [0.0, 1.0, 1e9])

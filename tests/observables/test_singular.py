@@ -207,3 +207,15 @@ def test_what_does_not_exist_is_refused(measure):
 def test_what_is_no_trajectory_is_refused(measure):
     with pytest.raises(lr.InvalidInput, match="traj must be a lazyrich Trajectory"):
         measure(None)
+
+
+def test_a_function_that_is_zero_up_to_rounding_has_no_sign():
+    """Layers that are orthogonal to each other: W2W1 is 1e-17, and the modes that grow from it are positive."""
+    sigma = np.random.default_rng(5).normal(size=(2, 3))
+    network = lr.inits.orthogonal(1, sizes=(3, 6, 2), scales=(0.5, 0.2))
+    problem = lr.Problem(lr.Task.from_correlations(sigma), network, rates=(0.5, 2.0))
+    assert 0 < np.abs(network.function).max() < 1e-15
+    for traj in (lr.solve(problem, [0.0, 0.5, 3.0]), lr.flow(problem, [0.0, 0.5, 3.0])):
+        s = lr.observables.singular_values(traj)
+        assert np.all(s[0] == 0)
+        np.testing.assert_allclose(s[1:], np.linalg.svd(traj.function[1:], compute_uv=False), rtol=1e-12)
