@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from oracles import with_biases
 from oracles.samples import velocity
+from scipy.integrate import solve_ivp
 
 import lazyrich as lr
 
@@ -133,7 +134,7 @@ def test_picture_with_a_training_run_below(rng, tmp_path, activation):
     np.testing.assert_array_equal(modes.lines[1].get_ydata(), found.strengths_of(run)[:, 1])
     np.testing.assert_array_equal(modes.lines[2].get_ydata(), found.strengths[:, 0])
     nearest = np.linalg.lstsq(problem.task.inputs, _outputs(problem, found), rcond=None)[0].T
-    np.testing.assert_allclose(found.function_limit, nearest, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.last_function, nearest, rtol=1e-9, atol=1e-12)
     of_loss = lr.descend(problem, rate=0.01, steps=20, record="loss")
     assert len(found.plot(run=of_loss).axes[1].lines) < len(modes.lines)
 
@@ -159,3 +160,106 @@ def test_a_run_on_a_logarithmic_axis_begins_at_its_first_step():
     figure = lr.predict(problem, np.linspace(0, 10, 50)).plot(run=lr.descend(problem, rate=0.002, steps=100))
     assert figure.axes[0].get_xscale() == "log"
     assert not np.isfinite(figure.axes[0].transData.transform([0.0, 1.0])).all()
+
+
+def gram_flow(problem, times):
+    """W at each time, from SciPy's integration of both layers."""
+    (W1, W2), task = problem.network.weights, problem.task
+
+    def layers(y):
+        return y[: W1.size].reshape(W1.shape), y[W1.size :].reshape(W2.shape)
+
+    def flow(_, y):
+        V1, V2 = layers(y)
+        E = task.sigma_yx - V2 @ V1 @ task.sigma_xx
+        return np.concatenate([(V2.T @ E).ravel(), (E @ V1.T).ravel()])
+
+    y0 = np.concatenate([W1.ravel(), W2.ravel()])
+    run = solve_ivp(flow, (0, times[-1]), y0, method="LSODA", rtol=1e-9, atol=1e-11, t_eval=times)
+    return np.array([np.matmul(*layers(y)[::-1]) for y in run.y.T])
+
+
+@pytest.mark.parametrize("hidden", [1, 2, 6])
+def test_limits_of_two_layers_are_where_they_end_and_not_where_the_curve_does(rng, hidden):
+    """Correlated inputs, of which the last to be learned hardly vary, through a bottleneck or not."""
+    inputs = rng.normal(size=(60, 4)) @ np.diag([2.0, 1.0, 0.5, 0.2])
+    task = lr.Task.from_data(inputs, rng.normal(size=(60, 3)))
+    found = lr.predict(lr.Problem(task, lr.inits.gaussian(rng, sizes=(4, hidden, 3), scale=0.5)))
+    (last,) = gram_flow(found.trajectory.problem, [3e3])
+    assert found.limit_known
+    np.testing.assert_allclose(found.limit, np.sum(found.frames.u * (last @ found.frames.v), axis=0), atol=1e-5)
+    assert np.abs(found.strengths[-1] - found.limit).max() > 1e-4  # what the curve shows is another matter
+    if later := found.on_the_way:
+        assert f"note: {len(later)} of 3 modes still on the way to their limit" in str(found)
+
+
+def test_a_mode_that_leaves_before_it_returns():
+    """It falls below its initial strength, and its limit is above: a half time on the way down would be none."""
+    task = lr.Task.from_correlations(np.diag([1.0, 0.1]), [[1.0, 0.29], [0.29, 0.1]])
+    W = np.linalg.solve(task.sigma_xx.T, task.sigma_yx.T).T
+    problem = lr.Problem(task, lr.Network([3.0 * np.eye(2), (W + np.array([[2.0, 0.0], [1.5, -0.2]])) / 3.0]))
+    found = lr.predict(problem)
+    times = np.linspace(0, 300, 3001)
+    truth = np.sum(found.frames.u * (gram_flow(problem, times) @ found.frames.v), axis=1)
+    np.testing.assert_allclose(found.limit, truth[-1], atol=1e-3 * np.abs(truth[-1]).max())
+    for i, half in enumerate(found.half_times):
+        way = (truth[:, i] - truth[0, i]) / (found.limit[i] - truth[0, i])
+        expected = times[np.argmax(way >= 0.5)]
+        assert np.isnan(half) if expected > found.course.times[-1] else abs(half - expected) < 0.11
+
+
+def test_weights_of_low_rank_end_at_the_best_map_of_that_rank(rng):
+    """Six hidden units, of which the weights use one direction: the flow keeps to it."""
+    task = lr.Task.from_data(rng.normal(size=(40, 4)) * [3.0, 1.0, 1.0, 0.5], rng.normal(size=(40, 3)))
+    direction = np.linalg.qr(rng.normal(size=(6, 1)))[0]
+    one = lr.Network([rng.normal(size=(1, 4)), rng.normal(size=(3, 1))])
+    found = lr.predict(lr.Problem(task, lr.Network([direction @ one.weights[0], one.weights[1] @ direction.T])))
+    (last,) = gram_flow(lr.Problem(task, one), [3e3])  # rounding of six units would find its way out of one direction
+    np.testing.assert_allclose(found.limit, np.sum(found.frames.u * (last @ found.frames.v), axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_where_a_nonlinear_network_ends_is_not_known(rng, activation):
+    found = lr.predict(on_samples(rng, activation, sizes=(4, 20, 2)))
+    assert not found.limit_known and found.on_the_way == []
+    np.testing.assert_array_equal(found.limit, found.strengths[-1])
+    told = str(found)
+    assert f"at t = {found.trajectory.times[-1]:g}" in told.partition("\n  mode")[2].partition("\n")[0]
+    assert "limit" not in told
+    assert ("regime        not known" in told) is (activation == "tanh")
+    later = lr.flow(found.trajectory.problem, [0.0, 2 * found.trajectory.times[-1]]).loss[-1]
+    fallen = found.trajectory.loss[0] - found.trajectory.loss[-1]
+    assert found.still_falling or found.trajectory.loss[-1] - later < 0.02 * fallen
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deep_layers_that_keep_the_sign_of_their_determinant(seed):
+    """Two of three layers share the least singular values: det W cannot change its sign, and one mode is missed."""
+    network = lr.inits.lambda_balanced(seed, sizes=(3, 3, 3, 3), lam=[0.5, -0.5], scale=0.3)
+    problem = lr.Problem(lr.Task.from_correlations(np.diag([3.0, 2.0, 1.0])), network)
+    obstructed = np.linalg.det(network.function) < 0
+    found = lr.predict(problem)
+    assert problem.facts.determinant_obstruction == obstructed
+    assert ("one mode is never learned" in str(found)) == obstructed and found.limit_known != obstructed
+    course = lr.flow(problem, np.linspace(0, 10, 50))  # later, rounding finds its way past the saddle
+    signs = np.sign(np.linalg.det(course.function))
+    assert np.all(signs == signs[0])
+    assert (course.loss[-1] > 0.4) == obstructed
+
+
+def test_one_layer_alone_may_change_the_sign_of_its_determinant():
+    """λ of one sign: the first layer is the smallest by itself, passes through 0, and all is learned."""
+    task = lr.Task.from_correlations(np.diag([3.0, 2.0, 1.0]))
+    networks = [lr.inits.lambda_balanced(seed, sizes=(3, 3, 3, 3), lam=[0.5, 0.5], scale=0.3) for seed in range(6)]
+    wrong = [network for network in networks if np.linalg.det(network.function) < 0]
+    assert wrong
+    for network in wrong:
+        problem = lr.Problem(task, network)
+        assert not problem.facts.determinant_obstruction
+        assert lr.flow(problem, [0.0, 60.0]).loss[-1] < 1e-6
+
+
+def test_rounding_is_printed_as_nothing():
+    task = lr.Task.from_data(np.eye(4), np.eye(4)[:, :3] @ np.diag([1.0, 0.5, 0.0]))
+    told = str(lr.predict(lr.Problem(task, lr.inits.gaussian(0, sizes=(4, 5, 3), scale=0.3))))
+    assert "least loss    0 (" in told and "e-1" not in told.partition("  mode")[2]

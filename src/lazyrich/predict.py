@@ -211,12 +211,14 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
 
     look(0.0, equation.initial)
     floor = _floor(problem)
+    # large weights on large inputs are worse than none: that they fall is not all there is to see
+    fall = min(records[0][1], float(task.loss(np.zeros_like(task.target)))) - floor
     with progress(end, "draft") as advance:
         for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
             look(step.time, step.state)
             advance(step.time - records[-2][0])
             near = not white or np.all(np.abs(records[-1][2][: len(target)] - target) <= NEAR * target)
-            if near and records[-1][1] - floor <= left * (records[0][1] - floor) and not problem.weight_decay:
+            if near and records[-1][1] - floor <= left * fall and not problem.weight_decay:
                 end = min(end, rounded_up(1.15 * step.time))
             if step.time >= end:
                 break

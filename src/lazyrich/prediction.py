@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NEAR = 0.05  # of its target: a mode this close to it is taken to be on its way there
 WEAK, _NOTHING = 0.01, 1e-6  # of the strongest mode: too weak to wait for; not a mode of the task
+_ROUNDED = 1e-14  # of the largest number beside it
 _ROWS = 12  # of the table of modes
 _NEXT = "\n" + 14 * " "  # line, below the second column
 
@@ -76,6 +77,7 @@ class Frames(NamedTuple):
 
     u: Float[Array, "out m"]
     v: Float[Array, "in m"]
+    s: Float[Array, " m"]  # singular values: of Σyx, the correlation of outputs with inputs
     target: Float[Array, " m"]  # uᵀTv: what the best linear map has of each
 
 
@@ -126,25 +128,40 @@ class Prediction:
 
     @cached_property
     def limit(self) -> Float[Array, " m"]:
-        """Where each mode ends: in the limit of the theorem; else at its target, if it has gone half of the way."""
-        if self.fate is not None:
-            return self.fate.limit
-        (first, last), target = self.strengths_of(self.course)[[0, -1]], self.frames.target
-        problem = self.trajectory.problem
-        free = problem.network.activation.linear and not problem.weight_decay and not problem.facts.bottleneck
-        near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
-        return np.where(free & near, target, last)
+        """Where each mode ends, if that is known (`limit_known`); else how strong it is when all has been seen."""
+        return self.strengths_of(self.course)[-1] if self._end is None else self._end
+
+    @property
+    def limit_known(self) -> bool:
+        """Whether it is known where the modes end.
+
+        By the theorem, where one applies. Two linear layers without weight decay end at the best map of the rank that
+        the weights have, from almost every initialisation; deeper ones are taken to, once every mode is on its way.
+        """
+        return self._end is not None
 
     @cached_property
-    def function_limit(self) -> Float[Array, "out in"]:
-        """W in the limit of the theorem, else at the last time; for a nonlinear network the nearest linear map."""
+    def _end(self) -> Float[Array, " m"] | None:
+        problem, target = self.trajectory.problem, self.frames.target
         if self.fate is not None:
-            return self.fate.function_limit
+            return self.fate.limit
+        if not problem.network.activation.linear or problem.weight_decay or problem.facts.determinant_obstruction:
+            return None
+        if problem.network.depth == 2:
+            best = best_map(problem)
+            return None if best is None else in_frames(best[None], self.frames)[0]
+        first, last = self.strengths_of(self.course)[[0, -1]]
+        near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
+        return target if near.all() else None
+
+    @cached_property
+    def last_function(self) -> Float[Array, "out in"]:
+        """W at the last time; of a nonlinear network, the linear map nearest to it."""
         return _functions(self.trajectory.at(self.trajectory.times[-1:]))[0]
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
-        """When each mode is half way from its initialisation to its limit; nan: never."""
+        """When each mode is half way from its initialisation to `limit`; nan: never, or later than was looked."""
         if self.fate is None:
             return half_times(self.course.times, self.strengths_of(self.course), self.limit)
         return self.fate.half_times
@@ -158,19 +175,26 @@ class Prediction:
 
     @property
     def still_falling(self) -> bool:
-        """Whether the last tenth of the curve falls by a hundredth of all change.
+        """Whether the last tenth of the curve falls by a hundredth of all change; by a thousandth where nobody knows
+        where it ends.
 
-        Or, where no fate tells the limit, by a hundredth of what is left to the least loss of any linear map, while a
-        mode is off its target by a twentieth: a weak one may come long after the loss looks flat.
+        Or, where it was integrated, by a hundredth of what is left to the least loss of any linear map, while a mode is
+        on its way: a weak one may come long after the loss looks flat.
         """
         times, loss = self.trajectory.times, self.trajectory.loss
         fall, change = np.interp(0.9 * times[-1], times, loss) - loss[-1], np.ptp(loss)
-        if self.exact or fall > 0.01 * change:
-            return bool(fall > 0.01 * change)
-        target = self.frames.target
-        size = np.abs(target)
-        missing = np.any((np.abs(self.strengths[-1] - target) > NEAR * size) & (size > _NOTHING * size.max()))
-        return bool(missing and fall > 0.01 * (loss[-1] - self.trajectory.problem.task.loss_floor) > 0)
+        if fall > (0.01 if self.limit_known else 0.001) * change:
+            return True
+        left = loss[-1] - self.trajectory.problem.task.loss_floor
+        return bool(not self.exact and self.on_the_way and fall > 0.01 * left > 0)
+
+    @property
+    def on_the_way(self) -> list[int]:
+        """Modes off their limit at the last time, by a twentieth of their target; none where the limit is not known."""
+        if not self.limit_known:
+            return []
+        size, off = np.abs(self.frames.target), np.abs(self.strengths[-1] - self.limit)
+        return np.flatnonzero((off > NEAR * size) & (size > _NOTHING * size.max())).tolist()
 
     def plot(self, path: str | Path | None = None, *, run: Trajectory | None = None) -> Figure:
         """The picture: loss, modes with their half times, and where it ends.
@@ -204,31 +228,46 @@ class Prediction:
 
     def __str__(self) -> str:
         traj, network = self.trajectory, self.trajectory.problem.network
+        facts, end = traj.problem.facts, f"{traj.times[-1]:g}"
         sure = "exact" if self.exact else f"{self.known}: loss and modes to {self.error:.1g} of their largest"
         lines = [
             f"network       {network.architecture}",
             f"known by      {self.method} ({sure})",
-            f"loss          {traj.loss[0]:.6g} → {traj.loss[-1]:.6g} at t = {traj.times[-1]:g}",
+            f"loss          {traj.loss[0]:.6g} → {_number(traj.loss[-1], traj.loss[0])} at t = {end}",
         ]
         if self.fate is not None:
             lines.append(str(self.fate))
         else:
             if network.activation.linear:
-                lines.append(f"least loss    {traj.problem.task.loss_floor:.6g} (of any linear map)")
-            lines += [f"regime        {str(self.regime).replace('; ', _NEXT)}"] if self.regime else []
+                least = _number(traj.problem.task.loss_floor, traj.loss[0])
+                lines.append(f"least loss    {least} (of any linear map)")
+            unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
+            lines.append(f"regime        {str(self.regime or unknown).replace('; ', _NEXT)}")
             lines += self._modes_in_words()
-        return "\n".join(lines + [f"note: the loss is still falling at t = {traj.times[-1]:g}"] * self.still_falling)
+        if facts.determinant_obstruction and self.fate is None:
+            lines.append("note: det W and det Σyx differ in sign, and W keeps it: one mode is never learned")
+        if later := self.on_the_way:
+            lines.append(f"note: {len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}")
+        return "\n".join(lines + [f"note: the loss is still falling at t = {end}"] * self.still_falling)
 
     def _modes_in_words(self) -> list[str]:
         """A table of the modes, and what the closed form says of them."""
-        closed, target, first = self.closed_form, self.frames.target, self.strengths_of(self.course)[0]
-        shown = range(min(len(target), _ROWS))
-        lines = [f"{'mode':>6} {'target':>12} {'initial':>12} {'limit':>12} {'half time':>12}"]
+        closed, (_, _, s, target), first = self.closed_form, self.frames, self.strengths_of(self.course)[0]
+        shown, white = range(min(len(target), _ROWS)), self.trajectory.problem.facts.whitened
+        end = float(self.course.times[-1])
+        size, ends = float(np.abs(target).max()), "limit" if self.limit_known else f"at t = {end:g}"
+        lines = [f"{'mode':>6}{'' if white else f' {chr(931)}yx'.rjust(11)}"]
+        lines[0] += f" {'target':>12} {'initial':>12} {ends:>12} {'half time':>12}"
         lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""
         for i in shown:
-            row = f"{i + 1:>6} {target[i]:>12.6g} {first[i]:>12.4g} {self.limit[i]:>12.6g}"
-            row += f" {_time(self.half_times[i]):>12}"
-            lines.append(row + (f" {_time(closed.half_times[i]):>12} {closed.c[i]:>9.3g}" if closed else ""))
+            moves = np.abs(self.limit[i] - first[i]) > _ROUNDED * size
+            later = f"> {end:.3g}" if moves and self.limit_known else "–"
+            row = f"{i + 1:>6}" + ("" if white else f"{_number(s[i], s[0], 5):>11}")
+            for value, digits in ((target[i], 6), (first[i], 4), (self.limit[i], 6)):
+                row += f" {_number(value, size, digits):>12}"
+            row += f" {_time(self.half_times[i], later):>12}"
+            alone = closed and f" {_time(closed.half_times[i], '–'):>12} {_time(closed.c[i], '–', 3):>9}"
+            lines.append(row + (alone or ""))
         if len(target) > len(shown):
             lines.append(f"   and {len(target) - len(shown)} weaker modes")
         if closed:
@@ -239,8 +278,28 @@ class Prediction:
         return f"<Prediction: {self.known}, {self.trajectory!r}>"
 
 
-def _time(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.6g}"
+def _time(value: float, otherwise: str, digits: int = 6) -> str:
+    return f"{value:.{digits}g}" if np.isfinite(value) else otherwise
+
+
+def _number(value: float, size: float, digits: int = 6) -> str:
+    """A number beside others of this size: what is nothing but rounding is 0."""
+    return f"{value:.{digits}g}" if np.abs(value) > _ROUNDED * np.abs(size) else "0"
+
+
+def best_map(problem: Problem) -> Float[Array, "out in"] | None:
+    """Where two linear layers end from almost every initialisation: the best linear map of the rank that the weights
+    have, which the flow keeps. None where a unit that stays 1 takes part in the bottleneck."""
+    task, (W1, W2) = problem.task, problem.network.weights
+    rank = int(np.linalg.matrix_rank(np.concatenate([W1.T, W2])))
+    if rank >= problem.facts.rank_target:
+        return task.target
+    if problem.network.biased:
+        return None
+    values, vectors = np.linalg.eigh(task.sigma_xx)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    U, s, Vt = np.linalg.svd(task.target @ root, full_matrices=False)
+    return (U[:, :rank] * s[:rank]) @ Vt[:rank] @ np.linalg.pinv(root, hermitian=True)
 
 
 def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Array] | None = None) -> Frames:
@@ -248,7 +307,7 @@ def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Arr
     task = problem.task
     fit = problem.alignment if layers is None else align(of, task.sigma_xx, layers)
     u, v = fit.U[:, : len(fit.s)], fit.V[:, : len(fit.s)]
-    return Frames(u, v, np.sum(u * (task.target @ v), axis=0))
+    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0))
 
 
 def in_frames(functions: Float[Array, "T out in"], frames: Frames) -> Float[Array, "T m"]:

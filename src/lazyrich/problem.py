@@ -109,8 +109,11 @@ class Problem:
         # no more than rounding leaves: what is beyond it the flow remembers, and shows where it passes a saddle.
         # half precision is held to the standard of float32: it is then simply not balanced
         tolerance = 64 * min(eps, 2.0**-23)
-        # one layer, or layers that are not balanced, may change the sign of their determinant
-        zero_balanced = network.depth > 1 and balance_error <= tolerance and not any(lam)
+        # Balanced square layers have singular values a² + d, with one a ≥ 0 for all of them. Where two layers have the
+        # least d, a keeps away from 0, as ȧ goes with a, and det W keeps its sign. One layer alone may pass through 0.
+        d = np.cumsum([0.0, *lam])
+        least = int(np.count_nonzero(d - d.min() <= tolerance * np.abs(d).max()))
+        keeps_sign = balance_error <= tolerance and least > 1
         # a unit that stays 1 is no part of any mode
         biased = network.biased and network.depth > 1
         through = self.followed.error if network.depth > 2 and not biased else 0.0
@@ -134,7 +137,7 @@ class Problem:
             else 0.0,
             rank_target=rank_target,
             rank_initial=rank_initial,
-            determinant_obstruction=full and zero_balanced and sign_initial * sign_target < 0,
+            determinant_obstruction=bool(full and keeps_sign and sign_initial * sign_target < 0),
             methods={},
             input_rank=rank if (rank := (own := task.without_constant()).rank) < own.d_in else None,
             biased=network.biased,

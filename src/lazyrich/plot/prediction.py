@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lazyrich.trajectory import Trajectory
 
 _RUN: style.Look = {"alpha": 0.35, "linewidth": 4.5}  # pale and wide, so that the prediction is seen on it
-_ALONE: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": (0, (4, 2))}  # closed form of the modes
+_ALONE: style.Look = {"color": style.COLOURS["pink"], "linewidth": 1.2, "linestyle": (0, (4, 2))}  # closed form
 _EARLY = 0.01  # of all time: half times before this are seen on a logarithmic axis only
 _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
 
 
-def draw(prediction: Prediction, run: Trajectory | None) -> Figure:
+def draw(prediction: Prediction, run: Trajectory | None = None) -> Figure:
     """Loss, modes with their half times, and the limit; a training run below loss and modes."""
     with style.styled():
         figure = style.new_figure(12.0, 3.9)
@@ -60,6 +60,9 @@ def _draw_modes(axes: Axes, prediction: Prediction, run: Trajectory | None) -> N
             axes.plot(run.times, trained, color=colour, **_RUN)
     for i, colour in enumerate(colours):
         axes.plot(times, strengths[:, i], color=colour, label=f"mode {i + 1}" if i in named else None)
+    if prediction.limit_known:
+        for i, end in enumerate(limit):
+            axes.axhline(end, **style.LIMIT, label=None if i else "limit")
     if prediction.closed_form is not None:
         alone = prediction.closed_form.strengths(times)[:, :count]
         axes.plot(times, alone[:, 0], **_ALONE, label="each mode alone")
@@ -83,4 +86,7 @@ def _draw_end(axes: Axes, prediction: Prediction) -> AxesImage:
     name = "W" if traj.problem.network.activation.linear else "Nearest linear map"
     when = "in the limit" if known else f"at t = {traj.times[-1]:g}"
     axes.set(title=f"{name} {when}", xlabel="input", ylabel="output")
-    return style.draw_matrix(axes, prediction.function_limit)
+    image = style.draw_matrix(axes, known.function_limit if known else prediction.last_function)
+    if traj.problem.network.biased:
+        axes.set_xlabel("input, and last the constant of the biases")
+    return image
