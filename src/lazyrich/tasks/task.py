@@ -22,8 +22,6 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float
 
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of residuals, relative to the targets
-
 
 class Modes(NamedTuple):
     """Σyx = U diag(s) Vᵀ, strongest first, with s below the rank cut-off set to zero.
@@ -238,8 +236,6 @@ class Task:
         """The least loss any linear map reaches, ½ tr(Σyy − T Σxx Tᵀ), by residuals where samples are known."""
         if self.inputs is not None and self.targets is not None:
             squares = np.sum((self.targets - self.inputs @ self.target.T) ** 2)
-            if squares <= _ROUNDING**2 * np.sum(self.targets**2):
-                return 0.0
             return float(squares / 2 / (len(self.inputs) if self.reduction == "mean" else 1))
         return float(max(np.trace(self.sigma_yy) - np.sum(self.sigma_yx * self.target), 0.0) / 2)
 
