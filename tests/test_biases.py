@@ -295,6 +295,24 @@ def test_a_run_of_ones_own():
     run = lr.Trajectory.from_weights(problem, [0.0, 1.0], weights, biases=biases)
     np.testing.assert_allclose(run.loss[-1], by_hand.loss(*after, "relu", X, Y), rtol=1e-13)
     np.testing.assert_allclose(run.loss, lr.descend(problem, rate=0.1, steps=10, at=[0, 10]).loss, rtol=1e-12)
+    with pytest.raises(lr.InvalidInput, match=r"biases must be given too, for the network is .*: pass biases="):
+        lr.Trajectory.from_weights(problem, [0.0, 1.0], weights)
+
+
+def test_a_run_collected_state_by_state():
+    """As a training loop has it: what to do is said."""
+    W, b, *_, problem = made(18, "relu")
+    times, states = [0.0, 0.1, 0.2], [W] * 3
+    advice = r"of shape \(T, out, in\), and there are 3: .* try \[np\.stack\(layer\) for layer in zip\(\*weights\)\]"
+    with pytest.raises(lr.InvalidInput, match=advice):
+        lr.Trajectory.from_weights(problem, times, states)
+    with pytest.raises(lr.InvalidInput, match=r"weights\[0\] is not such an array"):  # as many states as layers
+        lr.Trajectory.from_weights(problem, times[:2], states[:2])
+    weights = [np.stack(layer) for layer in zip(*states, strict=True)]
+    with pytest.raises(lr.InvalidInput, match=r"of shape \(T, out\), and there are 3: .* zip\(\*biases\)"):
+        lr.Trajectory.from_weights(problem, times, weights, biases=[b] * 3)
+    biases = [np.stack(layer) for layer in zip(*[b] * 3, strict=True)]
+    assert np.ptp(lr.Trajectory.from_weights(problem, times, weights, biases=biases).loss) == 0
 
 
 def test_prediction_of_any_network_with_biases():

@@ -107,7 +107,7 @@ def test_inputs_that_are_not_white_are_integrated_and_the_next_task_is_exact_aga
         weights = [W[-1] for W in states]
         assert relative(part.function, states[1] @ states[0]) < 1e-8
     assert 0 < run.rebalanced[2] < 1e-8 and run.rebalanced[:2] == (0.0, 0.0)
-    assert any(note.startswith("task 2: integrated") and "whitened inputs" in note for note in run.notes)
+    assert any(note.startswith("task 2: integrated") and "white inputs" in note for note in run.notes)
     assert any(note.startswith("task 3: brought back to the conserved D") for note in run.notes)
 
 

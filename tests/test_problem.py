@@ -296,6 +296,7 @@ REFUSALS = {
     "shallow, two layers": ((5, 6, 4), {}, "shallow", r"it solves one layer, and this network has 2"),
     "modes, one layer": ((5, 4), {}, "modes", r"it solves two layers, and this network has 1"),
     "riccati, three layers": ((5, 6, 6, 4), {}, "riccati", r"it solves two layers, and this network has 3"),
+    "family, three layers": ((5, 6, 6, 4), {}, "family", r"^it solves two layers, and this network has 3$"),
     "deep_modes, two layers": ((5, 6, 4), {}, "deep_modes", r"three layers or more, and this network has 2"),
     "modes, not aligned": ((5, 6, 4), {}, "modes", r"aligned with the task, and modes are coupled by 0\.\d+"),
     "deep_modes, not aligned": (

@@ -42,6 +42,15 @@ def test_d_differs_by_a_constant():
     np.testing.assert_allclose(apart, np.broadcast_to(-W1 @ (np.eye(6) - V @ V.T) @ W1.T, (3, 4, 4)), atol=1e-8)
 
 
+def test_layers_are_balanced_after_the_directions_without_inputs_are_left_out():
+    """The order of the hint. Before, they are balanced with directions that no sample has."""
+    _, X, Y = low_rank(2)
+    problem = lr.Problem(lr.Task.from_data(X, Y), lr.inits.zero_balanced(3, sizes=(6, 4, 2), scale=0.1))
+    small = lr.Problem(problem.task.whitened(), problem.network).on_support()
+    assert problem.facts.balanced and small.facts.method is None
+    assert lr.Problem(small.task, lr.balanced(small.network).network).facts.method == "riccati"
+
+
 def test_whitened_and_on_its_support_it_is_solved_exactly():
     _, X, Y = low_rank(2)
     task = lr.Task.from_data(X, Y).whitened()
@@ -49,8 +58,8 @@ def test_whitened_and_on_its_support_it_is_solved_exactly():
     network = lr.Network([start.weights[0] @ task.support.T, start.weights[1]])  # balanced as it stands
     problem = lr.Problem(task, network)
     assert problem.facts.method is None and problem.facts.input_rank == 3
-    assert "of rank 3: try problem.on_support()" in str(problem.facts)
-    with pytest.raises(lr.NoExactSolution, match=r"the problem of task\.whitened\(\), and its on_support\(\)"):
+    assert "and of rank 3)" in str(problem.facts)
+    with pytest.raises(lr.NoExactSolution, match=r"try task\.whitened\(\), then problem\.on_support\(\), then"):
         lr.solve(problem, [1.0])
     small = problem.on_support()
     assert small.facts.method == "riccati" and small.facts.whitening_error == 0

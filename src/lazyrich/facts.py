@@ -32,7 +32,7 @@ class Condition(Enum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A condition of a method that a problem does not meet; printed, it is a clause that says by how much.
+    """A condition of a method that a problem does not meet; printed, it is a clause that says by how much, and a hint.
 
     >>> network = lr.Network([[[0.1, 0.0], [0.0, 0.2]], [[0.3, 0.0]]])
     >>> refusal, = lr.Problem(lr.Task.from_correlations([[1.0, 2.0]]), network).facts.methods["riccati"]
@@ -44,9 +44,10 @@ class Refusal:
     message: str
     measured: float  # what came, and how much of it the method takes
     allowed: float
+    hint: str = ""  # what would meet it
 
     def __str__(self) -> str:
-        return self.message
+        return f"{self.message} ({self.hint})" if self.hint else self.message
 
 
 @dataclass(frozen=True)
@@ -145,12 +146,12 @@ class Facts:
 
     def __str__(self) -> str:
         yes = {True: "yes", False: "no"}
-        lam = ", ".join(f"{value:.6g}" for value in self.lam) or "one layer"
+        lam = ", ".join(f"{value:.6g}" for value in self.lam)
         rows = {
             "network": architecture(self.sizes, self.activation, self.biased),
             "inputs whitened": f"{yes[self.whitened]} (Σxx = {self.input_scale:.6g}·I"
             f" within {self.whitening_error:.1e}"
-            + (")" if self.input_rank is None else f", and of rank {self.input_rank}: try problem.on_support())"),
+            + (")" if self.input_rank is None else f", and of rank {self.input_rank})"),
             "balanced": f"yes (λ = {lam} within {self.balance_error:.1e})"
             if self.balanced
             else f"no (off any λI by {self.balance_error:.1e} of the layers' size)",
@@ -168,6 +169,8 @@ class Facts:
         if self.in_family and not self.balanced:
             c, delta = self.family
             rows["balanced"] += f", but W2ᵀW2 − W1W1ᵀ has two eigenvalues (c = {c:.6g}, δ = {delta:.6g})"
+        if self.depth == 1:
+            del rows["balanced"]  # with what?
         if self.rates != (1.0,) * self.depth:
             rows["layer rates"] = ", ".join(f"{rate:g}" for rate in self.rates)
         if self.weight_decay:

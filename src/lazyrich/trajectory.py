@@ -133,15 +133,21 @@ class Trajectory:
         biases : one array (T, out) per layer, where the network has them
         method : a word for how it was made
 
+        Weights collected state by state in a training loop go in as `[np.stack(layer) for layer in zip(*states)]`.
+
         >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
         >>> lr.Trajectory.from_weights(problem, [0.0, 1.0], [[[[0.1]], [[0.5]]], [[[0.1]], [[0.6]]]]).loss.round(4)
         array([1.98 , 1.445])
         """
-        if not isinstance(weights, list | tuple):
-            raise InvalidInput(f"weights must be a list of arrays, one per layer, and it is {_check.shown(weights)}.")
-        layers = [_check.as_array(f"weights[{i}]", W, ndim=3) for i, W in enumerate(weights)]
+        network = as_problem(problem).network
+        layers = _per_layer("weights", weights, "(T, out, in)", network.depth)
         if biases is not None:
-            layers = _joined(as_problem(problem).network, layers, biases)
+            layers = _joined(network, layers, biases)
+        elif network.biased and [W.shape[1:] for W in layers] == [W.shape for W in _without_biases(network)]:
+            raise InvalidInput(
+                f"biases must be given too, for the network is {network.architecture}: pass biases=, one array per "
+                "layer, of shape (T, out)."
+            )
         traj = cls(problem, _check.as_times(times), method, {"weights": layers}, stepped=True)
         if len(traj.times) and traj.times[0] == 0:
             given = problem.network.weights
@@ -399,17 +405,42 @@ class Trajectory:
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
 
 
+def _per_layer(name: str, given: Any, shape: str, depth: int) -> list[Array]:
+    """One array per layer with one state per time; or a sentence, above all for states that hold one layer each."""
+    wanted, ndim = f"{name} must be a list of arrays, one per layer ({depth}), of shape {shape}", shape.count(",") + 1
+    if not isinstance(given, list | tuple):
+        raise InvalidInput(f"{wanted}, and it is {_check.shown(given)}.")
+    for i, part in enumerate(given or [None]):
+        if len(given) != depth or _axes(part) != ndim:
+            came = f"there are {len(given)}" if len(given) != depth else f"{name}[{i}] is not such an array"
+            raise InvalidInput(
+                f"{wanted}, and {came}: where it holds one list per time, try [np.stack(layer) for layer in "
+                f"zip(*{name})]."
+            )
+    return [_check.as_array(f"{name}[{i}]", part) for i, part in enumerate(given)]
+
+
+def _axes(part: Any) -> int | None:
+    """How many axes an array of any library has, or a list of such with one shape; None of lists that are no array."""
+    if not isinstance(part, list | tuple):
+        return np.ndim(part)
+    inner = {_axes(state) for state in part}
+    shapes = {np.shape(state) for state in part} if None not in inner else {(), (0,)}
+    return 1 + len(shapes.pop()) if len(shapes) == 1 else None
+
+
+def _without_biases(network: Network) -> list[Array]:
+    """The weights of a network with biases, without these."""
+    return [W[:, :-1] for W in network.free(network.weights)]
+
+
 def _joined(network: Network, layers: list[Array], biases: Any) -> list[Array]:
     """Weights and biases at each time, as a network that has both holds them."""
     if not network.biased:
         raise InvalidInput(
             "biases belong to a network that has them, and the problem's has none: try Network(…, biases=…)."
         )
-    if not isinstance(biases, list | tuple) or len(biases) != len(layers):
-        raise InvalidInput(
-            f"biases must be a list of arrays, one per layer ({len(layers)}), and it is {_check.shown(biases)}."
-        )
-    vectors = [_check.as_array(f"biases[{i}]", b, ndim=2) for i, b in enumerate(biases)]
+    vectors = _per_layer("biases", biases, "(T, out)", len(layers))
     for i, (W, b) in enumerate(zip(layers, vectors, strict=True)):
         if b.shape != W.shape[:2]:
             raise InvalidInput(f"biases[{i}] must have shape {W.shape[:2]}, as weights[{i}] has, and it has {b.shape}.")

@@ -245,7 +245,11 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     status, out, err = answer(capsys, *arguments, "--figure", "flow.svg")
     assert (status, err) == (0, "")
     assert "gram (integrated: loss and modes to" in out and "--whiten" not in out and "exact (" not in out
-    assert "no exact solution applies" not in out  # the facts have said why
+    assert "no exact solution applies" not in out
+    said = out[out.index("no closed form is exact for it") :]
+    assert out.index("known by") < out.index("time") < out.index(said) and max(map(len, said.splitlines())) < 150
+    assert said.count("it needs whitened inputs") == 1 and "\nriccati, family         it needs whitened" in said
+    assert "\nshallow                 it solves one layer, and this network has 2\n" in said
     drawn = (folder / "flow.svg").read_text()
     assert "<svg" in drawn and "integrated (gram)" in drawn and "exact" not in drawn
 
@@ -266,11 +270,11 @@ def test_predict_reports_in_words(capsys, folder):
         capsys, "predict", "--network", "balanced.npz", "--sigma-yx", "sigma.npy", "--figure", "new/"
     )
     assert (status, err) == (0, "")
-    assert "method riccati          applies" in out
+    assert out.startswith("network       4-5-3, linear\n") and "it needs" not in out  # the answer first
     assert "ends in       the global minimum" in out and "known by      riccati (exact)" in out
     assert out.rstrip().endswith("Figure: new/lazyrich-predict.png")
     assert (folder / "new/lazyrich-predict.png").read_bytes().startswith(PNG)
-    rows = [line.split() for line in out.split("\n\n")[2].splitlines()]
+    rows = [line.split() for line in out.split("\n\n")[1].splitlines()]
     assert rows[0] == ["time", "loss"] and len(rows) == 12
     assert [float(row[1]) for row in rows[1:]] == sorted((float(row[1]) for row in rows[1:]), reverse=True)
 

@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch, rng):
     W, b = [0.5 * rng.normal(size=(5, 4)), 0.5 * rng.normal(size=(3, 5))], [rng.normal(size=5), rng.normal(size=3)]
     save_file({"0.weight": W[0], "0.bias": b[0], "2.weight": W[1], "2.bias": b[1]}, "biased.safetensors")
     np.savez("bare.npz", W1=W[0], W2=W[1])
-    return {"X": X, "labels": labels, "W": W, "b": b}
+    return {"X": X, "labels": labels, "W": W, "b": b, "at": tmp_path}
 
 
 def told(capsys, *arguments):
@@ -90,3 +90,48 @@ def test_several_tasks_exactly_and_in_words(capsys, folder, rng):
     out, err = capsys.readouterr()
     assert status == 0, err
     assert "2 tasks in turn" in out and out.count("riccati, exact") == 2 and "Figure: f.png" in out
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+def test_several_tasks_are_drawn_under_the_names_of_their_files(capsys, folder, activation):
+    """Nonlinear networks too; a task that comes again has one curve."""
+    data = [part for name in ("data", "other", "data") for part in ("--data", f"{name}.npz")]
+    about = ("--activation", activation, "--horizon", "2", "--figure", "turns.svg")
+    assert main(["predict", "--network", "biased.safetensors", *data, *about]) == 0
+    out, drawn = capsys.readouterr().out, (folder["at"] / "turns.svg").read_text()
+    assert "task 2 (other)" in out and "Figure: turns.svg" in out
+    assert "<!-- 1, 3: data -->" in drawn and "<!-- 2: other -->" in drawn and "<!-- 3: data -->" not in drawn
+
+
+def test_several_tasks_are_whitened_where_they_have_the_same_inputs(capsys, folder, rng):
+    arguments = ("--network", "bare.npz", "--whiten", "--data", "data.npz")
+    assert len(told(capsys, *arguments, "--data", "other.npz")[0]["stages"]) == 2
+    np.savez("else.npz", inputs=rng.normal(size=(30, 4)), targets=rng.normal(size=(30, 3)))
+    for activation in ("linear", "tanh"):
+        assert main(["predict", *arguments, "--data", "else.npz", "--activation", activation, "--no-figure"]) == 2
+        said = capsys.readouterr().err
+        assert "those of else.npz are not those of data.npz: try without --whiten" in said and "Task." not in said
+    main(["predict", "--help"])
+    assert "must have the same inputs" in " ".join(capsys.readouterr().out.split())
+
+
+def test_outputs_without_a_label_are_told_of(capsys, folder):
+    _, err = told(capsys, "--network", "bare.npz", "--data", "labels.npz", "--layers", "W1")
+    assert "labels in labels.npz are 0 to 2, and the network has 5 outputs: the targets of the 2 without" in err
+    assert told(capsys, "--network", "bare.npz", "--data", "labels.npz")[1] == ""
+
+
+def test_rounding_is_printed_as_0_and_one_layer_has_no_separatrix(capsys, folder, rng):
+    X = rng.normal(size=(40, 4))
+    np.savez("line.npz", X=X, Y=X @ rng.normal(size=(4, 1)))
+    np.savez("one.npz", W=0.1 * rng.normal(size=(1, 4)))
+    start = lr.inits.zero_balanced(0, sizes=(4, 5, 1), scale=0.1).weights
+    np.savez("two.npz", W1=start[0], W2=start[1])
+    said = []
+    for network in (("one.npz",), ("one.npz", "--horizon", "1e4"), ("two.npz",), ("two.npz", "--whiten")):
+        assert main(["predict", "--no-figure", "--data", "line.npz", "--network", *network]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[1].split("\n\n")[1].endswith("\n10000        0")
+    assert "loss there    0\n" in said[0] and "separatrix" not in said[0] and "balanced" not in said[0]
+    assert "least loss    0 (of any linear map)\n" in said[2]
+    assert "loss there    0\n" in said[3] and "off the separatrix" in said[3]

@@ -22,8 +22,6 @@ def run_in_turn(
     from lazyrich.plot import style
 
     found = _continual(problems, horizon, count)
-    if not problems[0].network.activation.linear:
-        figure = None  # its circles are what linear networks end with
     if figure:
         style.save(lr.plot.forgetting(found), figure)
     exact = [method != "flow" for method in found.methods]
@@ -42,7 +40,7 @@ def run_in_turn(
     ]
     for i, (method, end) in enumerate(zip(found.methods, found.boundaries, strict=True)):
         how: dict[str, object] = {
-            "after": f"task {i + 1}",
+            "after": f"task {i + 1} ({problems[i].task.name})",
             "by": f"{method}, exact" if exact[i] else f"{method}, integrated",
         }
         rows.append(how | {"until": float(end)} | dict(zip(names, map(float, found.loss_matrix[i]), strict=True)))

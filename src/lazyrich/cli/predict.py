@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +15,11 @@ import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._files import read_data_file, read_matrix_file, read_network_file
+from lazyrich._rounding import cleared
 from lazyrich._status import End
 from lazyrich.cli._in_turn import run_in_turn
 from lazyrich.cli._output import json_document, table
+from lazyrich.facts import Condition
 
 if TYPE_CHECKING:
     from lazyrich.prediction import Prediction
@@ -28,6 +32,7 @@ loss curve, and a figure. Several --data are learned in turn. Time is learning r
 _FIGURE = "lazyrich-predict.png"
 _ROWS = 11  # of the loss table
 _TIMES, _MOST_TIMES = 201, 100_000
+_SAME = 1e-7  # relative difference of maps that whiten the same inputs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--whiten",
         action="store_true",
-        help="whiten the inputs, on the directions that they have; the given weights then act on these",
+        help="whiten the inputs, on the directions that they have; the given weights then act on these. "
+        "Several --data must have the same inputs then, for the weights pass from one to the next",
     )
     add("--rates", metavar="A,B", help="learning rate of each layer (default: 1)")
     add(
@@ -102,8 +108,6 @@ def run(arguments: argparse.Namespace) -> None:
         run_in_turn(_problems(arguments), horizon, count or _TIMES, path, as_json=arguments.json)
         return
     problem = _problem(arguments)
-    if not arguments.json:
-        print(f"{problem.facts}\n", flush=True)  # at once: what follows may take a while
     prediction = lr.predict(problem, None if horizon is None else np.linspace(0.0, horizon, count or _TIMES))
     if horizon is None and count is not None:
         prediction = lr.predict(problem, np.linspace(0.0, float(prediction.course.times[-1]), count))
@@ -130,7 +134,7 @@ def _problems(arguments: argparse.Namespace) -> list[lr.Problem]:
         tasks = [lr.Task.from_correlations(read_matrix_file(arguments.sigma_yx))]
     else:
         tasks = [_task(path, network) for path in arguments.data]
-        tasks = [task.whitened() for task in tasks] if arguments.whiten else tasks
+        tasks = _whitened(tasks, arguments.data) if arguments.whiten else tasks
     about = {"rates": _numbers("--rates", arguments.rates), "weight_decay": arguments.weight_decay}
     problems = [lr.Problem(task, network, **about) for task in tasks]
     if arguments.whiten and len(problems) == 1 and (small := problems[0].on_support()) is not problems[0]:
@@ -143,11 +147,33 @@ def _problems(arguments: argparse.Namespace) -> list[lr.Problem]:
 def _task(path: str, network: lr.Network) -> lr.Task:
     """Of targets, or of labels: those from 0 on number the outputs, others are all the classes there are."""
     inputs, targets, labels = read_data_file(path, network.d_in, network.d_out)
+    name = Path(path).stem
     if targets is not None:
-        return lr.Task.from_data(inputs, targets)
+        return lr.Task.from_data(inputs, targets, name=name)
     assert labels is not None
     outputs = range(network.d_out)
-    return lr.Task.from_labels(inputs, labels, classes=outputs if np.isin(labels, list(outputs)).all() else None)
+    if not np.isin(labels, list(outputs)).all():
+        return lr.Task.from_labels(inputs, labels, name=name)
+    if len(found := np.unique(labels)) < len(outputs):
+        print(
+            f"note: labels in {path} are {found[0]:g} to {found[-1]:g}, and the network has {len(outputs)} outputs: "
+            f"the targets of the {len(outputs) - len(found)} without a label are always 0",
+            file=sys.stderr,
+        )
+    return lr.Task.from_labels(inputs, labels, classes=outputs, name=name)
+
+
+def _whitened(tasks: Sequence[lr.Task], paths: Sequence[str]) -> list[lr.Task]:
+    """Each on white inputs, if these are the same coordinates for all."""
+    white = [task.whitened() for task in tasks]
+    maps = [np.asarray(task.input_map) for task in white]
+    for map_, path in zip(maps, paths, strict=True):
+        if not np.allclose(map_, maps[0], rtol=_SAME, atol=_SAME * np.abs(maps[0]).max()):
+            raise InvalidInput(
+                "--whiten needs the same inputs in all --data, for the weights pass from one to the next, and those "
+                f"of {path} are not those of {paths[0]}: try without --whiten."
+            )
+    return white
 
 
 def _activation(text: str) -> str | float:
@@ -227,15 +253,31 @@ def _method_if_whitened(problem: lr.Problem) -> str | None:
 
 
 def _report(prediction: Prediction) -> str:
+    """The answer, the loss in a table, and then why it is known in this way."""
     traj, lines = prediction.trajectory, [str(prediction), ""]
     if not prediction.exact and (method := _method_if_whitened(traj.problem)):
         lines += [f"On whitened inputs (--whiten) the method {method} would apply.", ""]
     wanted = np.linspace(0, float(traj.times[-1]), _ROWS)
     chosen = np.unique([int(np.argmin(np.abs(traj.times - time))) for time in wanted])
-    lines.append(table([{"time": float(traj.times[i]), "loss": float(traj.loss[i])} for i in chosen]))
+    loss = cleared(traj.loss, float(np.max(traj.loss)))
+    lines.append(table([{"time": float(traj.times[i]), "loss": float(loss[i])} for i in chosen]))
     lines += [f"note: {note}" for note in traj.notes]
     if traj.status.end is not End.COMPLETE:
         lines.append(f"note: {traj.status}")
     elif prediction.still_falling:
         lines.append(f"note: --horizon {10 * traj.times[-1]:g} looks further")
+    lines += ["", str(replace(traj.problem.facts, methods={}))]
+    if not prediction.exact:
+        lines += ["", "no closed form is exact for it (--json has the conditions of each method in full):"]
+        lines += _reasons(traj.problem.facts)
     return "\n".join(lines)
+
+
+def _reasons(facts: lr.Facts) -> list[str]:
+    """Each condition that fails, once, with the methods that have it; another number of layers is all that is said."""
+    methods, depths = dict[str, list[str]](), dict[str, list[str]]()
+    for name, refusals in facts.methods.items():
+        depth = [refusal for refusal in refusals if refusal.condition is Condition.DEPTH]
+        for refusal in depth or refusals:
+            (depths if depth else methods).setdefault(refusal.message, []).append(name)
+    return [f"{', '.join(names):<24}{message}" for message, names in (methods | depths).items()]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lazyrich._rounding import cleared
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution
@@ -44,23 +45,27 @@ class Fate:
     half_times: Float[Array, " m"]  # half way from initial strength to limit; nan: not learned, or already there
     function_limit: Float[Array, "out in"]
     gram_limit: Float[Array, "n n"] | None
+    loss_initial: float
     loss_limit: float
     kind: str  # "global minimum" or "saddle"
     missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
-    separatrix_distance: float  # smallest new part of a row of Q(0), relative to the longest row
+    separatrix_distance: float  # smallest new part of a row of Q(0), relative to the longest row; inf: there is none
     on_separatrix: bool
     regime: Regime
 
     def __str__(self) -> str:
-        lines = [f"ends in       {self.end}", f"loss there    {self.loss_limit:.6g}"]
-        distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
-        lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
+        lines = [f"ends in       {self.end}", f"loss there    {cleared(self.loss_limit, self.loss_initial):.6g}"]
+        if np.isfinite(self.separatrix_distance):
+            distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
+            lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
         lines.append(f"regime        {self.regime}")
         lines.append(f"{'mode':>6} {'s':>12} {'initial':>12} {'limit':>12} {'half time':>12}")
-        for i, s in enumerate(self.s):
+        largest = max(float(self.s.max()), float(np.abs(self.initial).max()))
+        s, initial, limit = (cleared(strengths, largest) for strengths in (self.s, self.initial, self.limit))
+        for i in range(len(s)):
             time = "–" if np.isnan(self.half_times[i]) else f"{self.half_times[i]:.6g}"
             end = "" if self.learned[i] or i not in self.missed else "   missed"
-            lines.append(f"{i + 1:>6} {s:>12.6g} {self.initial[i]:>12.4g} {self.limit[i]:>12.6g} {time:>12}{end}")
+            lines.append(f"{i + 1:>6} {s[i]:>12.6g} {initial[i]:>12.4g} {limit[i]:>12.6g} {time:>12}{end}")
         return "\n".join(lines)
 
     @property
@@ -129,6 +134,7 @@ def fate(problem: Problem) -> Fate:
         half_times=np.where(learned, half_way(times, strengths, fit.a), np.nan),
         function_limit=function,
         gram_limit=trajectory.gram[0] if problem.facts.depth == 2 else None,
+        loss_initial=float(problem.task.loss(problem.network.function)),
         loss_limit=float(trajectory.loss[0]),
         kind="saddle" if missed else "global minimum",
         missed=missed,

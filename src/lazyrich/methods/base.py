@@ -16,10 +16,9 @@ from lazyrich.facts import Condition, Facts, Refusal
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
 
+#: Where inputs lack directions. Layers that were balanced before these are left out need not be so after.
+_ON_SUPPORT = "try task.whitened(), then problem.on_support(), then lr.balanced(its network)"
 FOREVER = 1e200  # what np.inf stands for among the times of a closed form: every exponential has ended, none overflows
-
-
-_ON_SUPPORT = "the problem of task.whitened(), and its on_support(),"
 
 
 def linear_layers(facts: Facts, words: str, least: int, most: int | None = None) -> Iterator[Refusal]:
@@ -28,11 +27,8 @@ def linear_layers(facts: Facts, words: str, least: int, most: int | None = None)
         message = f"it solves {words}, and this network has {facts.depth}"
         yield Refusal(Condition.DEPTH, message, facts.depth, least)
     if facts.biased and facts.depth > 1:
-        message = (
-            "it solves networks without biases, and this one has them (problem.without_biases() gives one on centred "
-            "data)"
-        )
-        yield Refusal(Condition.BIASES, message, 1, 0)
+        message = "it solves networks without biases, and this one has them"
+        yield Refusal(Condition.BIASES, message, 1, 0, "problem.without_biases() gives one on centred data")
     if not facts.activation.linear:
         yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
 
@@ -40,11 +36,9 @@ def linear_layers(facts: Facts, words: str, least: int, most: int | None = None)
 def white_inputs(facts: Facts) -> Iterator[Refusal]:
     """Refusals of correlated inputs."""
     if not facts.whitened:
-        message = (
-            f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g} "
-            f"({'task.whitened()' if facts.input_rank is None else _ON_SUPPORT} gives such a task)"
-        )
-        yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance)
+        message = f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g}"
+        hint = "task.whitened() gives such a task" if facts.input_rank is None else _ON_SUPPORT
+        yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance, hint)
 
 
 def aligned_with_the_task(facts: Facts) -> Iterator[Refusal]:
@@ -92,7 +86,7 @@ class Method(ABC):
 class Separatrix(NamedTuple):
     """Smallest new part of a direction that could be learned, relative, and whether it is nothing but rounding."""
 
-    distance: float = 1.0
+    distance: float = np.inf  # there is none
     on_it: bool = False
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHOWN = 4  # times, where none are asked for
+_LINE, _HANDLE = 72, 6  # letters of a legend as wide as the axes, and what the line before a name takes of them
+_BELOW = 4.2  # lines of text from the axes to a legend below them: the numbers and the name of the axis
 
 
 def gram(traj: Trajectory, indices: ArrayLike | None = None) -> Figure:
@@ -100,7 +102,8 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
     """The loss of every task along a sequence of tasks, and what is known before any training (circles).
 
     The circles are where each stage ends if it is trained to the end: for this network where exact solutions apply,
-    bottleneck and saddles included, and otherwise from the tasks alone.
+    bottleneck and saddles included, and otherwise from the tasks alone. Nonlinear networks have none. A task that comes
+    again has one curve.
 
     Parameters
     ----------
@@ -119,24 +122,45 @@ def forgetting(run: Continual, axes: Axes | None = None) -> Figure:
     if not isinstance(run, Continual):
         raise InvalidInput(f"run must be what lr.continual returns, and it is a {type(run).__name__}.")
     with style.drawn_on(axes) as panel:
-        ends, colours = run.boundaries, style.mode_colours(len(run.tasks))
-        for i, colour in enumerate(colours):
-            panel.plot(run.times, run.losses[:, i], color=colour, label=f"{i + 1}: {run.tasks[i].name or 'task'}")
+        ends, alike = run.boundaries, _alike(run)
+        known = _known_before(run)
+        for (first, *_), label, colour in zip(alike, _labels(run, alike), style.mode_colours(len(alike)), strict=True):
+            panel.plot(run.times, run.losses[:, first], color=colour, label=label)
+            if known is not None:
+                circle = style.MARK | {"markeredgecolor": colour}
+                panel.plot(ends, known[: len(ends), first], **circle, clip_on=False)
         for end in ends[:-1]:
             panel.axvline(end, **style.LIMIT)
-        known = _known_before(run)
         if known is not None:
-            for losses, colour in zip(known[: len(ends)].T, colours, strict=True):
-                panel.plot(ends, losses, **style.MARK | {"markeredgecolor": colour}, clip_on=False)
             panel.plot([], [], **style.MARK, label="known before, if trained to the end")
         panel.set(xlabel=style.TIME, ylabel="loss")
         panel.margins(x=0.01)
-        panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        longest = max(len(label) for label in panel.get_legend_handles_labels()[1])
+        columns = max(1, _LINE // (longest + _HANDLE))
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=_BELOW, ncols=columns)
     return style.figure_of(panel)
 
 
+def _alike(run: Continual) -> list[list[int]]:
+    """The tasks, those together whose losses are the same all along."""
+    groups: list[list[int]] = []
+    for i, losses in enumerate(run.losses.T):
+        group = next((group for group in groups if np.array_equal(run.losses[:, group[0]], losses)), None)
+        groups.append([i]) if group is None else group.append(i)
+    return groups
+
+
+def _labels(run: Continual, alike: list[list[int]]) -> list[str]:
+    """ "1, 3: the name" of each group."""
+    numbers = [", ".join(str(i + 1) for i in group) for group in alike]
+    names = [", ".join(dict.fromkeys(run.tasks[i].name for i in group if run.tasks[i].name)) for group in alike]
+    return [f"{number}: {name or 'task'}" for number, name in zip(numbers, names, strict=True)]
+
+
 def _known_before(run: Continual) -> Float[Array, "stage task"] | None:
-    """Losses after each stage, before any training; None where the inputs leave open what is learned."""
+    """Losses after each stage, before any training; None where the network or the inputs leave open what is learned."""
+    if not run.trajectories[0].problem.network.activation.linear:
+        return None
     try:
         return run.limit_loss_matrix
     except NoExactSolution:

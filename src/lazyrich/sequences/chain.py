@@ -225,8 +225,8 @@ def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[s
     problem, solution, notes = trajectory.problem, trajectory.solution, list(trajectory.notes)
     if trajectory.method == "flow":
         name = {1: "shallow", 2: "riccati"}.get(problem.facts.depth, "deep_modes")
-        refused = ", and ".join(map(str, problem.facts.methods[name]))
-        notes.append(f"integrated, for no exact solution applies ({name}: {refused})")
+        needed = ", ".join(refusal.condition.value for refusal in problem.facts.methods[name])
+        notes.append(f"integrated, for no exact solution applies ({name} needs: {needed})")
     if departure:
         notes.append(
             f"brought back to the conserved D, from which it was off by {departure:.1e} of the largest weights so far"

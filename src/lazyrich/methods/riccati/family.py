@@ -57,20 +57,25 @@ class Family(Method):
     def refusals(self, facts: Facts) -> Iterator[Refusal]:
         yield from linear_layers(facts, "two layers", least=2, most=2)
         yield from white_inputs(facts)
-        if facts.zero_balanced:
-            yield Refusal(Condition.BALANCED, "it needs a W2ᵀW2 − W1W1ᵀ that is not zero, and here it is", 0.0, 0.0)
-        elif not facts.in_family:
-            off = facts.family_error
-            message = (
-                f"it needs layers whose W2ᵀW2 − W1W1ᵀ has two eigenvalues, and these are off by {off:.2g} of their size"
-            )
-            yield Refusal(Condition.BALANCED, message, facts.family_error, facts.tolerance)
+        if facts.depth == 2:  # others have no such D
+            yield from _two_eigenvalues(facts)
         if facts.weight_decay:
             message = f"it needs a flow without weight decay, and it is {facts.weight_decay:g}"
             yield Refusal(Condition.DECAY, message, facts.weight_decay, 0.0)
 
     def solution(self, problem: Problem) -> FamilySolution:
         return FamilySolution(problem)
+
+
+def _two_eigenvalues(facts: Facts) -> Iterator[Refusal]:
+    if facts.zero_balanced:
+        yield Refusal(Condition.BALANCED, "it needs a W2ᵀW2 − W1W1ᵀ that is not zero, and here it is", 0.0, 0.0)
+    elif not facts.in_family:
+        off = facts.family_error
+        message = (
+            f"it needs layers whose W2ᵀW2 − W1W1ᵀ has two eigenvalues, and these are off by {off:.2g} of their size"
+        )
+        yield Refusal(Condition.BALANCED, message, off, facts.tolerance)
 
 
 class FamilySolution(Solution):
