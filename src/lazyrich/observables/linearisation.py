@@ -7,6 +7,7 @@ import numpy as np
 from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.methods.lazy_limit import lazy_limit
+from lazyrich.networks.network import forward
 from lazyrich.observables.distances import input_root
 from lazyrich.trajectory import Trajectory, as_trajectory
 
@@ -39,7 +40,8 @@ def linearisation_gap(traj: Trajectory) -> Float[Array, " T"]:
         first = network.function @ input_root(task).T
     else:
         assert task.inputs is not None  # the lazy limit has asked for samples
-        own, other, first = np.asarray(traj.outputs), np.asarray(limit.outputs), network(task.inputs)
+        own, other = np.asarray(traj.outputs), np.asarray(limit.outputs)
+        *_, first = forward(network.weights, network.activation, task.inputs)  # which hold the constant of biases
     way = max(_length(own - first).max(), _length(other - first).max())
     return _length(own - other) / (way or np.nan)
 
