@@ -134,6 +134,6 @@ def test_axes_of_ones_own_keep_their_title_and_scales(recwarn):
         assert [panel.get_title(loc=loc) for loc in ("left", "center", "right")] == ["", "mine", ""]
         words = panel.get_legend().get_title().get_text()
         assert "of the way apart" in words and wanted.endswith(words)
-        assert len(panel.lines) == 3 and (panel.get_ylim()[0] > 0) is bool(scales)
+        assert len(panel.lines) == 3 and (panel.get_ylim()[0] > 0) == bool(scales)
         assert not scales or panel.get_ylim()[0] > 1e-6  # not down to the rounding of a loss of zero
     assert not recwarn.list

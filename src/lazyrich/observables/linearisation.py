@@ -33,7 +33,11 @@ def linearisation_gap(traj: Trajectory) -> Float[Array, " T"]:
     array([0.  , 0.17, 0.98])
     """
     traj = as_trajectory(traj)
-    limit = lazy_limit(traj.problem, traj.times)
+    return gap_between(traj, lazy_limit(traj.problem, traj.times))
+
+
+def gap_between(traj: Trajectory, limit: Trajectory) -> Float[Array, " T"]:
+    """The same, where the lazy limit is known at the times of the trajectory."""
     task, network = traj.problem.task, traj.problem.network
     if network.activation.linear:
         own, other = (np.asarray(run.function) @ input_root(task).T for run in (traj, limit))

@@ -15,7 +15,7 @@ from lazyrich.laziness.definition import percent
 from lazyrich.methods.flow import flow
 from lazyrich.methods.lazy_limit import lazy_limit
 from lazyrich.methods.solve import solve
-from lazyrich.observables.linearisation import linearisation_gap
+from lazyrich.observables.linearisation import gap_between
 from lazyrich.plot import style
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
@@ -77,7 +77,7 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
             panel.set_ylim(bottom=min(float(np.min(run.loss)) for run in (network, lazy)) / 2)
         panel.margins(x=0.01)
         _legend(panel, None if steps is None or begin < _SMALL else _no_staircase(begin))
-        gap = _gap(network)
+        gap = _gap(network, lazy)
         if axes is None:
             panel.set_title(f"Network and lazy limit: {gap}")
         else:
@@ -99,8 +99,8 @@ def _no_staircase(begin: float) -> str:
     return f"no staircase: modes {where}"
 
 
-def _gap(network: Trajectory) -> str:
-    gap = float(np.max(linearisation_gap(network)))
+def _gap(network: Trajectory, lazy: Trajectory) -> str:
+    gap = float(np.max(gap_between(network, lazy)))
     return "neither moves" if np.isnan(gap) else f"up to {percent(float(f'{gap:.2g}'))} of the way apart"
 
 
