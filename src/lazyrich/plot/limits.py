@@ -23,6 +23,7 @@ from lazyrich.trajectory import Trajectory
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 _COUNT = 301  # times, where none are given
 _AT_REST = 0.01  # of the fall of the loss
@@ -76,22 +77,22 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
         else:  # a staircase that ends in zero would take all of it
             panel.set_ylim(bottom=min(float(np.min(run.loss)) for run in (network, lazy)) / 2)
         panel.margins(x=0.01)
-        _legend(panel, None if steps is None or begin < _SMALL else _no_staircase(begin))
+        legend = _legend(panel, None if steps is None or begin < _SMALL else _no_staircase(begin))
         gap = _gap(network, lazy)
         if axes is None:
             panel.set_title(f"Network and lazy limit: {gap}")
         else:
-            panel.get_legend().set_title(gap)
+            legend.set_title(gap)
     return style.figure_of(panel)
 
 
-def _legend(panel: Axes, note: str | None) -> None:
+def _legend(panel: Axes, note: str | None) -> Legend:
     """Of all curves, and a line without one where there is something to note."""
     from matplotlib.lines import Line2D
 
     handles, _ = panel.get_legend_handles_labels()
     notes = [Line2D([], [], linestyle="none", label=note)] if note else []
-    panel.legend(handles=[*handles, *notes], loc="best", alignment="left")
+    return panel.legend(handles=[*handles, *notes], loc="best", alignment="left")
 
 
 def _no_staircase(begin: float) -> str:

@@ -53,7 +53,9 @@ class Units:
     @cached_property
     def square(self) -> float:
         """⟨K, K⟩."""
-        with_S = sum(_gated(G * S, self.c, rows) for rows, G, S in self._rows())
+        with_S = np.zeros(len(self.c))
+        for rows, G, S in self._rows():
+            with_S += _gated(G * S, self.c, rows)
         return self._square(self.overlaps, with_S)
 
     def _square(self, overlaps: Float[Array, "h h"], with_S: Float[Array, " h"]) -> float:
@@ -121,7 +123,7 @@ class Units:
         return FE, FF
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _SecondLayer:
     """What the second layer brings in, with R = S − S'; E2 and S2 are those of the other kernel."""
 
@@ -155,7 +157,8 @@ class _SecondLayer:
                 np.sum(on2 * to_S[1], axis=0),
                 np.sum(on2 * to_S2[1], axis=0),
             ]
-        return cls(*sums, float(R_R), float(R_S))
+        E_R, F_R, E_S, F_S, E_S2, E2_S, E2_S2 = sums
+        return cls(E_R, F_R, E_S, F_S, E_S2, E2_S, E2_S2, float(R_R), float(R_S))
 
 
 def _gated(M: Float[Array, "a n"], c: Float[Array, "h n"], rows: slice) -> Float[Array, " h"]:
