@@ -399,19 +399,19 @@ def test_unit_by_unit_is_as_by_outputs(gamma, biased, monkeypatch):
     np.testing.assert_allclose(last, other_last, rtol=1e-12, atol=1e-15)
     for name in ("norm", "other_norm", "inner"):
         np.testing.assert_allclose(getattr(pair, name), getattr(other, name), rtol=1e-13)
-    lost = 1e-14 * np.maximum(norms, norms[0])  # rounding of the kernels themselves
-    np.testing.assert_allclose(pair.change, other.change, rtol=1e-12, atol=lost.max() if biased else lost[0])
+    lost = 1e-14 * norms[:1]  # rounding of the kernels themselves
+    np.testing.assert_allclose(pair.change, other.change, rtol=1e-12, atol=lost[0])
     np.testing.assert_allclose(pair.along / norms[0], other.along / norms[0], rtol=1e-12, atol=lost[0])
     np.testing.assert_allclose(pair.distance, other.distance, rtol=1e-12, atol=1e-15)
 
 
 def test_many_outputs_are_compared_in_the_time_of_few(rng):
-    """Pairs of 60 outputs are 1,830 blocks of samples × samples: 50 s, where units take a tenth of a second."""
+    """Pairs of 60 outputs are 1,830 blocks of samples × samples: 12 s, where units take 0.2."""
     W = [rng.normal(size=(3, 8, 10)), rng.normal(size=(3, 60, 8))]
     traj = trajectory(W, rng.normal(size=(1000, 10)), activation="relu")
     start = process_time()
     S = kernel_distance(traj)
-    assert process_time() - start < 10 and S[0] == 0 and np.all(S[1:] > 0.01)
+    assert process_time() - start < 3 and S[0] == 0 and np.all(S[1:] > 0.01)
 
 
 def test_a_long_run_shows_how_far_it_is(monkeypatch, capsys, rng):
