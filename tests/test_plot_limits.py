@@ -78,7 +78,7 @@ def test_a_limit_that_is_not_seen_to_fall_says_when_it_does():
 
 def test_where_nothing_moves_it_says_so():
     figure = lr.plot.limits(lr.Problem(HIERARCHY, lr.Network([np.zeros((4, 8)), np.zeros((8, 4))])))
-    assert "Neither" in figure.axes[0].get_title(loc="left")
+    assert "neither moves" in figure.axes[0].get_title(loc="left")
 
 
 def test_times_of_ones_own_and_refusals():
@@ -88,3 +88,52 @@ def test_times_of_ones_own_and_refusals():
         lr.plot.limits(problem, [0.0, np.inf])
     with pytest.raises(InvalidInput, match="lazy_limit has no weight decay"):
         lr.plot.limits(lr.Problem(HIERARCHY, problem.network, weight_decay=0.1))
+
+
+def entries(figure):
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu", "tanh"])
+@pytest.mark.parametrize("tau", [1.0, 5.0])
+def test_networks_with_biases(activation, tau, rng):
+    network = lr.inits.pytorch(0, sizes=(4, 10, 2), activation=activation)
+    parts = network.state_dict()
+    layers, biases = ([parts[f"{i}.{name}"] for i in range(2)] for name in ("weight", "bias"))
+    task = lr.Task.from_data(rng.normal(size=(30, 4)), rng.normal(size=(30, 2)))
+    problem = lr.Problem(task, lr.Network(layers, activation, multiplier=tau, biases=biases))
+    found = curves(lr.plot.limits(problem))
+    assert list(found) == ["network", "lazy limit"]
+    assert np.array_equal(found["lazy limit"][1], lr.lazy_limit(problem, found["lazy limit"][0]).loss)
+    assert found["network"][1][0] == pytest.approx(found["lazy limit"][1][0], rel=1e-12)
+
+
+def test_a_staircase_is_drawn_where_modes_begin_small_and_else_the_legend_says_why_not():
+    task = lr.Task.from_correlations(np.diag([4.0, 1.0]))
+    for strength, seen in ((0.049, True), (0.051, False)):
+        problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=3, strengths=[1e-6, strength]))
+        figure = lr.plot.limits(problem)
+        assert ("saddle-to-saddle limit" in curves(figure)) is seen
+        assert ("no staircase: modes begin at 0.051 of their limit" in entries(figure)) is not seen
+    large = lr.Problem(HIERARCHY, lr.inits.gaussian(0, sizes=(8, 40, 8), scale=1.0))
+    assert "no staircase: modes do not begin below their limit" in entries(lr.plot.limits(large))
+    relu = lr.Problem(HIERARCHY, lr.Network(large.network.weights, "relu"))  # none was to be expected
+    assert len(entries(lr.plot.limits(relu, [0.0, 1.0]))) == 2
+
+
+def test_axes_of_ones_own_keep_their_title_and_scales(recwarn):
+    from matplotlib.figure import Figure
+
+    problem = lr.Problem(HIERARCHY, lr.inits.gaussian(0, sizes=(8, 14, 8), scale=1e-3))
+    wanted = lr.plot.limits(problem).axes[0].get_title(loc="left")
+    for scales in ({}, {"xscale": "log", "yscale": "log"}):
+        panel = Figure().subplots()
+        panel.set(title="mine", **scales)
+        figure = lr.plot.limits(problem, axes=panel)
+        figure.canvas.draw()
+        assert [panel.get_title(loc=loc) for loc in ("left", "center", "right")] == ["", "mine", ""]
+        words = panel.get_legend().get_title().get_text()
+        assert "of the way apart" in words and wanted.endswith(words)
+        assert len(panel.lines) == 3 and (panel.get_ylim()[0] > 0) == bool(scales)
+        assert not scales or panel.get_ylim()[0] > 1e-6  # not down to the rounding of a loss of zero
+    assert not recwarn.list

@@ -9,8 +9,10 @@ import pytest
 
 import lazyrich as lr
 from lazyrich import InvalidInput
-from lazyrich.methods.lazy_limit import LARGEST
+from lazyrich.methods.base import FOREVER
+from lazyrich.methods.lazy_limit import LARGEST, SampledTangent, WeightTangent
 from tests.oracles import tangent
+from tests.oracles.biased import Biased
 
 SLOPES = {"linear": 1.0, "relu": 0.0, 0.3: 0.3, "tanh": None}
 INPUTS = ("white", "correlated", "few", "flat")
@@ -202,11 +204,13 @@ def test_refuses_in_one_sentence(rng):
     with pytest.raises(InvalidInput, match=r"lazy_limit needs the samples of the task where the network is relu"):
         lr.lazy_limit(lr.Problem(task, lr.Network(network.weights, "relu")), [1.0])
     many = lr.Task.from_data(rng.normal(size=(LARGEST + 1, 2)), rng.normal(size=(LARGEST + 1, 2)))
-    with pytest.raises(InvalidInput, match=r"2048 samples × outputs.* and there are 2049 × 2: try"):
-        lr.lazy_limit(lr.Problem(many, lr.Network(network.weights, "relu")), [1.0])
-    wide = lr.Task.from_correlations(np.ones((50, 50)))
-    with pytest.raises(InvalidInput, match=r"2048 inputs × outputs.* and there are 50 × 50: try"):
-        lr.lazy_limit(lr.Problem(wide, lr.inits.gaussian(0, sizes=(50, 2, 2, 50), scale=1.0)), [1.0])
+    wide = lr.inits.gaussian(0, sizes=(2, 1500, 2), scale=1.0)
+    says = r"4096 samples × outputs, or as many weights and biases, .* and there are 4097 × 2 and 6000: try"
+    with pytest.raises(InvalidInput, match=says):
+        lr.lazy_limit(lr.Problem(many, lr.Network(wide.weights, "relu")), [1.0])
+    broad = lr.Task.from_correlations(np.ones((65, 65)))
+    with pytest.raises(InvalidInput, match=r"4096 inputs × outputs.* and there are 65 × 65: try"):
+        lr.lazy_limit(lr.Problem(broad, lr.inits.gaussian(0, sizes=(65, 2, 2, 65), scale=1.0)), [1.0])
     with pytest.raises(InvalidInput, match="times must not be negative"):
         lr.lazy_limit(lr.Problem(task, network), [-1.0])
 
@@ -215,3 +219,65 @@ def test_two_layers_may_be_large():
     network = lr.inits.gaussian(0, sizes=(200, 300, 100), scale=0.1)
     found = lr.lazy_limit(lr.Problem(lr.Task.from_correlations(np.ones((100, 200))), network), [0.0, np.inf])
     assert np.abs(found.function[0] - network.function).max() < 1e-11 and np.abs(found.function[1] - 1).max() < 1e-11
+
+
+def biased_of(seed, activation, tau, sizes=(3, 4, 2), P=9):
+    """A problem with biases, and the same for the oracle."""
+    rng = np.random.default_rng((23, seed))
+    weights = [rng.normal(size=(a, b)) for b, a in itertools.pairwise(sizes)]
+    biases = [rng.normal(size=size) for size in sizes[1:]]
+    X, Y, rates = (
+        rng.normal(size=(P, sizes[0])),
+        rng.normal(size=(P, sizes[-1])),
+        rng.uniform(0.5, 2, size=len(weights)),
+    )
+    network = lr.Network(weights, activation, multiplier=tau, biases=biases)
+    problem = lr.Problem(lr.Task.from_data(X, Y), network, rates=rates)
+    return problem, Biased(weights, biases, activation, tau, rates, X, Y)
+
+
+@pytest.mark.parametrize("P", [4, 40])  # fewer and more samples × outputs than weights
+@pytest.mark.parametrize("tau", [1.0, 7.0])
+@pytest.mark.parametrize("sizes", [(3, 4, 2), (3, 4, 3, 1)])
+@pytest.mark.parametrize("activation", ["linear", "relu", "tanh"])
+def test_networks_with_biases_and_a_multiplier(activation, sizes, tau, P):
+    problem, brute = biased_of(len(sizes), activation, tau, sizes, P)
+    times, elsewhere = np.array([0.0, 0.02, 0.3, 5.0]), np.random.default_rng(0).normal(size=(5, 3))
+    found, outputs = lr.lazy_limit(problem, times), brute.tangent(times, brute.inputs)
+    size = np.abs(outputs).max()
+    assert np.abs(found.outputs - outputs).max() < 1e-11 * size
+    assert np.abs(found.tangent.answers(times, elsewhere) - brute.tangent(times, elsewhere)).max() < 1e-10 * size
+    loss = np.sum((outputs - brute.targets) ** 2, axis=(1, 2)) / (2 * P)
+    assert found.loss == pytest.approx(loss, rel=1e-11)
+
+
+@pytest.mark.parametrize("activation", ["relu", 0.3, "tanh"])
+@pytest.mark.parametrize("seed", range(8))
+def test_both_sides_give_the_same(seed, activation, monkeypatch):
+    """Samples and weights, more or fewer, some of which nothing reaches; and samples in many blocks."""
+    monkeypatch.setattr("lazyrich.methods.lazy_limit.LARGEST", (4, 4096)[seed % 2])
+    rng = np.random.default_rng(seed)
+    sizes, P = (4, *rng.integers(1, 5, size=1 + seed % 2), 3), (5, 30)[seed // 2 % 2]
+    X, Y = inputs_of(rng, "flat", 4), rng.normal(size=(P, 3))
+    X = rng.normal(size=(P, len(X))) @ X
+    X[-1], X[:, 1] = X[0], 0.0  # a sample twice, and an input that is never there
+    network = lr.Network([rng.normal(size=(a, b)) for b, a in itertools.pairwise(sizes)], activation)
+    problem = lr.Problem(lr.Task.from_data(X, Y), network, rates=rng.uniform(0.3, 3, size=len(sizes) - 1))
+    one, other = SampledTangent(problem), WeightTangent(problem)
+    times, elsewhere = np.minimum(times_of(problem), FOREVER), rng.normal(size=(6, 4))
+    assert other.outputs(times) == pytest.approx(one.outputs(times), abs=1e-10 * size_of(problem))
+    assert other.loss(times) == pytest.approx(one.loss(times), rel=1e-10)
+    finite = times[:-1]
+    for i, time in enumerate(finite):
+        brute = tangent.answers(*given(problem), time, elsewhere, slope=SLOPES[activation])
+        there = other.answers(finite, elsewhere)[i]
+        assert np.linalg.norm(there - brute) < 1e-10 * (size_of(problem) + np.linalg.norm(brute))
+
+
+def test_the_smaller_side_is_taken(rng):
+    network = lr.Network([rng.normal(size=(4, 3)), rng.normal(size=(2, 4))], "relu")  # 20 weights
+    for P, kind in ((10, SampledTangent), (11, WeightTangent), (3000, WeightTangent)):
+        task = lr.Task.from_data(rng.normal(size=(P, 3)), rng.normal(size=(P, 2)))
+        limit = lr.lazy_limit(lr.Problem(task, network), [0.0, 1.0])
+        assert type(limit.tangent) is kind
+        assert limit.loss == pytest.approx(np.sum((limit.outputs - task.targets) ** 2, axis=(1, 2)) / (2 * P))

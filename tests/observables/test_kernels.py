@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from time import process_time
 
 import mpmath
 import numpy as np
@@ -14,6 +15,7 @@ from problems import SEEDS, piecewise_linear, sampled, solved
 import lazyrich as lr
 from lazyrich.observables.kernels import algebra as tangent_kernel
 from lazyrich.observables.kernels import along as ntk
+from lazyrich.observables.kernels import piecewise
 from lazyrich.observables.kernels.along import (
     kernel_alignment,
     kernel_distance,
@@ -241,9 +243,10 @@ def test_kernels_that_differ_in_size_alone_are_at_no_distance(rng):
 def test_rows_are_read_in_blocks(rng, monkeypatch):
     """Small blocks, nothing kept, Lanczos: what large problems use, on small ones."""
     monkeypatch.setattr(tangent_kernel, "_TABLE", 32)
-    monkeypatch.setattr(tangent_kernel, "_KEPT", 0)
     monkeypatch.setattr(tangent_kernel, "_DENSE", 1)
-    monkeypatch.setattr(tangent_kernel, "_BLOCK", 32)
+    monkeypatch.setattr(piecewise, "_TABLE", 32)
+    monkeypatch.setattr(piecewise, "_KEPT", 0)
+    monkeypatch.setattr(piecewise, "_BLOCK", 32)
     for activation in ("linear", "relu"):
         W1, W2, X = rng.normal(size=(4, 7, 5)), rng.normal(size=(4, 3, 7)), rng.normal(size=(11, 5))
         traj = trajectory([W1, W2], X, activation=activation)
@@ -366,3 +369,57 @@ def test_refusals(case, rng, unchecked_shapes):
     with pytest.raises((lr.InvalidInput, AttributeError)) as caught:
         call()
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("biased", [False, True])
+def test_unit_by_unit_is_as_by_outputs(gamma, biased, monkeypatch):
+    """Numbers of both ways: small steps, no step, large ones, a unit that has closed and outgoing weights that grew."""
+    rng = np.random.default_rng(7)
+    h, out, X = 7, 4, rng.normal(size=(50, 5))
+    W = [rng.normal(size=(h, 5)), rng.normal(size=(out, h))]
+    b = [rng.normal(size=h), rng.normal(size=out)] if biased else None
+    problem = lr.Problem(
+        lr.Task.from_data(X, rng.normal(size=(50, out))), lr.Network(W, gamma, biases=b), rates=[0.5, 2]
+    )
+    first = problem.network.weights
+    states = [first, first]
+    states += [[M + step * rng.normal(size=M.shape) for M in first] for step in (1e-9, 1e-3, 0.1, 1.0, 1e3)]
+    closed = [M.copy() for M in first]
+    closed[0][0, : 5 + biased] = 0.0
+    closed[1][:, 0] *= 30.0
+    weights = [np.array(layer) for layer in zip(*states, closed, strict=True)]
+    traj = lr.Trajectory(problem, np.arange(float(len(weights[0]))), "flow", {"weights": weights})
+    found = []
+    for units in (10**6, 0):
+        monkeypatch.setattr(piecewise, "_UNITS", units)
+        found.append((kernels(traj).compared_with(kernels(traj)[0]), kernel_norm(traj), kernel_distance(traj, -1)))
+    (pair, norms, last), (other, other_norms, other_last) = found
+    np.testing.assert_allclose(norms, other_norms, rtol=1e-13)
+    np.testing.assert_allclose(last, other_last, rtol=1e-12, atol=1e-15)
+    for name in ("norm", "other_norm", "inner"):
+        np.testing.assert_allclose(getattr(pair, name), getattr(other, name), rtol=1e-13)
+    lost = 1e-14 * norms[:1]  # rounding of the kernels themselves
+    np.testing.assert_allclose(pair.change, other.change, rtol=1e-12, atol=lost[0])
+    np.testing.assert_allclose(pair.along / norms[0], other.along / norms[0], rtol=1e-12, atol=lost[0])
+    np.testing.assert_allclose(pair.distance, other.distance, rtol=1e-12, atol=1e-15)
+
+
+def test_many_outputs_are_compared_in_the_time_of_few(rng):
+    """Pairs of 60 outputs are 1,830 blocks of samples × samples: 12 s, where units take 0.2."""
+    W = [rng.normal(size=(3, 8, 10)), rng.normal(size=(3, 60, 8))]
+    traj = trajectory(W, rng.normal(size=(1000, 10)), activation="relu")
+    start = process_time()
+    S = kernel_distance(traj)
+    assert process_time() - start < 3 and S[0] == 0 and np.all(S[1:] > 0.01)
+
+
+def test_a_long_run_shows_how_far_it_is(monkeypatch, capsys, rng):
+    monkeypatch.setenv("LAZYRICH_PROGRESS", "1")
+    monkeypatch.setattr("lazyrich._progress._DELAY", 0.0)
+    traj = trajectory(
+        [rng.normal(size=(3, 8, 10)), rng.normal(size=(3, 2, 8))], rng.normal(size=(30, 10)), activation="relu"
+    )
+    for observable in (kernel_distance, kernel_norm):
+        observable(traj)
+        assert "tangent kernels" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
+from tests.oracles.biased import Biased
 
 TAUS = np.array([8.0, 16.0, 32.0, 64.0])
 
@@ -80,3 +81,20 @@ def test_function_distance_reads_a_lazy_limit_too(rng):
     limit = lr.lazy_limit(problem, [0.0, 1.0])
     wanted = np.linalg.norm(limit.outputs[1] - limit.outputs[0]) / 3
     assert lr.observables.function_distance(limit) == pytest.approx([0.0, wanted])
+
+
+@pytest.mark.parametrize("tau", [1.0, 4.0])
+@pytest.mark.parametrize("activation", ["linear", "relu", "tanh"])
+def test_networks_with_biases_and_a_multiplier(activation, tau):
+    rng = np.random.default_rng(3)
+    weights, biases = layers(3, 5, 2), [rng.normal(size=5), rng.normal(size=2)]
+    X, Y = rng.normal(size=(8, 3)), rng.normal(size=(8, 2))
+    network = lr.Network(weights, activation, multiplier=tau, biases=biases)
+    brute = Biased(weights, biases, activation, tau, [0.5, 2.0], X, Y)
+    times = np.array([0.0, 0.05, 0.3, 2.0])
+    own, other = brute.flow(times), brute.tangent(times, X)
+    way = max(np.linalg.norm(f - own[0], axis=(1, 2)).max() for f in (own, other))
+    wanted = np.linalg.norm(own - other, axis=(1, 2)) / way
+    problem = lr.Problem(lr.Task.from_data(X, Y), network, rates=[0.5, 2.0])
+    found = lr.observables.linearisation_gap(lr.flow(problem, times, rtol=1e-10))
+    assert found == pytest.approx(wanted, abs=1e-6 if activation == "relu" else 1e-7)  # a kink stops any high order

@@ -17,17 +17,24 @@ Two layers need no Kronecker product: in the eigenvectors of W2W2ᵀ (eigenvalue
 and where inputs are white, C = √c·I, all H_i share the eigenvectors of W1ᵀW1. Directions of W that no input excites
 move along with the others: W(t) = W(0) + Σ_ℓ η_ℓ A_ℓA_ℓᵀ (∫E) B_ℓᵀB_ℓ with E = (T − W)Σxx.
 
-H is never formed: H = FᵀF, and the singular values g of F, of which rates are squares, keep all their digits.
+H is never formed: H = FᵀF, and the singular values g of F, of which rates are squares, keep all their digits. Where a
+network has fewer weights than samples × outputs, Fᵀ has more rows than columns, and the same singular values come from
+the side of the weights: with Fᵀ = Σ_i g_i u_i v_iᵀ,
+
+    Δθ(t) = Σ_i v_i (1 − e^{−g_i²t})/g_i · u_iᵀ(y − f_0)            (in units of √(wη))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from scipy.linalg import qr
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._progress import progress
 from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.methods._gradients import needs_samples
@@ -39,7 +46,8 @@ from lazyrich.problem import Problem, as_problem
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
 
-LARGEST = 2048  # rows of an eigenproblem: ten seconds or so
+LARGEST = 4096  # rows of an eigenproblem: half a minute or so
+_VECTORS = 4  # rows of a matrix that are reduced in the time that one row of its singular vectors takes
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -52,7 +60,8 @@ def lazy_limit(problem: Problem, times: object) -> Trajectory:
     Parameters
     ----------
     problem : a task and a network without weight decay. Linear networks of one or two layers may have any size; deeper
-        ones at most 2048 inputs × outputs, and those that are not linear 2048 samples × outputs
+        ones at most 4096 inputs × outputs, and those that are not linear 4096 samples × outputs or 4096 weights,
+        whichever are fewer
     times : not negative, sorted; np.inf may be the last
 
     Returns
@@ -75,9 +84,26 @@ def lazy_limit(problem: Problem, times: object) -> Trajectory:
             f"lazy_limit has no weight decay, and this problem has {problem.weight_decay:g}: try weight_decay=0."
         )
     needs_samples(problem, "lazy_limit")
-    with one_blas_thread(max(problem.network.sizes) <= SMALL):
-        tangent = LinearTangent(problem) if problem.network.activation.linear else SampledTangent(problem)
-    return Trajectory.of_tangent_model(times, tangent)
+    return Trajectory.of_tangent_model(times, _tangent_model(problem))
+
+
+def _tangent_model(problem: Problem) -> TangentModel:
+    """From the side that is smaller."""
+    network = problem.network
+    if network.activation.linear:
+        with one_blas_thread(max(network.sizes) <= SMALL):
+            return LinearTangent(problem)
+    assert problem.task.targets is not None
+    (P, out), weights = problem.task.targets.shape, sum(W.size for W in network.free(network.weights))
+    fewer = min(P * out, weights)
+    if fewer > LARGEST:
+        raise InvalidInput(
+            f"lazy_limit of a network that is not linear needs at most {LARGEST} samples × outputs, or as many weights "
+            f"and biases, for their eigenproblem, and there are {P} × {out} and {weights}: try fewer samples, or a "
+            "narrower network."
+        )
+    with one_blas_thread(fewer <= SMALL):
+        return SampledTangent(problem) if P * out <= weights else WeightTangent(problem)
 
 
 class Relaxation:
@@ -98,23 +124,19 @@ class Relaxation:
     def _back(self, x: Float[Array, "T rows n"]) -> Float[Array, "T rows n"]:
         return np.swapaxes(np.swapaxes(x, 0, 1) @ np.swapaxes(self.V, 1, 2), 0, 1)
 
-    def _exponent(self, times: Float[Array, " T"]) -> Float[Array, "T rows n"]:
-        with np.errstate(over="ignore"):
-            return -((self.g * np.sqrt(times)[:, None, None]) ** 2)  # not g²t: g² may overflow where t is 0
-
     def at(self, times: Float[Array, " T"]) -> Float[Array, "T rows n"]:
         """x(t); no difference of x(0) and x* is taken, so that a small one keeps its digits."""
-        exponent = self._exponent(times)
+        exponent = _exponent(self.g, times)
         return self._back(self.x0 * np.exp(exponent) - self.target * np.expm1(exponent))
 
     def error(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         """‖x(t) − x*‖²."""
-        return np.sum(((self.x0 - self.target) * np.exp(self._exponent(times))) ** 2, axis=(1, 2))
+        return np.sum(((self.x0 - self.target) * np.exp(_exponent(self.g, times))) ** 2, axis=(1, 2))
 
     def drive(self, times: Float[Array, " T"]) -> Float[Array, "T rows n"]:
         """∫₀ᵗ (x* − x), but for directions that never move, where it would grow for ever and moves no weight."""
         over_g = np.divide(1.0, self.g, out=np.zeros_like(self.g), where=self.g > 0)
-        return self._back((self.x0 - self.target) * np.expm1(self._exponent(times)) * over_g**2)
+        return self._back((self.x0 - self.target) * np.expm1(_exponent(self.g, times)) * over_g**2)
 
 
 class LinearTangent(TangentModel):
@@ -181,7 +203,7 @@ class LinearTangent(TangentModel):
         return _seen(self.problem.network, inputs) @ np.swapaxes(self.function(times), 1, 2)
 
 
-class SampledTangent(TangentModel):
+class _OnSamples(TangentModel):
     """The outputs of any network, of any depth and activation, on the samples of its task.
 
     At a kink the slope is that below it, as in the flow.
@@ -190,17 +212,9 @@ class SampledTangent(TangentModel):
     gives = ("outputs", "loss")
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, task = problem, problem.task
-        assert task.inputs is not None and task.targets is not None
-        P, out = task.targets.shape
-        if P * out > LARGEST:
-            raise InvalidInput(
-                f"lazy_limit of a network that is not linear needs at most {LARGEST} samples × outputs, for their "
-                f"eigenproblem, and there are {P} × {out}: try fewer samples."
-            )
-        self.weight = 1 / P if task.reduction == "mean" else 1.0
-        g, V = _singular(_triangle(self._features(task.inputs)))
-        self.x = Relaxation(g, V, _outputs(problem.network, task.inputs), task.targets)
+        assert problem.task.inputs is not None and problem.task.targets is not None
+        self.problem, self.inputs, self.targets = problem, problem.task.inputs, problem.task.targets
+        self.weight = 1 / len(self.inputs) if problem.task.reduction == "mean" else 1.0
 
     def _features(self, inputs: Float[Array, "P in"]) -> Iterator[Float[Array, "weights n"]]:
         """√(wη) × the derivative of every output by every weight, some weights at a time."""
@@ -208,20 +222,93 @@ class SampledTangent(TangentModel):
             for rows in block:
                 yield np.sqrt(self.weight * eta) * rows
 
+    @abstractmethod
     def outputs(self, times: Float[Array, " T"]) -> Float[Array, "T P out"]:
-        assert self.problem.task.targets is not None
-        return self.x.at(times).reshape(-1, *self.problem.task.targets.shape)
+        """On the samples."""
+
+
+class SampledTangent(_OnSamples):
+    """By the right vectors of F: those of samples × outputs, where these are few."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        n, weights = self.targets.size, sum(W.size for W in problem.network.weights)
+        with progress(weights + _VECTORS * n, "lazy_limit") as advance:
+            g, V = _singular(_triangle(self._features(self.inputs), advance))
+        self.x = Relaxation(g, V, _outputs(problem.network, self.inputs), self.targets)
+
+    def outputs(self, times: Float[Array, " T"]) -> Float[Array, "T P out"]:
+        return self.x.at(times).reshape(-1, *self.targets.shape)
 
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         return self.x.error(times) * (self.weight / 2)
 
     def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
-        assert self.problem.task.inputs is not None
         inputs = _seen(self.problem.network, inputs)
-        pairs = zip(self._features(inputs), self._features(self.problem.task.inputs), strict=True)
+        pairs = zip(self._features(inputs), self._features(self.inputs), strict=True)
         kernel = np.asarray(sum(new.T @ known for new, known in pairs))
         first = _outputs(self.problem.network, inputs)
         return first + (self.x.drive(times)[:, 0] @ kernel.T).reshape(len(times), *first.shape)
+
+
+class WeightTangent(_OnSamples):
+    """By the left vectors of F: those of the weights, where these are fewer. F is never held as a whole.
+
+    [Fᵀ, y − f_0] is reduced to a triangle, some samples at a time; its last column then is y − f_0 in the basis of the
+    others, to rounding, without that basis.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        n, weights = self.targets.size, sum(W.size for W in problem.network.free(problem.network.weights))
+        with progress(n + _VECTORS * weights, "lazy_limit") as advance:
+            R = _triangle((np.column_stack(block) for block in self._rows()), advance)
+            U, g, Vt = np.linalg.svd(R[:, :-1])
+        self.g, self.V = _without_rounding(g, (n,)), Vt[: len(g)].T
+        self.missing = U.T @ R[:, -1]  # u_iᵀ(y − f_0), and behind them what no weight can reach
+
+    def _rows(self) -> Iterator[tuple[Float[Array, "n weights"], Float[Array, " n"]]]:
+        """Fᵀ and y − f_0, some samples at a time."""
+        missing = self.targets - _outputs(self.problem.network, self.inputs)
+        for some in _some_samples(self.targets):
+            yield self._by_weights(self.inputs[some]), missing[some].ravel()
+
+    def _by_weights(self, inputs: Float[Array, "P in"]) -> Float[Array, "n weights"]:
+        return np.concatenate(list(self._features(inputs))).T
+
+    def outputs(self, times: Float[Array, " T"]) -> Float[Array, "T P out"]:
+        return self._answered(times, self.inputs)
+
+    def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        reached, unreached = np.split(self.missing, [len(self.g)])
+        left = np.sum((reached * np.exp(_exponent(self.g, times))) ** 2, axis=1)
+        return (left + unreached @ unreached) * (self.weight / 2)
+
+    def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
+        return self._answered(times, _seen(self.problem.network, inputs))
+
+    def _answered(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
+        """f_0 + J Δθ."""
+        over_g = np.divide(1.0, self.g, out=np.zeros_like(self.g), where=self.g > 0)
+        way = over_g * self.missing[: len(self.g)]
+        moved = -self.V @ (np.expm1(_exponent(self.g, times)) * way).T
+        f = np.repeat(_outputs(self.problem.network, inputs)[None], len(times), axis=0)
+        for some in _some_samples(f[0]):
+            f[:, some] += (self._by_weights(inputs[some]) @ moved).T.reshape(f[:, some].shape)
+        return f
+
+
+def _exponent(g: Float[Array, "*n"], times: Float[Array, " T"]) -> Float[Array, "T *n"]:
+    """−g²t."""
+    with np.errstate(over="ignore"):
+        return -((g * np.sqrt(times).reshape(-1, *[1] * g.ndim)) ** 2)  # as g² may overflow where t is 0
+
+
+def _some_samples(outputs: Float[Array, "P out"]) -> Iterator[slice]:
+    """So many samples at a time that their Jacobian is no larger than the matrices of the eigenproblem."""
+    P, out = outputs.shape
+    step = max(1, 2 * LARGEST // out)
+    return (slice(start, start + step) for start in range(0, P, step))
 
 
 def _seen(network: Network, inputs: Float[Array, "P in"]) -> Float[Array, "P _"]:
@@ -280,12 +367,20 @@ def _jacobian(network: Network, inputs: Float[Array, "P in"]) -> Iterator[Iterat
             back = (back @ network.weights[layer]) * slope[:, None, :]
 
 
-def _triangle(blocks: Iterable[Float[Array, "rows n"]]) -> Float[Array, "k n"]:
+def _nothing(amount: float) -> None:
+    """Moves no bar."""
+
+
+def _triangle(
+    blocks: Iterable[Float[Array, "rows n"]], advance: Callable[[float], object] = _nothing
+) -> Float[Array, "k n"]:
     """R with RᵀR = Σ BᵀB and no more rows than columns; all blocks are never held at once."""
     R: Array | None = None
     for block in blocks:
         stacked = block if R is None else np.concatenate([R, block])
-        R = np.asarray(np.linalg.qr(stacked, mode="r")) if len(stacked) > stacked.shape[1] else stacked
+        n = stacked.shape[1]
+        R = qr(stacked, mode="r", overwrite_a=R is not None, check_finite=False)[0][:n] if len(stacked) > n else stacked
+        advance(len(block))
     assert R is not None
     return R
 

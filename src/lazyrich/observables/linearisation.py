@@ -7,6 +7,7 @@ import numpy as np
 from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.methods.lazy_limit import lazy_limit
+from lazyrich.networks.network import forward
 from lazyrich.observables.distances import input_root
 from lazyrich.trajectory import Trajectory, as_trajectory
 
@@ -32,14 +33,19 @@ def linearisation_gap(traj: Trajectory) -> Float[Array, " T"]:
     array([0.  , 0.17, 0.98])
     """
     traj = as_trajectory(traj)
-    limit = lazy_limit(traj.problem, traj.times)
+    return gap_between(traj, lazy_limit(traj.problem, traj.times))
+
+
+def gap_between(traj: Trajectory, limit: Trajectory) -> Float[Array, " T"]:
+    """The same, where the lazy limit is known at the times of the trajectory."""
     task, network = traj.problem.task, traj.problem.network
     if network.activation.linear:
         own, other = (np.asarray(run.function) @ input_root(task).T for run in (traj, limit))
         first = network.function @ input_root(task).T
     else:
         assert task.inputs is not None  # the lazy limit has asked for samples
-        own, other, first = np.asarray(traj.outputs), np.asarray(limit.outputs), network(task.inputs)
+        own, other = np.asarray(traj.outputs), np.asarray(limit.outputs)
+        *_, first = forward(network.weights, network.activation, task.inputs)  # which hold the constant of biases
     way = max(_length(own - first).max(), _length(other - first).max())
     return _length(own - other) / (way or np.nan)
 

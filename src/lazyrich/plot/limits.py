@@ -15,7 +15,7 @@ from lazyrich.laziness.definition import percent
 from lazyrich.methods.flow import flow
 from lazyrich.methods.lazy_limit import lazy_limit
 from lazyrich.methods.solve import solve
-from lazyrich.observables.linearisation import linearisation_gap
+from lazyrich.observables.linearisation import gap_between
 from lazyrich.plot import style
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
@@ -23,6 +23,7 @@ from lazyrich.trajectory import Trajectory
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 _COUNT = 301  # times, where none are given
 _AT_REST = 0.01  # of the fall of the loss
@@ -39,16 +40,17 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
 
     The network is solved where a closed form applies, else its flow is integrated. Its lazy limit is `lr.lazy_limit`;
     the title says how far the two are apart (`lr.observables.linearisation_gap`). From small weights modes are learned
-    one after the other, and as weights get smaller the loss becomes a staircase, drawn for two linear layers and for
-    modes that do not interact: a step where half of the loss of each mode is gone, a little before its half time
-    (`lr.landscape.plateau_times`).
+    one after the other, and as weights get smaller the loss becomes a staircase: a step where half of the loss of each
+    mode is gone, a little before its half time (`lr.landscape.plateau_times`). It is drawn where these times are known,
+    for linear layers without biases, two on white inputs or any with modes that do not interact; and where weights are
+    small, so that all modes which are learned begin below 5 % of their limit. If they do not, the legend says so.
 
     Parameters
     ----------
     problem : a task and any network that `lr.lazy_limit` takes
     times : when to look; without them until the network has learned, or also its lazy limit, where that takes no more
         than four times as long
-    axes : to draw on, instead of a new figure
+    axes : to draw on, instead of a new figure. Their title is left to you, and what it would say stands over the legend
 
     Returns
     -------
@@ -66,21 +68,41 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
     with style.drawn_on(axes) as panel:
         panel.plot(network.times, network.loss, **_NETWORK, label=f"network ({network.method})")
         panel.plot(lazy.times, lazy.loss, **_LAZY, label=_lazy_label(lazy))
-        steps = _small_modes(problem)
-        if steps is not None:
+        steps, begin = _modes(problem)
+        if steps is not None and begin < _SMALL:
             _staircase(panel, problem, steps, float(network.times[-1]))
-        panel.set(xlabel=style.TIME, ylabel="loss", title=_title(network))
-        panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+        panel.set(xlabel=style.TIME, ylabel="loss")
+        if panel.get_yscale() == "linear":
+            panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
+        else:  # a staircase that ends in zero would take all of it
+            panel.set_ylim(bottom=min(float(np.min(run.loss)) for run in (network, lazy)) / 2)
         panel.margins(x=0.01)
-        panel.legend(loc="best")
+        legend = _legend(panel, None if steps is None or begin < _SMALL else _no_staircase(begin))
+        gap = _gap(network, lazy)
+        if axes is None:
+            panel.set_title(f"Network and lazy limit: {gap}")
+        else:
+            legend.set_title(gap)
     return style.figure_of(panel)
 
 
-def _title(network: Trajectory) -> str:
-    gap = float(np.max(linearisation_gap(network)))
-    if np.isnan(gap):
-        return "Neither the network nor its lazy limit moves"
-    return f"Network and lazy limit: up to {percent(float(f'{gap:.2g}'))} of the way apart"
+def _legend(panel: Axes, note: str | None) -> Legend:
+    """Of all curves, and a line without one where there is something to note."""
+    from matplotlib.lines import Line2D
+
+    handles, _ = panel.get_legend_handles_labels()
+    notes = [Line2D([], [], linestyle="none", label=note)] if note else []
+    return panel.legend(handles=[*handles, *notes], loc="best", alignment="left")
+
+
+def _no_staircase(begin: float) -> str:
+    where = f"begin at {begin:.2g} of their limit" if begin < 1 else "do not begin below their limit"
+    return f"no staircase: modes {where}"
+
+
+def _gap(network: Trajectory, lazy: Trajectory) -> str:
+    gap = float(np.max(gap_between(network, lazy)))
+    return "neither moves" if np.isnan(gap) else f"up to {percent(float(f'{gap:.2g}'))} of the way apart"
 
 
 def _followed(problem: Problem, times: ArrayLike) -> Trajectory:
@@ -127,15 +149,16 @@ def _lazy_label(lazy: Trajectory) -> str:
     return "lazy limit" if half <= 0.8 * lazy.times[-1] else f"lazy limit, half way at t = {half:.3g}"
 
 
-def _small_modes(problem: Problem) -> Plateaus | None:
-    """The modes and their times, where all that will be learned begin small and the times are known."""
+def _modes(problem: Problem) -> tuple[Plateaus | None, float]:
+    """The modes and their times, where these are known, and the largest part of its limit at which one begins."""
     try:
         steps = plateau_times(problem)
-    except InvalidInput:  # not linear, one layer, or inputs that make modes interact
-        return None
+    except InvalidInput:  # not linear, biases, one layer, or inputs that make modes interact
+        return None, np.nan
     learned = np.isfinite(steps.times)
-    small = bool(learned.any() and np.all(steps.initial[learned] < _SMALL * steps.limit[learned]))
-    return steps if small and steps.kind != "scaling only" else None
+    if steps.kind == "scaling only" or not learned.any():
+        return None, np.nan
+    return steps, float(np.max(steps.initial[learned] / steps.limit[learned]))
 
 
 def _staircase(panel: Axes, problem: Problem, steps: Plateaus, end: float) -> None:

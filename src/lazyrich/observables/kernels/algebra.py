@@ -7,14 +7,10 @@ per layer,
     K = Σ_ℓ η_ℓ B_ℓ ⊗ XA_ℓXᵀ,     B_ℓ = W_{L:ℓ+1}W_{L:ℓ+1}ᵀ,     A_ℓ = W_{ℓ−1:1}ᵀW_{ℓ−1:1},
 
 so that ⟨K, K'⟩ = Σ_{ℓm} η_ℓη_m tr(B_ℓB'_m) tr(S_ℓS'_m) with S_ℓ = RA_ℓRᵀ, where X = ER, E has orthonormal columns and R
-no more rows than there are inputs or samples. With two layers and a piecewise linear activation, c = σ'(W1Xᵀ) and
-Φ = σ(W1Xᵀ),
-
-    K^{op} = η_1 XXᵀ ∘ (cᵀ diag(W2_o ∘ W2_p) c) + δ_op η_2 ΦᵀΦ,
-
-which is read in blocks of rows. With biases, the constant unit has no weights that move (`networks.biases`): B_ℓ and c
-leave it out. Where a task holds correlations only, K stands for the kernel divided by the number
-of samples: it has norms, distances, eigenvalues and an alignment, but no matrix.
+no more rows than there are inputs or samples. Two layers with a piecewise linear activation are in `piecewise`. With
+biases, the constant unit has no weights that move (`networks.biases`): B_ℓ leaves it out. Where a task holds
+correlations only, K stands for the kernel divided by the number of samples: it has norms, distances, eigenvalues and an
+alignment, but no matrix.
 
 Small distances keep their digits: with d = ‖K − K'‖ from differences of the factors,
 1 − cos = (d² − (‖K‖ − ‖K'‖)²)/(2‖K‖‖K'‖) has an error of about 1e-16·d²/(‖K‖‖K'‖), or 1e-16 where that is less.
@@ -38,8 +34,6 @@ from lazyrich._typing import Array, Float
 from lazyrich.tasks import Task
 
 _MATRIX = 2**31  # bytes above which no matrix is formed
-_KEPT = 2**26  # entries up to which what many blocks or kernels need is kept
-_BLOCK = 2**17  # entries of a block of rows: they stay in the cache
 _TABLE = 2**24  # entries of the blocks of all kernels at once
 _DENSE = 64  # rows up to which all eigenvalues are as quick as one
 
@@ -75,6 +69,11 @@ class Inputs:
     def bare(self) -> Float[Array, "r r"]:
         """RRᵀ: S of the first layer."""
         return self.R @ self.R.T
+
+    @cached_property
+    def squared(self) -> Float[Array, "r r"]:
+        """RRᵀ, every entry squared."""
+        return self.bare**2
 
     def same_as(self, other: Inputs) -> bool:
         X, X2 = self.task.inputs, other.task.inputs
@@ -306,91 +305,3 @@ class KroneckerKernel(Kernel):
             rows = np.array([S[start : start + step] for _, S in terms]).reshape(count, -1)
             of_S += rows @ rows.T
         return (B @ B.T * of_S).reshape(len(many), -1, len(many), count // len(many)).sum(axis=(1, 3))
-
-
-class PiecewiseKernel(Kernel):
-    """The kernel of two layers with σ(z) = max(z, γz) between them, on samples; σ'(0) = γ.
-
-    >>> import lazyrich as lr
-    >>> task = lr.Task.from_data([[1.0, 0.0], [0.0, 2.0]], [[1.0], [1.0]])
-    >>> problem = lr.Problem(task, lr.Network([[[1.0, -1.0]], [[3.0]]], activation="relu"))
-    >>> lr.observables.kernels(lr.descend(problem, rate=0.1, steps=1))[0].matrix()
-    array([[10.,  0.],
-           [ 0.,  0.]])
-    """
-
-    def __init__(
-        self,
-        inputs: Inputs,
-        W1: Array,
-        W2: Array,
-        *,
-        gamma: float,
-        rates: tuple[float, ...],
-        trained: int | None = None,
-    ) -> None:
-        """The first layer has `trained` units with weights that move: with biases, all but the constant one."""
-        self.inputs, self.d_out, self.X, self.W2, self.rates = inputs, len(W2), inputs.R, W2[:, :trained], rates
-        z = W1 @ self.X.T
-        slopes = np.where(z > 0, 1.0, gamma)
-        self.c, self.phi = slopes[:trained], slopes * z
-
-    @property
-    def trace(self) -> float:
-        first = np.sum(self.W2**2, axis=0) @ self.c**2 @ np.sum(self.X**2, axis=1)
-        return float(self.rates[0] * first + self.rates[1] * self.d_out * np.sum(self.phi**2))
-
-    def inner(self, other: Any) -> float:
-        its = self._match(other)._pieces()
-        return float(sum(np.vdot(K, K2) for K, K2 in zip(self._pieces(), its, strict=True)))
-
-    def compare(self, other: Any) -> Comparison:
-        sums = np.zeros(5)
-        for K, K2 in zip(self._as_reference(), self._match(other)._pieces(), strict=True):
-            sums += block_products(K, K2, np.vdot)
-        return Comparison.of_blocks(sums)
-
-    def _apply(self, V: Float[Array, "k out r"]) -> Float[Array, "k out r"]:
-        result = np.empty_like(V)
-        for i, v in enumerate(V):
-            first = self.W2 @ (self.c * ((self.c * (self.W2.T @ v)) @ self.X @ self.X.T))
-            result[i] = self.rates[0] * first + self.rates[1] * (v @ self.phi.T) @ self.phi
-        return result
-
-    def _blocks(
-        self, rows: slice = slice(None), columns: slice = slice(None)
-    ) -> Iterator[tuple[int, int, Float[Array, "a b"]]]:
-        kept = len(self.X) ** 2 <= _KEPT
-        first = self.rates[0] * (self.inputs.bare[rows, columns] if kept else self.X[rows] @ self.X[columns].T)
-        second = (self.rates[1] * self.phi[:, rows]).T @ self.phi[:, columns]
-        for o, p in itertools.combinations_with_replacement(range(self.d_out), 2):
-            block = ((self.W2[o] * self.W2[p])[:, None] * self.c[:, rows]).T @ self.c[:, columns]
-            block *= first
-            yield o, p, block + second if o == p else block
-
-    def _pieces(self, at_once: int = 1) -> Iterator[Float[Array, "a b"]]:
-        """Blocks of rows from the diagonal to the right, × √2 what stands for two: ⟨K, K'⟩ is the sum over them."""
-        n = len(self.X)
-        step = max(1, min(_BLOCK, _TABLE // at_once) // n)
-        for start in range(0, n, step):
-            for o, p, block in self._blocks(slice(start, start + step), slice(start, n)):
-                block[:, len(block) :] *= np.sqrt(2)
-                yield block if o == p else np.multiply(block, np.sqrt(2), out=block)
-
-    def _as_reference(self) -> Iterable[Float[Array, "a b"]]:
-        """Its pieces, kept where they are few, since all other kernels are compared with them."""
-        few = (len(self.X) * self.d_out) ** 2 <= _KEPT
-        return self._kept_pieces if few else self._pieces()
-
-    @cached_property
-    def _kept_pieces(self) -> list[Float[Array, "a b"]]:
-        return list(self._pieces())
-
-    @staticmethod
-    def inner_table(many: list[Any]) -> Float[Array, "T T"]:
-        """⟨K_s, K_t⟩ of all pairs, by products of large matrices."""
-        table = np.zeros((len(many), len(many)))
-        for pieces in zip(*(K._pieces(at_once=len(many)) for K in many), strict=True):
-            rows = np.array(pieces).reshape(len(many), -1)
-            table += rows @ rows.T
-        return table

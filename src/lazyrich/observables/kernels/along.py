@@ -14,10 +14,13 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._observable import observable
+from lazyrich._progress import progress
+from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.methods.base import FOREVER
 from lazyrich.networks import Network
-from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel, PiecewiseKernel
+from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel
+from lazyrich.observables.kernels.piecewise import PiecewiseKernel
 from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
 
@@ -80,10 +83,13 @@ class Kernels:
         """As many kernels at a time as stay in the cache; one where it fills the cache, or has no stacks."""
         network = self._traj.problem.network
         entries = max(network.sizes) * max(network.sizes[0], network.sizes[-1])  # of the largest factor
-        step = max(1, _STACK // entries) if network.activation.linear else 1
-        for start in range(0, len(self), step):
-            some = slice(start, start + step)
-            yield some, self._made(self._state(some), slice(None))
+        linear = network.activation.linear
+        step = max(1, _STACK // entries) if linear else 1
+        with one_blas_thread(not linear), progress(len(self), "tangent kernels") as advance:  # by blocks in the cache
+            for start in range(0, len(self), step):
+                some = slice(start, start + step)
+                yield some, self._made(self._state(some), slice(None))
+                advance(step)
 
     def _state(self, some: slice) -> State:
         """The layers at some of the times."""
