@@ -6,7 +6,7 @@ import numpy as np
 
 from lazyrich._typing import Array, ArrayLike
 
-_ROUNDING = 1e-15  # of the largest number of its kind
+ROUNDING = 1e-14  # of the largest number of its kind
 
 
 def cleared(values: ArrayLike, largest: float) -> Array:
@@ -16,4 +16,4 @@ def cleared(values: ArrayLike, largest: float) -> Array:
     [1.0, 0.0]
     """
     numbers = np.asarray(values, dtype=float)
-    return np.where(np.abs(numbers) <= _ROUNDING * largest, 0.0, numbers)
+    return np.where(np.abs(numbers) <= ROUNDING * largest, 0.0, numbers)

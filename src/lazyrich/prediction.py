@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._rounding import ROUNDING, cleared
 from lazyrich._status import End
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import align
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 NEAR = 0.05  # of its target: a mode this close to it is taken to be on its way there
 WEAK, _NOTHING = 0.01, 1e-6  # of the strongest mode: too weak to wait for; not a mode of the task
-_ROUNDED = 1e-14  # of the largest number beside it
 _ROWS = 12  # of the table of modes
 _NEXT = "\n" + 14 * " "  # line, below the second column
 
@@ -180,7 +180,7 @@ class Prediction:
     def learns(self) -> bool:
         """Whether there is anything to learn: the loss falls by more than rounding."""
         task, loss = self.trajectory.problem.task, self.course.loss
-        return bool(loss[0] - loss.min() > _ROUNDED * task.loss(np.zeros_like(task.target)))
+        return bool(loss[0] - loss.min() > ROUNDING * task.loss(np.zeros_like(task.target)))
 
     @property
     def still_falling(self) -> bool:
@@ -283,7 +283,7 @@ class Prediction:
         lines[0] += f" {'target':>12} {'initial':>12} {ends:>12} {'half time':>12}"
         lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""
         for i in shown:
-            moves = np.abs(self.limit[i] - first[i]) > _ROUNDED * size
+            moves = np.abs(self.limit[i] - first[i]) > ROUNDING * size
             later = f"> {end:.3g}" if moves and self.limit_known else "–"
             row = f"{i + 1:>6}" + ("" if white else f"{_number(s[i], s[0], 5):>11}")
             for value, digits in ((target[i], 6), (first[i], 4), (self.limit[i], 6)):
@@ -307,7 +307,7 @@ def _time(value: float, otherwise: str, digits: int = 6) -> str:
 
 def _number(value: float, size: float, digits: int = 6) -> str:
     """A number beside others of this size: what is nothing but rounding is 0."""
-    return f"{value:.{digits}g}" if np.abs(value) > _ROUNDED * np.abs(size) else "0"
+    return f"{float(cleared(value, float(np.abs(size)))):.{digits}g}"
 
 
 def best_map(problem: Problem) -> Float[Array, "out in"] | None:

@@ -119,6 +119,7 @@ def test_every_state_of_a_closed_form_has_captions(chosen: dict[str, Any]) -> No
         {"task": "own", "matrix": "2 0", "start": "single_neuron", "angle": 180.0},
         {"task": "own", "matrix": "2 0", "start": "single_neuron", "angle": 180.0, "lam": 40.0},
         {"task": "own", "matrix": "1 0 0; 0 1 0; 0 0 1"},
+        {"task": "own", "matrix": "2; 1", "width": 2, "scale": 0.1, "rates": (0.01, 100.0)},  # method "family"
         {"width": 1, "scale": 1e-6},
         {"start": "lambda_balanced", "lam": 40.0, "scale": 1e-6, "width": 64},
         {"start": "lambda_balanced", "lam": -40.0, "scale": 10.0},

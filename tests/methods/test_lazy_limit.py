@@ -281,3 +281,24 @@ def test_the_smaller_side_is_taken(rng):
         limit = lr.lazy_limit(lr.Problem(task, network), [0.0, 1.0])
         assert type(limit.tangent) is kind
         assert limit.loss == pytest.approx(np.sum((limit.outputs - task.targets) ** 2, axis=(1, 2)) / (2 * P))
+
+
+def test_answers_at_any_inputs_and_for_ever():
+    """On the samples they are the outputs, in the limit too; a kernel that is all but singular keeps them in bounds."""
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(8, 3)), rng.normal(size=(8, 2))
+    network = lr.Network([rng.normal(size=(2, 3)), rng.normal(size=(2, 2))], "relu")
+    found = lr.lazy_limit(lr.Problem(lr.Task.from_data(X, Y), network), [0.0, 1.0, np.inf])
+    np.testing.assert_allclose(found.tangent.answers([0.0, 1.0, np.inf], X), found.outputs, atol=1e-12)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, Y = np.repeat(rng.normal(size=(8, 1)), 2, axis=1), rng.normal(size=(8, 1))
+        sizes = ((3, 2), (3, 3), (3, 3), (1, 3))
+        deep = lr.Network([rng.normal(size=shape) for shape in sizes], "tanh", multiplier=7.0)
+        found = lr.lazy_limit(lr.Problem(lr.Task.from_data(X, Y), deep), [0.0, 1e3, 1e20, np.inf])
+        off = np.abs(found.tangent.answers(found.times, X) - found.outputs).max(axis=(1, 2))
+        assert off[1] < 1e-9 and off.max() < 10 * np.abs(Y).max()
+    with pytest.raises(lr.InvalidInput, match="^inputs must have shape any × 2, and it has 8 × 1"):
+        found.tangent.answers([0.0], X[:, :1])
+    with pytest.raises(lr.InvalidInput, match="^inputs must be finite"):
+        found.tangent.answers([0.0], np.nan * X)

@@ -261,10 +261,7 @@ def _report(prediction: Prediction) -> str:
     chosen = np.unique([int(np.argmin(np.abs(traj.times - time))) for time in wanted])
     loss = cleared(traj.loss, float(np.max(traj.loss)))
     lines.append(table([{"time": float(traj.times[i]), "loss": float(loss[i])} for i in chosen]))
-    lines += [f"note: {note}" for note in traj.notes]
-    if traj.status.end is not End.COMPLETE:
-        lines.append(f"note: {traj.status}")
-    elif prediction.still_falling:
+    if traj.status.end is End.COMPLETE and prediction.still_falling:
         lines.append(f"note: --horizon {10 * traj.times[-1]:g} looks further")
     lines += ["", str(replace(traj.problem.facts, methods={}))]
     if not prediction.exact:

@@ -27,6 +27,12 @@ _THEOREMS = {
         "for every time, size, rank and scale. It holds the network's function and both representations.",
         "Fukumizu 1998; Braun et al. 2022; Dominé et al. 2025",
     ),
+    "family": _Theorem(
+        "Two layers off balance by two numbers, in closed form",
+        "Where W₂ᵀW₂ − W₁W₁ᵀ has two eigenvalues, the network's function is that of a balanced network with |λ| = 2κ, "
+        "its partner, and the layers' Gram matrices are the partner's, shifted by a constant.",
+        "following Tu et al. 2024; Dominé et al. 2025",
+    ),
     "modes": _Theorem(
         "Two layers, every mode alone (Saxe et al. 2014)",
         "An initialisation that shares the task's singular vectors keeps them. Each mode then follows an equation of "
@@ -79,6 +85,11 @@ def _why(method: str, facts: lr.Facts, letter: str) -> str:
     match method:
         case "riccati":
             return f"There are two linear layers; {white}; {balanced}."
+        case "family":
+            own, delta = facts.family
+            two = "W₂ᵀW₂ − W₁W₁ᵀ has two eigenvalues, κ − δ/2 and −κ − δ/2, "
+            two += f"κ = {three_digits(own)}, δ = {three_digits(delta)}"
+            return f"There are two linear layers; {white}; {two} ({_within(facts.family_error)})."
         case "modes":
             return f"There are two linear layers; {shared}."
         case "deep_modes":
@@ -126,7 +137,7 @@ def equation(part: lr.Trajectory, targets: Float[Array, " m"], ends: Float[Array
     `targets` are the strengths that modes have when all is learned, `ends` those that they will have.
     """
     problem, facts, unit = part.problem, part.problem.facts, part.problem.canonical
-    gain = unit.gain if part.method in ("riccati", "modes", "deep_modes") else 1.0
+    gain = unit.gain if part.method in ("riccati", "family", "modes", "deep_modes") else 1.0
     gamma, rates = facts.weight_decay, any(rate != 1 for rate in facts.rates)
     targets = gain * targets
     first = gain * float(np.abs(lr.observables.mode_strengths(part)[0]).max())
@@ -142,6 +153,13 @@ def equation(part: lr.Trajectory, targets: Float[Array, " m"], ends: Float[Array
                 f"F = [[−{letter}/2·I, Tᵀ], [T, {letter}/2·I]]{less}{'·I' * bool(gamma)},  T has the singular values s",
                 f"{lam}, {s}, {c}, {start}{decay}",
                 f"eigenvalues of F for the modes: w = √(s² + {letter}²/4){less} = {_listed(growth)}",
+            ]
+        case "family":
+            own, delta = facts.family
+            lines = [
+                "Ȧ = c·[√(AAᵀ + κ²)·(T − A) + (T − A)·√(AᵀA + κ²)],  A = W₂W₁,  T has the singular values s",
+                "W₁ᵀW₁ = √(AᵀA + κ²) + δ/2,  W₂W₂ᵀ = √(AAᵀ + κ²) − δ/2",
+                f"κ = {three_digits(own)}, δ = {three_digits(delta)}, {s}, {c}, {start}",
             ]
         case "modes":
             law = "2a·(c(s − a) − γ)" if gamma else f"c·√({letter}² + 4a²)·(s − a)"

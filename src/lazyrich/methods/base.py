@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Condition, Facts, Refusal
 
@@ -38,6 +39,7 @@ def white_inputs(facts: Facts) -> Iterator[Refusal]:
     if not facts.whitened:
         message = f"it needs whitened inputs (Σxx = c·I), and these are off by {facts.whitening_error:.2g}"
         hint = "task.whitened() gives such a task" if facts.input_rank is None else _ON_SUPPORT
+        hint = "" if facts.biased else hint  # the constant of the biases is an input: they are what is to go
         yield Refusal(Condition.WHITE, message, facts.whitening_error, facts.tolerance, hint)
 
 
@@ -158,8 +160,8 @@ def notes_on(solution: Solution, pushed: float, end: float) -> tuple[str, ...]:
         )
     if facts.precision != "float64":
         notes.append(
-            f"the weights or data came in {facts.precision}: balanced within {facts.balance_error:.1e},"
-            " and the curve is exact for one that close"
+            f"the weights or data came in {facts.precision}, and the curve is exact for an initialisation as close to"
+            f" them as that goes ({facts.eps:.1g})"
         )
     return tuple(notes)
 
@@ -181,6 +183,14 @@ class TangentModel(ABC):
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         """The loss at each time."""
 
+    def answers(self, times: object, inputs: object) -> Float[Array, "T P out"]:
+        """The outputs at any inputs, samples in rows; np.inf may be the last of the times.
+
+        Directions in which the kernel is less than 1e-14 of its largest are followed as far as digits go.
+        """
+        clock = np.minimum(_check.as_times(times, forever=True), FOREVER)
+        return self._answers(clock, _check.as_matrix("inputs", inputs, (None, self.problem.network.d_in)))
+
     @abstractmethod
-    def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
+    def _answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
         """The outputs at any inputs, samples in rows."""

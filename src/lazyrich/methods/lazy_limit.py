@@ -48,6 +48,7 @@ from lazyrich.trajectory import Trajectory
 
 LARGEST = 4096  # rows of an eigenproblem: half a minute or so
 _VECTORS = 4  # rows of a matrix that are reduced in the time that one row of its singular vectors takes
+_RESOLVED = 1e-8  # of the largest g: what is below has lost its digits in g², the kernel
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -199,7 +200,7 @@ class LinearTangent(TangentModel):
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         return self.x.error(times) / 2 + self.problem.task.loss_floor
 
-    def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
+    def _answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
         return _seen(self.problem.network, inputs) @ np.swapaxes(self.function(times), 1, 2)
 
 
@@ -243,12 +244,14 @@ class SampledTangent(_OnSamples):
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         return self.x.error(times) * (self.weight / 2)
 
-    def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
+    def _answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
         inputs = _seen(self.problem.network, inputs)
         pairs = zip(self._features(inputs), self._features(self.inputs), strict=True)
         kernel = np.asarray(sum(new.T @ known for new, known in pairs))
         first = _outputs(self.problem.network, inputs)
-        return first + (self.x.drive(times)[:, 0] @ kernel.T).reshape(len(times), *first.shape)
+        # 1/g² is then no more than double precision can take back
+        resolved = np.minimum(times, (_RESOLVED * max(float(self.x.g.max()), 1e-150)) ** -2)
+        return first + (self.x.drive(resolved)[:, 0] @ kernel.T).reshape(len(times), *first.shape)
 
 
 class WeightTangent(_OnSamples):
@@ -284,7 +287,7 @@ class WeightTangent(_OnSamples):
         left = np.sum((reached * np.exp(_exponent(self.g, times))) ** 2, axis=1)
         return (left + unreached @ unreached) * (self.weight / 2)
 
-    def answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
+    def _answers(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
         return self._answered(times, _seen(self.problem.network, inputs))
 
     def _answered(self, times: Float[Array, " T"], inputs: Float[Array, "P in"]) -> Float[Array, "T P out"]:
