@@ -298,7 +298,7 @@ def test_answers_at_any_inputs_and_for_ever():
         found = lr.lazy_limit(lr.Problem(lr.Task.from_data(X, Y), deep), [0.0, 1e3, 1e20, np.inf])
         off = np.abs(found.tangent.answers(found.times, X) - found.outputs).max(axis=(1, 2))
         assert off[1] < 1e-9 and off.max() < 10 * np.abs(Y).max()
-    with pytest.raises(lr.InvalidInput, match="^inputs must have shape any × 2, and it has 8 × 1"):
+    with pytest.raises(lr.InvalidInput, match=r"^inputs must have shape any × 2, and it has 8 × 1"):
         found.tangent.answers([0.0], X[:, :1])
-    with pytest.raises(lr.InvalidInput, match="^inputs must be finite"):
+    with pytest.raises(lr.InvalidInput, match=r"^inputs must be finite"):
         found.tangent.answers([0.0], np.nan * X)
