@@ -218,6 +218,7 @@ def _document(prediction: Prediction) -> dict[str, object]:
             "still_falling": prediction.still_falling,
             "target": prediction.frames.target,
             "limit": prediction.limit,
+            "limit_known": prediction.limit_known,
             "half_times": prediction.half_times,
             "closed_form": closed
             and {

@@ -43,7 +43,8 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
     one after the other, and as weights get smaller the loss becomes a staircase: a step where half of the loss of each
     mode is gone, a little before its half time (`lr.landscape.plateau_times`). It is drawn where these times are known,
     for linear layers without biases, two on white inputs or any with modes that do not interact; and where weights are
-    small, so that all modes which are learned begin below 5 % of their limit. If they do not, the legend says so.
+    small, so that all modes which are learned begin below 5 % of their limit. If they begin a little above, the legend
+    says so.
 
     Parameters
     ----------
@@ -77,7 +78,8 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
         else:  # a staircase that ends in zero would take all of it
             panel.set_ylim(bottom=min(float(np.min(run.loss)) for run in (network, lazy)) / 2)
         panel.margins(x=0.01)
-        legend = _legend(panel, None if steps is None or begin < _SMALL else _no_staircase(begin))
+        nearly = steps is not None and _SMALL <= begin < 1  # large weights make nobody look for a staircase
+        legend = _legend(panel, f"no staircase: modes begin at {begin:.2g} of their limit" if nearly else None)
         gap = _gap(network, lazy)
         if axes is None:
             panel.set_title(f"Network and lazy limit: {gap}")
@@ -93,11 +95,6 @@ def _legend(panel: Axes, note: str | None) -> Legend:
     handles, _ = panel.get_legend_handles_labels()
     notes = [Line2D([], [], linestyle="none", label=note)] if note else []
     return panel.legend(handles=[*handles, *notes], loc="best", alignment="left")
-
-
-def _no_staircase(begin: float) -> str:
-    where = f"begin at {begin:.2g} of their limit" if begin < 1 else "do not begin below their limit"
-    return f"no staircase: modes {where}"
 
 
 def _gap(network: Trajectory, lazy: Trajectory) -> str:
