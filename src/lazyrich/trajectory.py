@@ -23,8 +23,8 @@ from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
 from lazyrich.methods.base import FOREVER, Solution, TangentModel, notes_on
 from lazyrich.networks import Network
-from lazyrich.networks.biases import joined
 from lazyrich.networks.network import forward, product
+from lazyrich.networks.run import check_beginning, layers_over_time
 from lazyrich.problem import Problem, as_problem, loss_of
 from lazyrich.state import State
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import xarray
 
 
-_SAME = 1e-6  # relative difference of weights that are one network, saved in single precision perhaps
 _SMALL = 256  # inputs and outputs
 NO_NETWORK = (
     "traj must be of a network, whose weights are read here, and this is the lazy limit of one, which has no weights "
@@ -140,23 +139,10 @@ class Trajectory:
         array([1.98 , 1.445])
         """
         network = as_problem(problem).network
-        layers = _per_layer("weights", weights, "(T, out, in)", network.depth)
-        if biases is not None:
-            layers = _joined(network, layers, biases)
-        elif network.biased and [W.shape[1:] for W in layers] == [W.shape for W in _without_biases(network)]:
-            raise InvalidInput(
-                f"biases must be given too, for the network is {network.architecture}: pass biases=, one array per "
-                "layer, of shape (T, out)."
-            )
+        layers = layers_over_time(network, weights, biases)
         traj = cls(problem, _check.as_times(times), method, {"weights": layers}, stepped=True)
-        if len(traj.times) and traj.times[0] == 0:
-            given = problem.network.weights
-            off = np.sqrt(sum(np.sum((W[0] - W0) ** 2) for W, W0 in zip(layers, given, strict=True)))
-            if off > _SAME * (size := np.sqrt(sum(np.sum(W0**2) for W0 in given))):
-                raise InvalidInput(
-                    f"weights at t = 0 must be those of the problem's network, and they differ by {off:.2g}, where the "
-                    f"network has {size:.2g} (Frobenius): try Problem(task, Network([W[0] for W in weights]))."
-                )
+        if traj.times[0] == 0:
+            check_beginning(network, layers)
         return traj
 
     def at(self, times: Any) -> Trajectory:
@@ -403,48 +389,6 @@ class Trajectory:
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
-
-
-def _per_layer(name: str, given: Any, shape: str, depth: int) -> list[Array]:
-    """One array per layer with one state per time; or a sentence, above all for states that hold one layer each."""
-    wanted, ndim = f"{name} must be a list of arrays, one per layer ({depth}), of shape {shape}", shape.count(",") + 1
-    if not isinstance(given, list | tuple):
-        raise InvalidInput(f"{wanted}, and it is {_check.shown(given)}.")
-    for i, part in enumerate(given or [None]):
-        if len(given) != depth or _axes(part) != ndim:
-            came = f"there are {len(given)}" if len(given) != depth else f"{name}[{i}] is not such an array"
-            raise InvalidInput(
-                f"{wanted}, and {came}: where it holds one list per time, try [np.stack(layer) for layer in "
-                f"zip(*{name})]."
-            )
-    return [_check.as_array(f"{name}[{i}]", part) for i, part in enumerate(given)]
-
-
-def _axes(part: Any) -> int | None:
-    """How many axes an array of any library has, or a list of such with one shape; None of lists that are no array."""
-    if not isinstance(part, list | tuple):
-        return np.ndim(part)
-    inner = {_axes(state) for state in part}
-    shapes = {np.shape(state) for state in part} if None not in inner else {(), (0,)}
-    return 1 + len(shapes.pop()) if len(shapes) == 1 else None
-
-
-def _without_biases(network: Network) -> list[Array]:
-    """The weights of a network with biases, without these."""
-    return [W[:, :-1] for W in network.free(network.weights)]
-
-
-def _joined(network: Network, layers: list[Array], biases: Any) -> list[Array]:
-    """Weights and biases at each time, as a network that has both holds them."""
-    if not network.biased:
-        raise InvalidInput(
-            "biases belong to a network that has them, and the problem's has none: try Network(…, biases=…)."
-        )
-    vectors = _per_layer("biases", biases, "(T, out)", len(layers))
-    for i, (W, b) in enumerate(zip(layers, vectors, strict=True)):
-        if b.shape != W.shape[:2]:
-            raise InvalidInput(f"biases[{i}] must have shape {W.shape[:2]}, as weights[{i}] has, and it has {b.shape}.")
-    return joined(layers, vectors, network.activation)
 
 
 def _read_only(array: Any) -> Any:
