@@ -356,3 +356,35 @@ def test_what_cannot_be_drawn_is_said():
     found = lr.predict(lr.Problem(TASK, lr.inits.zero_balanced(0, sizes=(2, 3, 2), scale=0.1)), [np.inf])
     with pytest.raises(lr.InvalidInput, match="times must hold a finite one to be drawn, and all are inf"):
         found.plot()
+
+
+UNKNOWN = {
+    "a bottleneck beside the constant of biases": lambda: lr.Problem(
+        lr.Task.from_data([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [-1.0, 0.5]], np.diag([2.0, 1.0, 0.0, 0.0])[:, :2]),
+        lr.Network([[[0.3, 0.1]], [[0.2], [0.1]]], biases=[[0.1], [0.0, 0.0]]),
+    ),
+    "a direction that no input has": lambda: lr.Problem(
+        lr.Task.from_data([[1.0, 0.0]], [[1.0, 0.0]]),
+        lr.Network([[[0.5, 1.0], [0.0, 1.0]], [[0.5, 0.2], [0.3, 0.4]]]),
+    ),
+    "a deep bottleneck": lambda: lr.Problem(
+        lr.Task.from_correlations(np.diag([2.0, 1.0])),
+        lr.Network([1.5 * np.random.default_rng(6).normal(size=shape) for shape in ((1, 2), (1, 1), (2, 1))]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_a_limit_that_nobody_knows_is_not_claimed(case):
+    assert not lr.predict(UNKNOWN[case]()).limit_known
+
+
+def test_a_layer_that_is_tiny_beside_the_other_counts():
+    weights = [[[1.0, 0.2], [0.0, 0.0]], [[1e-17, 2e-17], [-1e-17, 1e-17]]]
+    problem = lr.Problem(lr.Task.from_correlations([[2.0, 0.3], [0.1, 1.0]]), lr.Network(weights))
+    np.testing.assert_allclose(lr.predict(problem).limit, problem.task.modes.s, rtol=1e-12)
+
+
+def test_no_determinant_obstructs_a_relu():
+    network = lr.Network([[[0.0, 0.1], [0.1, 0.0]], [[0.1, 0.0], [0.0, 0.1]]], "relu")
+    assert not lr.Problem(lr.Task.from_data(np.eye(2), np.diag([2.0, 1.0])), network).facts.determinant_obstruction

@@ -123,9 +123,16 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     grid = np.union1d(own, asked)
     coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
     few = np.union1d(grid[::_FEWER], grid[-1:])  # steps end at records: on the same ones both runs might take the same
-    draft, course = flow(problem, few, record="loss", rtol=coarse), flow(problem, grid, rtol=fine)
-    both = np.isin(few[: len(draft.times)], course.times)
-    apart = _relative(draft.loss[both] - course.loss[np.isin(course.times, draft.times)], course.loss)
+    linear = problem.network.activation.linear
+    draft = flow(problem, few, record="function" if linear else "loss", rtol=coarse)
+    course = flow(problem, grid, rtol=fine)
+    both, there = np.isin(few[: len(draft.times)], course.times), np.isin(course.times, draft.times)
+    apart = _relative(draft.loss[both] - course.loss[there], course.loss)
+    if linear:
+        modes = frames_of(problem, problem.task.sigma_yx)
+        strengths = in_frames(course.function, modes)
+        of_modes = _relative(in_frames(draft.function[both], modes) - strengths[there], strengths)
+        apart = _TWICE * max(apart, of_modes)
     traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
     error, why = max(apart, _ROUNDING), dict(problem.facts.methods)
     return Prediction(traj, Knowledge.INTEGRATED, error, course, _for_kernels(course), refusals=why)

@@ -150,7 +150,11 @@ class Prediction:
             return None
         if problem.network.depth == 2:
             best = best_map(problem)
-            return None if best is None else in_frames(best[None], self.frames)[0]
+            # a direction that no input has is not learned, and moves with the rest: nobody knows where to
+            hidden = problem.facts.input_rank is not None and self.frames.s[-1] <= ROUNDING * self.frames.s[0]
+            return None if best is None or hidden else in_frames(best[None], self.frames)[0]
+        if min(problem.network.sizes[1:-1]) - problem.network.biased < problem.facts.rank_target:
+            return None
         first, last = self.strengths_of(self.course)[[0, -1]]
         near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
         return target if near.all() else None
@@ -278,7 +282,7 @@ class Prediction:
         closed, (_, _, s, target), first = self.closed_form, self.frames, self.strengths_of(self.course)[0]
         shown, white = range(min(len(target), _ROWS)), self.trajectory.problem.facts.whitened
         end = float(self.course.times[-1])
-        size, ends = float(np.abs(target).max()), "limit" if self.limit_known else f"at t = {end:g}"
+        size, ends = float(np.abs(target).max()), "limit" if self.limit_known else f"at t = {end:.4g}"
         lines = [f"{'mode':>6}{'' if white else f' {chr(931)}yx'.rjust(11)}"]
         lines[0] += f" {'target':>12} {'initial':>12} {ends:>12} {'half time':>12}"
         lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""
@@ -313,11 +317,12 @@ def _number(value: float, size: float, digits: int = 6) -> str:
 def best_map(problem: Problem) -> Float[Array, "out in"] | None:
     """Where two linear layers end from almost every initialisation: the best linear map of the rank that the weights
     have, which the flow keeps. None where a unit that stays 1 takes part in the bottleneck."""
-    task, (W1, W2) = problem.task, problem.network.weights
-    rank = int(np.linalg.matrix_rank(np.concatenate([W1.T, W2])))
+    task, network = problem.task, problem.network
+    units = [W / (float(np.linalg.norm(W)) or 1.0) for W in network.weights]  # one layer may be tiny beside the other
+    rank = int(np.linalg.matrix_rank(np.concatenate([units[0].T, units[1]]))) - network.biased
     if rank >= problem.facts.rank_target:
         return task.target
-    if problem.network.biased:
+    if network.biased:
         return None
     values, vectors = np.linalg.eigh(task.sigma_xx)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -113,7 +113,7 @@ class Problem:
         # least d, a keeps away from 0, as ȧ goes with a, and det W keeps its sign. One layer alone may pass through 0.
         d = np.cumsum([0.0, *lam])
         least = int(np.count_nonzero(d - d.min() <= tolerance * np.abs(d).max()))
-        keeps_sign = balance_error <= tolerance and least > 1
+        keeps_sign = network.activation.linear and balance_error <= tolerance and least > 1
         # a unit that stays 1 is no part of any mode
         biased = network.biased and network.depth > 1
         through = self.followed.error if network.depth > 2 and not biased else 0.0
