@@ -267,6 +267,10 @@ class Prediction:
             unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
             unknown = unknown if self.learns else "none: there is nothing to learn"
             lines.append(f"regime        {str(self.regime or unknown).replace('; ', _NEXT)}")
+            if self.regime and not self.limit_known:
+                lines.append(
+                    f"{_NEXT[1:]}as far as t = {float(self.course.times[-1]):.4g}; what comes later may be richer"
+                )
             lines += self._modes_in_words()
         if facts.determinant_obstruction and self.fate is None:
             lines.append("note: det W and det Σyx differ in sign, and W keeps it: one mode is never learned")
