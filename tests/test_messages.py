@@ -404,6 +404,9 @@ SENTENCES = {
     r"^labels must be finite, and 2 of its 3 .* infinite": lambda: lr.Task.from_labels(np.eye(3), [np.inf, 0, -np.inf]),
     r"^classes must be a list of labels, and it is 2: try": lambda: lr.Task.from_labels(np.eye(2), [0, 1], classes=2),
     r"^classes must be a list of labels, and it is 'ab'": lambda: lr.Task.from_labels(np.eye(2), [0, 1], classes="ab"),
+    r"^classes must be labels, numbers or words, and they are": lambda: lr.Task.from_labels(
+        np.eye(2), [0, 1], classes=[[0], [1]]
+    ),
     r"^layers must be a list of names, .* and it is '0.weight': try": lambda: lr.Network.from_state_dict(
         {"0.weight": np.eye(2)}, layers="0.weight"
     ),

@@ -132,9 +132,10 @@ def test_picture_with_a_training_run_below(rng, tmp_path, activation):
     losses, modes = figure.axes[:2]
     trained, predicted = losses.lines
     np.testing.assert_array_equal(trained.get_ydata(), run.loss)
-    np.testing.assert_array_equal(predicted.get_ydata(), found.trajectory.loss)
+    for drawn, values in ((predicted, found.trajectory.loss), (modes.lines[2], found.strengths[:, 0])):
+        asked = np.isin(drawn.get_xdata(), found.trajectory.times)  # and times between
+        np.testing.assert_array_equal(np.asarray(drawn.get_ydata())[asked], values)
     np.testing.assert_array_equal(modes.lines[1].get_ydata(), found.strengths_of(run)[:, 1])
-    np.testing.assert_array_equal(modes.lines[2].get_ydata(), found.strengths[:, 0])
     nearest = np.linalg.lstsq(problem.task.inputs, _outputs(problem, found), rcond=None)[0].T
     np.testing.assert_allclose(found.last_function, nearest, rtol=1e-9, atol=1e-12)
     of_loss = lr.descend(problem, rate=0.01, steps=20, record="loss")
@@ -388,3 +389,22 @@ def test_a_layer_that_is_tiny_beside_the_other_counts():
 def test_no_determinant_obstructs_a_relu():
     network = lr.Network([[[0.0, 0.1], [0.1, 0.0]], [[0.1, 0.0], [0.0, 0.1]]], "relu")
     assert not lr.Problem(lr.Task.from_data(np.eye(2), np.diag([2.0, 1.0])), network).facts.determinant_obstruction
+
+
+def test_a_few_times_leave_nothing_out_of_the_picture(rng):
+    """What is over before the second of them is drawn all the same, and half way lies on the curve."""
+    problem = on_samples(rng, "linear")
+    losses, modes = lr.predict(problem, [0.0, 30.0, 60.0]).plot().axes[:2]
+    (loss,) = losses.lines
+    assert loss.get_xdata()[0] == 0 and loss.get_xdata()[-1] == 60 and len(loss.get_xdata()) > 100
+    marks = next(line for line in modes.lines if line.get_label() == "half way")
+    for t, a in zip(*marks.get_data(), strict=True):
+        assert min(abs(np.interp(t, *line.get_data()) - a) for line in modes.lines[:2]) < 0.01 * abs(a) + 1e-3
+
+
+def test_a_run_from_other_weights_is_refused(rng):
+    found, other = lr.predict(on_samples(rng, "linear")), on_samples(rng, "linear")
+    with pytest.raises(
+        lr.InvalidInput, match="weights at t = 0 must be those of the problem"
+    ):
+        found.plot(run=lr.descend(other, rate=0.01, steps=5))

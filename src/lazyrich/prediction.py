@@ -21,6 +21,7 @@ from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.regime import Regime, regime
 from lazyrich.methods.decoupled import Decoupled
 from lazyrich.networks.network import forward
+from lazyrich.networks.run import check_beginning
 from lazyrich.observables.modes import half_times
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory, as_trajectory
@@ -196,20 +197,25 @@ class Prediction:
         """
         if not self.learns:
             return False
-        times, loss = self._curve
+        times, loss, _ = self.curve
         fall, change = np.interp(0.9 * times[-1], times, loss) - loss[-1], np.ptp(loss)
         if fall > (0.01 if self.limit_known else 0.001) * change:
             return True
         left = loss[-1] - self.trajectory.problem.task.loss_floor
         return bool(not self.exact and self.on_the_way and fall > 0.01 * left > 0)
 
-    @property
-    def _curve(self) -> tuple[Float[Array, " T"], Float[Array, " T"]]:
-        """Times and loss until the last time, with those between that were looked at as well."""
-        end = float(self.trajectory.clock[-1])
-        times = np.concatenate([self.trajectory.clock, self.course.clock])
-        order = np.argsort(times, kind="stable")[: np.count_nonzero(times <= end)]
-        return times[order], np.concatenate([self.trajectory.loss, self.course.loss])[order]
+    @cached_property
+    def curve(self) -> tuple[Float[Array, " T"], Float[Array, " T"], Float[Array, "T m"]]:
+        """Times, loss and strengths until the last finite time: those asked for, and all between that were looked at.
+
+        A few times may leave out what happens between them; this does not.
+        """
+        parts = [(traj.times, traj.loss, self.strengths_of(traj)) for traj in (self.trajectory, self.course)]
+        times, loss, strengths = (np.concatenate(part) for part in zip(*parts, strict=True))
+        last = self.trajectory.times[np.isfinite(self.trajectory.times)].max(initial=0.0)
+        times, first = np.unique(times, return_index=True)
+        first = first[times <= last]
+        return times[: len(first)], loss[first], strengths[first]
 
     @property
     def on_the_way(self) -> list[int]:
@@ -240,6 +246,8 @@ class Prediction:
                 f"run must be of the network that is predicted, {problem.network.architecture}, and it is of "
                 f"{run.problem.network.architecture}."
             )
+        if run is not None:
+            check_beginning(problem.network, [W[None] for W in run.problem.network.weights])
         figure = picture.draw(self, run)
         if path is not None:
             style.save(figure, style.figure_path(path, "prediction.png"))

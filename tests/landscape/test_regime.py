@@ -338,3 +338,13 @@ class TestPredicted:
         deep = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[1.0]], [[1.0]], [[1.0]]]))
         with pytest.raises(lr.InvalidInput, match="two-layer linear networks"):
             predict_regime(deep)
+
+
+@pytest.mark.parametrize("seed", [52, 114])
+def test_a_kernel_that_moves_hardly_farther_than_lazy_goes_has_a_phase_that_ends_after_it_begins(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(100, 4))
+    task = lr.Task.from_data(X, X @ rng.normal(size=4))
+    found = lr.predict(lr.Problem(task, lr.inits.pytorch(seed, sizes=(4, 24, 1)))).regime
+    assert found.name == "rich" and 0.1 < found.kernel_movement < 0.12
+    assert all(phase.start < phase.end and phase.share >= 0 for phase in found.phases)

@@ -221,8 +221,10 @@ def _phases(judgement: Judgement, course: Course) -> tuple[Phase, ...]:
     if judgement.name is RegimeName.LAZY:
         done = first_time(times, fallen, min(_DONE, float(fallen[-1])))[0]
         return (phase("lazy", 0.0, done),) if fallen[-1] > 0 else ()
-    start = first_time(times, moved, judgement.thresholds.lazy * course.size)[0]
-    rich = phase("rich", start, first_time(times, moved, _DONE * float(moved.max()))[0])
+    lazy, most = judgement.thresholds.lazy * course.size, float(moved.max())
+    done = _DONE * most if _DONE * most > lazy else most  # hardly farther than lazy goes: rich until it is there
+    start = first_time(times, moved, lazy)[0]
+    rich = phase("rich", start, first_time(times, moved, done)[0])
     return (rich,) if judgement.name is RegimeName.RICH else (phase("lazy", 0.0, start), rich)
 
 

@@ -26,6 +26,12 @@ def layers_over_time(network: Network, weights: Any, biases: Any) -> list[Array]
             f"biases must be given too, for the network is {network.architecture}: pass biases=, one array per "
             "layer, of shape (T, out)."
         )
+    for i, (W, own) in enumerate(zip(layers[:-1], network.weights[:-1], strict=True)):
+        if network.biased and W.shape[1:] == own.shape and np.any(W[:, -1] != own[-1]):
+            raise InvalidInput(
+                f"weights[{i}] must end in the row that makes the constant of the biases, {own[-1].tolist()}, at every "
+                "time: try weights without that row and column, and biases=."
+            )
     return layers
 
 

@@ -33,29 +33,30 @@ def draw(prediction: Prediction, run: Trajectory | None = None) -> Figure:
         _draw_loss(losses, prediction, run)
         _draw_modes(modes, prediction, run)
         figure.colorbar(_draw_end(end, prediction), ax=end, shrink=0.85)
-        if np.nanmin(prediction.half_times, initial=np.inf) < _EARLY * prediction.trajectory.times[-1]:
+        if np.nanmin(prediction.half_times, initial=np.inf) < _EARLY * prediction.curve[0][-1]:
             for axes in (losses, modes):
                 axes.set_xscale("log", nonpositive="mask")  # a line from t = 0 to the first record would look flat
         return style.uncover(figure)
 
 
 def _draw_loss(axes: Axes, prediction: Prediction, run: Trajectory | None) -> None:
-    traj = prediction.trajectory
+    (times, loss, _), traj = prediction.curve, prediction.trajectory
     if run is not None:
         axes.plot(run.times, run.loss, color=style.COLOURS["blue"], **_RUN, label=f"training ({run.method})")
     label = f"{prediction.known} ({traj.method})"
-    axes.plot(traj.times, traj.loss, color=style.COLOURS["blue"], label=label)
+    axes.plot(times, loss, color=style.COLOURS["blue"], label=label)
     if prediction.fate:
         axes.axhline(prediction.fate.loss_limit, **style.LIMIT, label=f"limit: {prediction.fate.kind}")
     axes.legend(loc="upper right")
     axes.set(xlabel=style.TIME, ylabel="loss", title="Predicted loss")
-    axes.set_ylim(bottom=min(0.0, float(np.min(traj.loss))))
+    axes.set_ylim(bottom=min(0.0, float(np.min(loss))))
     axes.margins(x=0.01)
 
 
 def _draw_modes(axes: Axes, prediction: Prediction, run: Trajectory | None) -> None:
     count = min(prediction.strengths.shape[1], _MODES_DRAWN)
-    times, strengths, limit = prediction.trajectory.times, prediction.strengths[:, :count], prediction.limit[:count]
+    (times, _, strengths), limit = prediction.curve, prediction.limit[:count]
+    strengths = strengths[:, :count]
     named = range(count) if count <= _MODES_NAMED else (0, count - 1)
     colours = style.mode_colours(count)
     if run is not None and (run.knows("function") or run.knows("weights")):
