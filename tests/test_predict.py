@@ -404,7 +404,31 @@ def test_a_few_times_leave_nothing_out_of_the_picture(rng):
 
 def test_a_run_from_other_weights_is_refused(rng):
     found, other = lr.predict(on_samples(rng, "linear")), on_samples(rng, "linear")
-    with pytest.raises(
-        lr.InvalidInput, match="weights at t = 0 must be those of the problem"
-    ):
+    with pytest.raises(lr.InvalidInput, match="weights at t = 0 must be those of the problem"):
         found.plot(run=lr.descend(other, rate=0.01, steps=5))
+
+
+def test_later_times_are_looked_at_too():
+    """A nonlinear network goes on for long: what is said of it is said of all that was asked for."""
+    rng = np.random.default_rng(0)
+    labels, centres = rng.integers(0, 3, size=300), rng.normal(size=(3, 6))
+    inputs = (centres[labels] + rng.normal(size=(300, 6))) @ rng.normal(size=(6, 6)) / 2
+    network = lr.inits.pytorch(0, sizes=(6, 32, 3), activation="relu")
+    problem = lr.Problem(lr.Task.from_labels(inputs, labels), network)
+    usual, longer = lr.predict(problem), lr.predict(problem, np.linspace(0, 200, 401))
+    own = lr.regime(longer.trajectory)
+    assert usual.regime.name == "lazy" and longer.regime.name == own.name != "lazy"
+    assert longer.regime.kernel_movement == pytest.approx(own.kernel_movement, rel=0.02)
+    np.testing.assert_allclose(longer.limit, longer.strengths[-1])
+    assert "at t = 200" in str(longer) and "as far as t = 200" in str(longer)
+
+
+def test_a_mode_that_comes_late_has_its_half_time_where_times_go_that_far():
+    task = lr.Task.from_correlations(np.diag([1.0, 0.01]), np.diag([1.0, 0.01]))
+    problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 7, 2), scale=0.05))
+    usual, longer = lr.predict(problem), lr.predict(problem, np.linspace(0, 600, 5))
+    times = np.linspace(0, 600, 6001)
+    truth = gram_flow(problem, times)[:, 1, 1]
+    late = times[np.argmax(truth >= (truth[0] + 1) / 2)]
+    assert np.isnan(usual.half_times[1]) and longer.half_times[1] == pytest.approx(late, rel=1e-3)
+    assert longer.half_times[0] == pytest.approx(usual.half_times[0], rel=1e-4)

@@ -58,8 +58,8 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     ----------
     problem : a task and any network
     times : when to look; without them 201 times from 0 until all that happens can be seen, close to each other near
-        zero. Half times and regime do not depend on it, beyond the tolerance of an integration. np.inf may be one of
-        them where a theorem applies
+        zero. Half times and regime do not depend on them, beyond the tolerance of an integration, unless they go on
+        for longer. np.inf may be one of them where a theorem applies
 
     Returns
     -------
@@ -102,6 +102,12 @@ def both_ends(problem: Problem, end: float, count: int = _COUNT) -> Float[Array,
     return np.union1d(np.linspace(0.0, end, count - count // 2), np.geomspace(first, end, count // 2 + 1))
 
 
+def _looked_at(problem: Problem, end: float, asked: Array | None) -> Float[Array, " T"]:
+    """Times of our own until all that happens can be seen, by `end`, and on to the last that is asked for."""
+    own = both_ends(problem, end)
+    return own if asked is None or asked[-1] <= end else np.union1d(own, both_ends(problem, float(asked[-1])))
+
+
 def _exact(problem: Problem, asked: Array | None) -> Prediction:
     known, end = fate(problem), horizon(problem)
     if np.isfinite(known.half_times).any():  # also of modes that the loss hardly feels
@@ -117,8 +123,8 @@ def _exact(problem: Problem, asked: Array | None) -> Prediction:
 
 
 def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
-    """Integrated by `flow`, twice. What happens is read from times of our own, whatever times are asked for."""
-    own = both_ends(problem, horizon(problem))
+    """Integrated by `flow`, twice. What happens is read from times of our own, as far as any are asked for."""
+    own = _looked_at(problem, horizon(problem), asked)
     asked = own if asked is None else asked
     grid = np.union1d(own, asked)
     coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
@@ -158,7 +164,7 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated through QQᵀ, twice; the first time also finds out until when to look."""
     equation, frames = equation_of(problem), frames_of(problem, problem.task.sigma_yx)
     draft = _draft(problem, equation, frames)
-    own = both_ends(problem, draft.end)
+    own = _looked_at(problem, draft.end, asked)
     asked = own if asked is None else asked
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
     grid = np.unique(np.concatenate([own, asked, draft.times[few]]))
