@@ -61,7 +61,7 @@ test-all: test test-rest ## both: all tests but the slow ones
 test-slow: $(VENV)/.test ## the slow tests: published sizes, a thousand problems, every mutation; about an hour
 	@$(PYTEST) -m slow
 
-bench: $(VENV)/.test ## what we promise about speed beside what is measured here, as ratios; five minutes
+bench: $(VENV)/.test ## what we promise about speed beside what is measured here, as ratios; ten minutes
 	@$(BIN)/python benchmarks/promises.py
 
 lint: $(VENV)/.test ## style, types and layers alone

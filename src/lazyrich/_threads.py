@@ -1,4 +1,4 @@
-"""How many cores there are, and one BLAS thread for loops over small matrices, where several cost more than they bring.
+"""Work on all cores, and one BLAS thread for loops over small matrices, where several cost more than they bring.
 
 Measured on 2 cores at 256 columns: two threads gain 7 % on an idle machine, and lose a factor of 10 on a busy one,
 where each call waits for a thread that is not running. The limit holds inside the `with` block alone; blocks that
@@ -8,12 +8,14 @@ overlap in several Python threads share it, and the last to leave restores what 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
+Piece = TypeVar("Piece")
 SMALL = 128  # columns up to which one BLAS thread is about as fast as several
 
 _LOCK = Lock()
@@ -40,6 +42,29 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
 def cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def spread(work: Callable[[Piece], object], pieces: Sequence[Piece], *, heavy: bool = True) -> None:
+    """Does `work` for all pieces, with one BLAS thread each, on all cores if it is `heavy` enough to pay for threads.
+
+    Inside a `one_blas_thread` block there is one core to work on: whoever opened it has the others busy.
+    """
+    others = 0 if _inside or not heavy else min(cores(), len(pieces)) - 1
+    left = iter(pieces)  # of all threads: each takes the next
+
+    def some() -> None:
+        for piece in left:
+            work(piece)
+
+    with one_blas_thread():
+        if others < 1:
+            some()
+            return
+        with ThreadPoolExecutor(others) as pool:
+            helpers = [pool.submit(some) for _ in range(others)]
+            some()
+            for helper in helpers:
+                helper.result()
 
 
 @cache

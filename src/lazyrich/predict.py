@@ -1,7 +1,7 @@
 """`predict`: what will happen to a network on a task, for any network; exact where it can be, else with an error.
 
 - **exact**: a closed form applies, and the fate behind it.
-- **integrated**: two linear layers through QQᵀ (`methods.gram`), which takes any initialisation and inputs, whatever
+- **integrated**: two linear layers through a factor of QQᵀ (`methods.gram`): any initialisation and inputs, whatever
   the width; deeper and nonlinear networks by `flow`. It is integrated twice, the second time with a smaller
   tolerance: the second is the answer, and how far the two are apart its error. That is more than the error of the
   second, which is what it is there to bound.
@@ -26,7 +26,7 @@ from lazyrich.landscape.fate import fate
 from lazyrich.landscape.horizon import horizon, rounded_up
 from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.flow import flow
-from lazyrich.methods.gram import Equation, equation_of, steps
+from lazyrich.methods.gram import Equation, equation_of, same_sign, steps
 from lazyrich.methods.solve import solve
 from lazyrich.observables.kernels.along import has_kernel
 from lazyrich.observables.modes import half_way, look_closer
@@ -38,6 +38,7 @@ _COUNT = 201  # times, where none are given
 _ROUNDING = 1e-12  # of a closed form
 _NOTHING = 1e-14  # of the loss of no network
 _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-9)  # tolerances of the two integrations
+_REST = 10 * _GRAM[1]  # as near to its end as steps at the limit of stability let it come
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
 _KERNELS, _FEWEST = 20_000_000, 25  # entries of all kernels of a nonlinear network, and times all the same
@@ -131,7 +132,7 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     few = np.union1d(grid[::_FEWER], grid[-1:])  # steps end at records: on the same ones both runs might take the same
     linear = problem.network.activation.linear
     draft = flow(problem, few, record="function" if linear else "loss", rtol=coarse)
-    course = flow(problem, grid, rtol=fine)
+    course = _on_its_side(flow(problem, grid, rtol=fine))
     both, there = np.isin(few[: len(draft.times)], course.times), np.isin(course.times, draft.times)
     apart = _relative(draft.loss[both] - course.loss[there], course.loss)
     if linear:
@@ -142,6 +143,27 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
     error, why = max(apart, _ROUNDING), dict(problem.facts.methods)
     return Prediction(traj, Knowledge.INTEGRATED, error, course, _for_kernels(course), refusals=why)
+
+
+def _on_its_side(course: Trajectory) -> Trajectory:
+    """As far as det W keeps its sign, where that is what it must do; errors of an integration may lead it past 0."""
+    if not course.problem.facts.determinant_obstruction:
+        return course
+    kept = np.cumprod(same_sign(course.problem, course.function) > 0).astype(bool)
+    if kept.all():
+        return course
+    times = course.times[kept]
+    parts = {"weights": [W[kept] for W in course.weights]}
+    done = _stopped(course.problem, float(times[-1]))
+    return Trajectory(course.problem, times, course.method, parts, status=done, notes=course.notes)
+
+
+def _stopped(problem: Problem, time: float) -> Status:
+    """Why a run went no further."""
+    why = f"after {_STEPS} steps"
+    if problem.facts.determinant_obstruction:
+        why = "where det W is 0 as far as an integration can tell, and would change its sign, which it must keep"
+    return Status(End.STOPPED, f"stopped at t = {time:g}, {why}", "an earlier last time")
 
 
 def _for_kernels(course: Trajectory) -> Trajectory | None:
@@ -163,7 +185,7 @@ def _evenly(times: Array, most: int) -> Array:
 def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated through QQᵀ, twice; the first time also finds out until when to look."""
     equation, frames = equation_of(problem), frames_of(problem, problem.task.sigma_yx)
-    draft = _draft(problem, equation, frames)
+    draft = _draft(problem, equation, frames, 0.0 if asked is None else float(asked[-1]))
     own = _looked_at(problem, draft.end, asked)
     asked = own if asked is None else asked
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
@@ -175,7 +197,7 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     grid = grid[: len(functions)]
     done = COMPLETE
     if reached < asked[-1]:
-        done = Status(End.STOPPED, f"stopped at t = {reached:g}, after {_STEPS} steps", "an earlier last time")
+        done = _stopped(problem, reached)
         if reached < asked[0]:
             raise InvalidInput(f"none of the times was reached: the prediction {done}.")
 
@@ -215,9 +237,9 @@ class _Draft(NamedTuple):
     strengths: Float[Array, "T m"]
 
 
-def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
+def _draft(problem: Problem, equation: Equation, frames: Frames, last: float) -> _Draft:
     """Integrated until the loss has fallen, and with white inputs all but the weakest modes are there; and a little
-    longer. Inputs that hardly vary would be waited for in vain."""
+    longer, or until the last time that is asked for. Inputs that hardly vary would be waited for in vain."""
     task, white = problem.task, problem.facts.whitened
     target = np.where(frames.target > WEAK * frames.target.max(), frames.target, np.inf)[: min(problem.network.sizes)]
     left = _LEFT_WHITE if white else _LEFT
@@ -230,10 +252,12 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
         records.append((time, float(task.loss(A)), np.sum(frames.u * (A @ frames.v), axis=0)))
 
     look(0.0, equation.initial)
+    if equation.at_rest(equation.initial, _REST):
+        return _Draft(guess, *(np.array(column) for column in zip(*records, strict=True)))
     floor = _floor(problem)
     # large weights on large inputs are worse than none: that they fall is not all there is to see
     fall = min(records[0][1], float(task.loss(np.zeros_like(task.target)))) - floor
-    with progress(end, "draft") as advance:
+    with progress(max(end, last), "draft") as advance:
         before = 0.0
         for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
             look(step.time, step.state)
@@ -242,7 +266,7 @@ def _draft(problem: Problem, equation: Equation, frames: Frames) -> _Draft:
             near = not white or np.all(np.abs(records[-1][2][: len(target)] - target) <= NEAR * target)
             if near and records[-1][1] - floor <= left * fall and not problem.weight_decay:
                 end = min(end, rounded_up(1.15 * step.time))
-            if step.time >= end:
+            if step.time >= max(end, last) or (step.time >= end and equation.at_rest(step.state, _GRAM[0])):
                 break
     times, loss, strengths = (np.array(column) for column in zip(*records, strict=True))
     return _Draft(min(end, float(times[-1])), times, loss, strengths)
@@ -269,7 +293,7 @@ def _recorded(
                 look(step.within(float(times[len(functions)])))
             advance(step.time - now)
             now = step.time
-            if equation.at_rest(step.state, _GRAM[1]):
+            if equation.at_rest(step.state, _REST):
                 for _ in times[len(functions) :]:
                     look(step.state)
                 now = float(times[-1])

@@ -20,6 +20,7 @@ from lazyrich.facts import Refusal
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.regime import Regime, regime
 from lazyrich.methods.decoupled import Decoupled
+from lazyrich.methods.gram import best_map
 from lazyrich.networks.network import forward
 from lazyrich.networks.run import check_beginning
 from lazyrich.observables.modes import half_times
@@ -69,8 +70,9 @@ class ClosedForm:
     def __str__(self) -> str:
         how = "measured" if self.measured else "estimated"
         return (
-            f"every mode by itself: strengths within {self.error:.2g} of the largest, half times within "
-            f"{self.half_time_error:.2g} of themselves ({how}); it is lazy where c/s is large, rich where it is small"
+            f"every mode by itself: strengths within {self.error:.2g} of the largest, half times of modes that go far "
+            f"within {self.half_time_error:.2g} of themselves ({how}); it is lazy where c/s is large, rich where it is "
+            "small"
         )
 
 
@@ -90,12 +92,12 @@ class Prediction:
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.gaussian(0, sizes=(8, 14, 8), scale=0.01))
     >>> found = lr.predict(problem)
     >>> found.exact, found.method, found.error < 1e-6, found.half_times.round(1)[:2]
-    (False, 'gram', True, array([10.5, 11.1]))
+    (False, 'flow', True, array([10.5, 11.1]))
     """
 
     trajectory: Trajectory
     known: Knowledge
-    error: float  # of loss and modes, relative to their largest values: the most to expect
+    error: float  # of loss and modes, relative to their largest values on the course: the most to expect
     course: Trajectory  # from 0 until all that happens can be seen: what half times are read from
     kernel_course: Trajectory | None = None  # what the regime is read from; None: it is not known
     fate: Fate | None = None  # where a theorem gives one
@@ -147,14 +149,15 @@ class Prediction:
         problem, target = self.trajectory.problem, self.frames.target
         if self.fate is not None:
             return self.fate.limit
-        if not problem.network.activation.linear or problem.weight_decay or problem.facts.determinant_obstruction:
+        if not problem.network.activation.linear or problem.weight_decay:
             return None
         if problem.network.depth == 2:
             best = best_map(problem)
             # a direction that no input has is not learned, and moves with the rest: nobody knows where to
             hidden = problem.facts.input_rank is not None and self.frames.s[-1] <= ROUNDING * self.frames.s[0]
             return None if best is None or hidden else in_frames(best[None], self.frames)[0]
-        if min(problem.network.sizes[1:-1]) - problem.network.biased < problem.facts.rank_target:
+        narrow = min(problem.network.sizes[1:-1]) - problem.network.biased < problem.facts.rank_target
+        if narrow or problem.facts.determinant_obstruction:
             return None
         first, last = self.strengths_of(self.course)[[0, -1]]
         near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
@@ -324,22 +327,6 @@ def _time(value: float, otherwise: str, digits: int = 6) -> str:
 def _number(value: float, size: float, digits: int = 6) -> str:
     """A number beside others of this size: what is nothing but rounding is 0."""
     return f"{float(cleared(value, float(np.abs(size)))):.{digits}g}"
-
-
-def best_map(problem: Problem) -> Float[Array, "out in"] | None:
-    """Where two linear layers end from almost every initialisation: the best linear map of the rank that the weights
-    have, which the flow keeps. None where a unit that stays 1 takes part in the bottleneck."""
-    task, network = problem.task, problem.network
-    units = [W / (float(np.linalg.norm(W)) or 1.0) for W in network.weights]  # one layer may be tiny beside the other
-    rank = int(np.linalg.matrix_rank(np.concatenate([units[0].T, units[1]]))) - network.biased
-    if rank >= problem.facts.rank_target:
-        return task.target
-    if network.biased:
-        return None
-    values, vectors = np.linalg.eigh(task.sigma_xx)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    U, s, Vt = np.linalg.svd(task.target @ root, full_matrices=False)
-    return (U[:, :rank] * s[:rank]) @ Vt[:rank] @ np.linalg.pinv(root, hermitian=True)
 
 
 def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Array] | None = None) -> Frames:

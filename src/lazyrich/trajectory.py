@@ -304,7 +304,9 @@ class Trajectory:
         elif callable(self._parts[name]):
             count = len(np.asarray(self.times))
             numbers = sum(float(count) * np.prod(shape) for shape in self._shapes(name))
-            _check.memory(f"{name} at {count:,} times", 1.1 * numbers, "fewer times, or a smaller part")
+            smaller = "traj.function" if name in ("gram", "weights") else "traj.loss"
+            remedy = f"fewer times, traj.at(some of them), or {smaller}"
+            _check.memory(f"{name} at {count:,} times", 1.1 * numbers, remedy)
             self._parts[name] = self._checked(name, self._parts[name]())
         return self._parts[name]
 

@@ -236,7 +236,7 @@ def test_predict_with_rates_decay_and_a_horizon(capsys, folder):
 def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     arguments = ("predict", "--network", "gaussian.npz", "--data", "data.npz", "--rates", "1,2", "--times", "21")
     told = document(answer(capsys, *arguments, "--json")[1])
-    assert told["fate"] is None and not told["prediction"]["exact"] and told["prediction"]["method"] == "gram"
+    assert told["fate"] is None and not told["prediction"]["exact"] and told["prediction"]["method"] == "flow"
     assert told["prediction"]["refusals"]["riccati"][0].startswith("it needs whitened inputs")
     W = np.load("gaussian.npz")
     times = np.array(told["prediction"]["times"])
@@ -244,14 +244,14 @@ def test_predict_integrates_where_no_theorem_applies(capsys, folder):
     np.testing.assert_allclose(told["prediction"]["loss"], expected, rtol=1e-6)
     status, out, err = answer(capsys, *arguments, "--figure", "flow.svg")
     assert (status, err) == (0, "")
-    assert "gram (integrated: loss and modes to" in out and "--whiten" not in out and "exact (" not in out
+    assert "flow (integrated: loss and modes to" in out and "--whiten" not in out and "exact (" not in out
     assert "no exact solution applies" not in out
     said = out[out.index("no closed form is exact for it") :]
     assert out.index("known by") < out.index("time") < out.index(said) and max(map(len, said.splitlines())) < 150
     assert said.count("it needs whitened inputs") == 1 and "\nriccati, family         it needs whitened" in said
     assert "\nshallow                 it solves one layer, and this network has 2\n" in said
     drawn = (folder / "flow.svg").read_text()
-    assert "<svg" in drawn and "integrated (gram)" in drawn and "exact" not in drawn
+    assert "<svg" in drawn and "integrated (flow)" in drawn and "exact" not in drawn
 
 
 @pytest.mark.compiles

@@ -90,6 +90,9 @@ def test_several_tasks_exactly_and_in_words(capsys, folder, rng):
     out, err = capsys.readouterr()
     assert status == 0, err
     assert "2 tasks in turn" in out and out.count("riccati, exact") == 2 and "Figure: f.png" in out
+    assert "still falling" not in out
+    assert main(["predict", "--network", "balanced.npz", "--data", "a.npz", "--data", "b.npz", "--horizon", "0.5"]) == 0
+    assert capsys.readouterr().out.count("its loss is still falling when its time is over") == 2
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu"])

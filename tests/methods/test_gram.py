@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import lazyrich as lr
-from lazyrich.methods.gram import OfFunction, OfGram, OfWeights, equation_of, steps
+from lazyrich.methods.gram import OfFunction, OfGram, OfWeights, best_map, equation_of, steps
 
 
 def by_weights(problem, times):
@@ -101,8 +101,8 @@ def test_the_function_alone_is_not_enough_elsewhere(rng):
     task, network = correlated(rng, 2, 3), lr.inits.orthogonal(0, sizes=(3, 7, 2), scales=(0.5, 0.2))
     W1, W2 = network.weights
     off = lr.Problem(task, lr.Network([W1 + 0.1 * rng.normal(size=W1.shape), W2]))
-    assert isinstance(equation_of(off), OfGram)
-    assert isinstance(equation_of(lr.Problem(task, network, weight_decay=0.1)), OfGram)
+    for other in (off, lr.Problem(task, network, weight_decay=0.1)):
+        assert isinstance(equation_of(other), OfGram)
     truth = by_weights(off, TIMES)
     assert np.abs(by_equation(OfFunction(off), TIMES) - truth).max() > 1e-3 * np.abs(truth).max()
 
@@ -126,3 +126,112 @@ def test_weak_modes_keep_their_digits(rng):
     grams = by_equation(OfGram(problem), times, rtol=1e-10)
     found = np.sum(U * (grams[:, 3:, :3] @ V), axis=1)
     np.testing.assert_allclose(found, exact, rtol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_small_weights_keep_their_digits_beside_large_ones(seed):
+    """Zero-balanced at 1e-6 or 1e-8 on correlated inputs, narrow or wide: the roots of the function space would have
+    none left of the last modes when the first are learned."""
+    rng = np.random.default_rng([3, seed])
+    network = lr.inits.zero_balanced(rng, sizes=(6, (8, 30)[seed % 2], 4), scale=(1e-6, 1e-8)[seed // 3])
+    X = rng.normal(size=(50, 6)) * [1.0, 0.8, 0.6, 1.3, 0.5, 2.0]
+    problem = lr.Problem(lr.Task.from_data(X, X @ rng.normal(size=(6, 4))), network)
+    found = lr.predict(problem)
+    assert found.method == ("flow", "gram")[seed % 2]
+    times = found.trajectory.times
+    truth = by_weights(problem, times)[:, 6:, :6]
+    assert found.error < 1e-4
+    assert np.abs(found.trajectory.loss - problem.task.loss(truth)).max() <= found.error * found.trajectory.loss.max()
+    assert np.abs(found.trajectory.function - truth).max() <= 2 * found.error * np.abs(truth).max()
+
+
+def test_a_bottleneck_is_at_rest_in_the_best_map_of_its_rank(rng):
+    problem = lr.Problem(correlated(rng, 5, 6), lr.inits.gaussian(rng, sizes=(6, 2, 5), scale=0.3))
+    equation, end = equation_of(problem), best_map(problem)
+    least = problem.task.loss(end)
+    for _ in range(20):  # no map of rank two is better
+        other = end + 1e-3 * rng.normal(size=(5, 2)) @ rng.normal(size=(2, 6))
+        U, s, Vt = np.linalg.svd(other)
+        assert problem.task.loss((U[:, :2] * s[:2]) @ Vt[:2]) > least
+    for step in steps(equation, 1e-9, 40_000):
+        if equation.at_rest(step.state, 1e-9):
+            break
+    else:
+        raise AssertionError("it never came to rest")
+    np.testing.assert_allclose(equation.function(step.state), end, atol=1e-8 * np.abs(end).max())
+    assert np.abs(equation.velocity(0.0, step.state)).max() < 1e-7
+
+
+def test_an_obstructed_network_never_learns_the_mode_it_misses():
+    """Square, zero-balanced, correlated inputs, det of the wrong sign: it rests in the saddle, or the run ends where an
+    integration would lead it past a determinant of 0. None of both may show the loss of the minimum."""
+    rested = stopped = 0
+    for seed in range(20):
+        rng = np.random.default_rng([4, seed])
+        network = lr.inits.zero_balanced(rng, sizes=(3, 4, 3), scale=0.1)
+        X = rng.normal(size=(50, 3)) * [1.0, 0.8, 1.3]
+        problem = lr.Problem(lr.Task.from_data(X, X @ rng.normal(size=(3, 3))), network)
+        if not problem.facts.determinant_obstruction:
+            continue
+        found = lr.predict(problem, np.linspace(0.0, 1000.0, 11))
+        sign = np.sign(np.linalg.det(found.trajectory.function))
+        assert (sign == sign[0]).all()
+        floor = problem.task.loss(best_map(problem))
+        assert (found.trajectory.loss >= floor * (1 - 1e-6)).all()
+        if found.trajectory.times[-1] == 1000.0:
+            rested += 1
+        else:
+            stopped += 1
+            assert "sign" in str(found)
+    assert rested
+    assert stopped
+
+
+@pytest.mark.parametrize("width", [2, 3, 8, 33])
+def test_units_that_are_alike_stay_alike(width):
+    """Constant weights have rank one for ever, narrow or wide, near-degenerate modes and correlated inputs or not."""
+    network = lr.Network([np.full((width, 2), 0.1), np.full((2, width), 0.1)])
+    task = lr.Task.from_correlations([[1.0, 0.0], [0.1, 0.95]], [[1.0, 0.1], [0.1, 1.05]])
+    problem = lr.Problem(task, network)
+    found = lr.predict(problem, [0.0, 3.0, 1000.0])
+    assert np.linalg.svd(found.trajectory.function)[1][:, 1].max() < 1e-12
+    np.testing.assert_allclose(found.trajectory.function[-1], best_map(problem), atol=1e-6)
+    alike = lr.Network([np.full((1, 2), 0.1 * np.sqrt(width)), np.full((2, 1), 0.1 * np.sqrt(width))])
+    alone = by_weights(lr.Problem(task, alike), np.array([0.0, 3.0]))[-1]
+    np.testing.assert_allclose(found.trajectory.function[1], alone[2:, :2], atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-17])
+def test_a_unit_counts_however_small_it_is(size):
+    """Beside one of 0.3, and it learns the second mode in the end."""
+    W1, W2 = np.array([[0.3, 0.2], [size, 2 * size]]), np.array([[0.3, -size], [0.1, 2 * size]])
+    task = lr.Task.from_correlations(np.diag([2.0, 1.0]), np.diag([1.0, 2.0]))
+    found = lr.predict(lr.Problem(task, lr.Network([W1, W2])), [0.0, 1000.0])
+    np.testing.assert_allclose(found.trajectory.function[-1], np.diag([2.0, 0.5]), atol=1e-6)
+    assert found.error < 1e-4 and found.half_times[1] > 10
+
+
+def test_the_weights_come_in_the_given_basis_where_some_units_do_nothing(rng):
+    W1, W2 = rng.normal(size=(5, 4)), rng.normal(size=(3, 5))
+    W1[1], W2[:, 1], W1[4], W2[:, 4] = 0.0, 0.0, W1[0], W2[:, 0]
+    problem = lr.Problem(correlated(rng, 3, 4), lr.Network([W1, W2]))
+    found = lr.predict(problem, TIMES)
+    for W, given in zip(found.trajectory.weights, (W1, W2), strict=True):
+        np.testing.assert_allclose(W[0], given, atol=1e-14)
+    truth = by_weights(problem, TIMES)
+    np.testing.assert_allclose(found.trajectory.gram, truth, atol=1e-7 * np.abs(truth).max())
+
+
+def test_the_error_holds_for_times_long_after_all_has_been_seen():
+    """With weight decay nothing comes to rest, and steps are as long as stability lets them be."""
+    rng = np.random.default_rng(5)
+    for _ in range(4):
+        network = lr.inits.gaussian(rng, sizes=(4, 2, 2), scale=6e-4)
+        problem, times = (
+            lr.Problem(correlated(rng, 2, 4), network, weight_decay=0.16),
+            np.array([0.0, 19.0, 38.0, 100.0]),
+        )
+        found, truth = lr.predict(problem, times), by_weights(problem, times)
+        off = found.strengths - np.sum(found.frames.u * (truth[:, 4:, :4] @ found.frames.v), axis=1)
+        largest = np.abs(found.strengths_of(found.course)).max()
+        assert np.abs(off).max() <= found.error * max(largest, np.abs(found.strengths).max())

@@ -45,10 +45,20 @@ def run_in_turn(
         }
         rows.append(how | {"until": float(end)} | dict(zip(names, map(float, found.loss_matrix[i]), strict=True)))
     print(f"{problems[0].network!r}, {len(problems)} tasks in turn\n\n{table(rows)}")
-    for note in found.notes:
+    for note in [*found.notes, *_unfinished(found)]:
         print(f"note: {note}")
     if figure:
         print(f"\nFigure: {figure}")
+
+
+def _unfinished(found: lr.Continual) -> list[str]:
+    """Stages whose last tenth has a hundredth of all that their loss changes."""
+    notes = []
+    for i, run in enumerate(found.trajectories):
+        fall = np.interp(0.9 * run.times[-1], run.times, run.loss) - run.loss[-1]
+        if fall > 0.01 * np.ptp(run.loss):
+            notes.append(f"task {i + 1}: its loss is still falling when its time is over, try a longer --horizon")
+    return notes
 
 
 def _continual(problems: Sequence[lr.Problem], horizon: float | None, count: int) -> lr.Continual:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lazyrich._rounding import cleared
+from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution
@@ -117,7 +118,8 @@ def fate(problem: Problem) -> Fate:
     """
     trajectory = solve(problem, [np.inf])
     function = trajectory.function[0]
-    fit = align(problem.task.target, problem.task.sigma_xx, [function])
+    with one_blas_thread(max(problem.network.sizes) <= SMALL):
+        fit = align(problem.task.target, problem.task.sigma_xx, [function])
     m = len(fit.s)
     initial = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
     scale = max(float(fit.s.max()), float(np.abs(initial).max()))
@@ -168,7 +170,7 @@ def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float
     U, V = fit.U[:, :m], fit.V[:, :m]
 
     def strengths(times: Float[Array, " T"]) -> Float[Array, "T m"]:
-        return np.einsum("tom,om->tm", solution.function(times) @ V, U)
+        return solution.mode_strengths(times, U, V)
 
     sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
     fastest = max(problem.rates) * max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300) * max(sizes, 1e-300)

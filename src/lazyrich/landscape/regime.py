@@ -14,6 +14,7 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._status import End
+from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
@@ -190,7 +191,8 @@ def _closer(found: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array
 
 def _lazy_time(problem: Problem, first: Kernel) -> float:
     """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
-    own = first.largest_eigenvalue() * _weight(problem)
+    with one_blas_thread():
+        own = first.largest_eigenvalue() * _weight(problem)
     return 1 / own if own > 0 else float("inf")
 
 

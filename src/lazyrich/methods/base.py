@@ -123,6 +123,12 @@ class Solution(ABC):
         """The loss at each time."""
         return np.asarray(self.problem.task.loss(self.function(times)))
 
+    def mode_strengths(
+        self, times: Float[Array, " T"], U: Float[Array, "out m"], V: Float[Array, "in m"]
+    ) -> Float[Array, "T m"]:
+        """uᵀWv of the columns of U and V at each time."""
+        return np.einsum("tom,om->tm", self.function(times) @ V, U)
+
     def gram(self, times: Array) -> Array:
         """QQᵀ of two layers at each time."""
         W1, W2 = self.weights(times)

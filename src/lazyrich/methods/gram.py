@@ -1,22 +1,24 @@
 """Two linear layers, integrated: any initialisation and inputs, through the smallest equation that closes (theory:
 section 11).
 
-With A = W2W1, P = W1ᵀW1, R = W2W2ᵀ and E = Σyx − AΣxx, the gradient flow closes on the blocks of QQᵀ,
+With E = Σyx − AΣxx, A = W2W1, the gradient flow moves Q = [W1ᵀ; W2] by
 
-    Ȧ = η1 RE + η2 EP,     Ṗ = η1 (AᵀE + EᵀA),     Ṙ = η2 (AEᵀ + EAᵀ)
+    Q̇ = [η1 Eᵀ W2; η2 E W1ᵀ]          (with weight decay γ less [η1 γ W1ᵀ; η2 γ W2])
 
-(with weight decay γ less (η1 + η2)γA, 2η1γP and 2η2γR), which are n × n for n inputs and outputs: a thousand hidden
-units cost as much as ten. On the family of section 11, where P and R are functions of A, it closes on the function
-alone, in units where both rates are 1:
+which knows nothing of the basis of the hidden layer. So Q(0) = Q_k B, with B of k orthonormal rows, stays Q_k(t) B, and
+as many columns as Q has rank are enough: a thousand hidden units cost as much as the n inputs and outputs, and a rank
+that the flow cannot leave is kept exactly. Q, and not QQᵀ, whose equation closes too: a mode of strength 1e-12 has
+weights of 1e-6, which keep their digits beside those of 1.
+
+On the family of section 11, where W1ᵀW1 and W2W2ᵀ are functions of A, it closes on the function alone, in units where
+both rates are 1,
 
     Ȧ = √(AAᵀ + c²) E + E √(AᵀA + c²)
 
-for any inputs. Of a network narrower than it has inputs and outputs, the weights are the smallest:
+for any inputs. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is far below.
 
-    Ẇ1 = η1 (W2ᵀE − γW1),     Ẇ2 = η2 (EW1ᵀ − γW2)
-
-All are integrated by SciPy's DOP853 in the singular basis of Σyx, so that a weak mode beside a strong one keeps its
-digits. In the first two the hidden basis is gone, so weights are not to be had: `flow` integrates those.
+Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself. Of a network
+wider than n, QQᵀ is given instead of the weights, which would be larger.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 _SMALL = 1e-6  # absolute tolerance over the relative one, in units of the largest entry at first
 _TINY = 1e-300
-_NEAR = 1e-4  # of Σyx: an error from which on it is worth asking whether all is over
+_ABOVE_ROUNDING = 1e-7  # of the target: the least that a mode may be for its root to have digits
 
 
 class Equation(ABC):
@@ -48,6 +50,7 @@ class Equation(ABC):
 
     def __init__(self, problem: Problem) -> None:
         task, (W1, W2) = problem.task, problem.network.weights
+        self.problem = problem
         self.U, _, Vt = np.linalg.svd(task.sigma_yx)
         self.V = Vt.T
         self.S = self.U.T @ task.sigma_yx @ self.V
@@ -69,25 +72,26 @@ class Equation(ABC):
         """All that is known of these states, as a trajectory holds it: the weights, or QQᵀ."""
 
     def at_rest(self, y: Float[Array, " y"], rtol: float) -> bool:
-        """Whether the function is the best of all linear maps, as far as the tolerance goes: it stays there."""
-        E = self.error(self.U.T @ self.function(y) @ self.V)
-        if np.abs(E).max() > _NEAR * np.abs(self.S).max():
+        """Whether the function is where it ends, as far as the tolerance goes: it stays there."""
+        if self._end is None:
             return False
-        return bool(np.abs(E @ self._inverse).max() <= rtol * (np.abs(self.S @ self._inverse).max() or self.size))
+        end, of_inputs = self._end
+        return bool(np.abs((self.function(y) - end) @ of_inputs).max() <= rtol * (np.abs(end).max() or self.size))
+
+    def has_crossed(self, y: Float[Array, " y"]) -> bool:
+        """Whether det W has lost the sign that it would have to lose to learn all, and cannot (theory: section 2)."""
+        obstructed = self.problem.facts.determinant_obstruction
+        return obstructed and bool(same_sign(self.problem, self.function(y)[None])[0] < 0)
 
     @cached_property
-    def _inverse(self) -> Float[Array, "in in"]:
-        """Σxx⁺."""
-        X = self.X * np.eye(self.shape[1]) if isinstance(self.X, float) else self.X
-        return np.linalg.pinv(X, hermitian=True)
+    def _end(self) -> tuple[Float[Array, "out in"], Float[Array, "in in"]] | None:
+        """The map where all ends, and the projection on the directions that inputs have: others are never at rest."""
+        end, X = best_map(self.problem), self.problem.task.sigma_xx
+        return None if end is None else (end, X @ np.linalg.pinv(X, hermitian=True))
 
     def error(self, A: Float[Array, "out in"]) -> Float[Array, "out in"]:
         """E = Σyx − AΣxx."""
         return self.S - (A * self.X if isinstance(self.X, float) else A @ self.X)
-
-    def _whole(self, A: Array, P: Array, R: Array) -> Float[Array, "n n"]:
-        A, P, R = self.U @ A @ self.V.T, self.V @ P @ self.V.T, self.U @ R @ self.U.T
-        return np.block([[P, A.T], [A, R]])
 
 
 class OfWeights(Equation):
@@ -98,6 +102,8 @@ class OfWeights(Equation):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.rates, self.gamma, self.network = problem.rates, problem.weight_decay, problem.network
+        self.B = hidden_basis(problem)
+        self.W1, self.W2 = self.B @ self.W1, self.W2 @ self.B.T
         self.initial = np.concatenate([self.W1.ravel(), self.W2.ravel()])
 
     def split(self, y: Float[Array, " y"]) -> tuple[Float[Array, "h in"], Float[Array, "out h"]]:
@@ -110,7 +116,8 @@ class OfWeights(Equation):
         first, second = W2.T @ E, E @ W1.T
         if gamma:
             first, second = first - gamma * W1, second - gamma * W2
-        first, second = self.network.moves([first, second])
+        if self.network.biased:
+            first, second = self.network.moves([first, second])
         return np.concatenate([(eta1 * first).ravel(), (eta2 * second).ravel()])
 
     def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
@@ -119,41 +126,18 @@ class OfWeights(Equation):
 
     def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
         W1, W2 = (np.array(layer) for layer in zip(*map(self.split, states), strict=True))
-        return {"weights": [W1 @ self.V.T, self.U @ W2]}
+        return {"weights": [self.B.T @ W1 @ self.V.T, self.U @ W2 @ self.B]}
 
 
-class OfGram(Equation):
-    """The equation of A, P and R: any initialisation and inputs, layer rates, weight decay."""
+class OfGram(OfWeights):
+    """The same for a wide network, of which QQᵀ is given."""
 
     name = "gram"
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.rates, self.gamma = problem.rates, problem.weight_decay
-        out, into = self.shape
-        self.ends = np.cumsum([out * into, into * into])
-        self.initial = np.concatenate(
-            [(self.W2 @ self.W1).ravel(), (self.W1.T @ self.W1).ravel(), (self.W2 @ self.W2.T).ravel()]
-        )
-
-    def split(self, y: Float[Array, " y"]) -> tuple[Array, Array, Array]:
-        (out, into), (A, P, R) = self.shape, np.split(y, self.ends)
-        return A.reshape(out, into), P.reshape(into, into), R.reshape(out, out)
-
-    def velocity(self, time: float, y: Float[Array, " y"]) -> Float[Array, " y"]:
-        (A, P, R), (eta1, eta2), gamma = self.split(y), self.rates, self.gamma
-        E = self.error(A)
-        by_input, by_output = A.T @ E, E @ A.T
-        dA, dP, dR = eta1 * (R @ E) + eta2 * (E @ P), eta1 * (by_input + by_input.T), eta2 * (by_output + by_output.T)
-        if gamma:
-            dA, dP, dR = dA - (eta1 + eta2) * gamma * A, dP - 2 * eta1 * gamma * P, dR - 2 * eta2 * gamma * R
-        return np.concatenate([dA.ravel(), dP.ravel(), dR.ravel()])
-
-    def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
-        return self.U @ self.split(y)[0] @ self.V.T
-
     def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
-        return {"gram": np.array([self._whole(*self.split(y)) for y in states])}
+        W1, W2 = (np.array(layer) for layer in zip(*map(self.split, states), strict=True))
+        Q = np.concatenate([self.V @ np.swapaxes(W1, 1, 2), self.U @ W2], axis=1)
+        return {"gram": Q @ np.swapaxes(Q, 1, 2)}
 
 
 class OfFunction(Equation):
@@ -173,7 +157,11 @@ class OfFunction(Equation):
         facts = problem.facts
         family = facts.in_family or facts.zero_balanced
         linear = facts.depth == 2 and facts.activation.linear and not facts.biased
-        return linear and family and not facts.weight_decay
+        if not linear or not family or facts.weight_decay:
+            return False
+        c, gain = 0.0 if facts.zero_balanced else facts.family[0], problem.canonical.gain
+        weakest = gain * float(np.linalg.svd(problem.network.linear_part, compute_uv=False)[-1])
+        return bool(np.hypot(c, weakest) >= _ABOVE_ROUNDING * gain * float(np.linalg.norm(problem.task.target, 2)))
 
     def velocity(self, time: float, y: Float[Array, " y"]) -> Float[Array, " y"]:
         A = y.reshape(self.shape)
@@ -198,15 +186,61 @@ class OfFunction(Equation):
         left, right = self._roots(A)
         (first, second), half = np.square(self.k), self.delta / 2
         P, R = right + half * np.eye(len(right)), left - half * np.eye(len(left))
-        return self._whole(A / self.gain, P / first, R / second)
+        A, P, R = self.U @ A @ self.V.T / self.gain, self.V @ P @ self.V.T / first, self.U @ R @ self.U.T / second
+        return np.block([[P, A.T], [A, R]])
 
 
 def equation_of(problem: Problem) -> Equation:
     """The smallest of the three that holds."""
     if OfFunction.applies(problem):
         return OfFunction(problem)
-    narrow = problem.network.biased or problem.network.sizes[1] <= (problem.task.d_in + problem.task.d_out) / 2
+    narrow = problem.network.biased or problem.network.sizes[1] <= problem.task.d_in + problem.task.d_out
     return OfWeights(problem) if narrow else OfGram(problem)
+
+
+def hidden_basis(problem: Problem) -> Float[Array, "k h"]:
+    """Orthonormal rows that span those of Q, as many as its rank: the directions of the hidden layer that are in use.
+
+    The units themselves where these are independent, each measured by its own size; with biases in any case.
+    """
+    W1, W2 = problem.network.weights
+    Q = np.concatenate([W1.T, W2])
+    sizes = np.abs(Q).max(axis=0)
+    used = np.eye(len(sizes))[sizes > 0]
+    if problem.network.biased:
+        return np.eye(len(sizes))
+    if len(used) <= len(Q) and np.linalg.matrix_rank(Q[:, sizes > 0] / sizes[sizes > 0]) == len(used):
+        return used
+    layers = [W / (float(np.linalg.norm(W)) or 1.0) for W in (W1.T, W2)]  # one layer may be tiny beside the other
+    _, s, Vt = np.linalg.svd(np.concatenate(layers), full_matrices=False)
+    return np.asarray(Vt[s > max(Q.shape) * np.finfo(float).eps * s[0]])
+
+
+def best_map(problem: Problem) -> Float[Array, "out in"] | None:
+    """Where two linear layers end from almost every initialisation: the best linear map of the rank that the weights
+    have, which the flow keeps, and of one less where their determinant has the wrong sign. None with weight decay, and
+    where a unit that stays 1 takes part in the bottleneck."""
+    task, network, facts = problem.task, problem.network, problem.facts
+    if problem.weight_decay:
+        return None
+    rank = len(hidden_basis(problem))
+    if network.biased:
+        layers = [W / (float(np.linalg.norm(W)) or 1.0) for W in network.weights]
+        rank = int(np.linalg.matrix_rank(np.concatenate([layers[0].T, layers[1]]))) - 1
+    rank = facts.rank_target - 1 if facts.determinant_obstruction else rank
+    if rank >= facts.rank_target:
+        return task.target
+    if network.biased:
+        return None
+    values, vectors = np.linalg.eigh(task.sigma_xx)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    U, s, Vt = np.linalg.svd(task.target @ root, full_matrices=False)
+    return (U[:, :rank] * s[:rank]) @ Vt[:rank] @ np.linalg.pinv(root, hermitian=True)
+
+
+def same_sign(problem: Problem, functions: Float[Array, "T out in"]) -> Float[Array, " T"]:
+    """Of det W at these times and at first: 1, or −1 where it has changed."""
+    return np.asarray(np.linalg.slogdet(functions)[0] * np.linalg.slogdet(problem.network.linear_part)[0])
 
 
 class Step(NamedTuple):
@@ -218,15 +252,16 @@ class Step(NamedTuple):
 
 
 def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
-    """One step after the other, to be left when enough has been seen; ends by itself after `most`, or where no step is
-    small enough."""
+    """One step after the other, to be left when enough has been seen; ends by itself after `most`, where no step is
+    small enough, and where errors would lead W past a determinant of 0, whose sign it keeps."""
     from scipy.integrate import DOP853  # here, to keep `import lazyrich` quick
 
     atol = max(rtol * _SMALL * equation.size, _TINY)
     solver = DOP853(equation.velocity, 0.0, equation.initial, np.inf, rtol=rtol, atol=atol)
     for _ in range(most):
-        solver.step()
-        if solver.status == "failed" or not np.all(np.isfinite(solver.y)):
+        with np.errstate(over="ignore", invalid="ignore"):  # a step that was too long is taken again
+            solver.step()
+        if solver.status == "failed" or not np.all(np.isfinite(solver.y)) or equation.has_crossed(solver.y):
             return
         yield Step(float(solver.t), solver.y, _lazily(solver))
 

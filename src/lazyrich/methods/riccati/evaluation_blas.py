@@ -1,154 +1,333 @@
-"""The same evaluation for large NumPy problems: one time after another, in place, by direct BLAS and LAPACK.
+"""The same evaluation for NumPy problems that are not small: some times after another, in place, on all cores.
 
-It follows `evaluate` line by line, with three savings. Work stays in the mode basis, where O is 2 × 2,
-and only what is asked for is rotated back. A = RRᵀ by Cholesky gives Q = OY R^{−T}. And columns whose modes
-have saturated, and whose coupling to all later rows has fallen below rounding, take their limits and leave
-the computation (`_release_times`).
+It follows `evaluation` line by line, with these savings. Times are taken in blocks that stay in the cache. Work stays
+in the mode basis, where O is 2 × 2, and A = RRᵀ by Cholesky gives Q = OY R^{−T}: its n × k numbers are turned into the
+given basis, not the n × n of QQᵀ. Exponentials of differences are products of exponentials (`_growth`). Columns whose
+modes have saturated, and whose coupling to all later rows has fallen below rounding, take their limits and leave the
+computation (`_release_times`); the rows −w of their modes follow when they have vanished beside them.
+
+Blocks depend on the times alone, not on the number of cores, and so do the bits of the results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf
 
 from lazyrich._progress import progress
-from lazyrich._threads import SMALL, one_blas_thread
+from lazyrich._threads import one_blas_thread, spread
 from lazyrich._typing import Array, Float
+from lazyrich.methods.riccati import _lapack
 from lazyrich.methods.riccati.evaluation import CEILING, FLOOR, TINY
 from lazyrich.methods.riccati.grading import Graded
 
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
+_CACHE = 2**17  # numbers of Q in a block of times: as few calls as possible, and not far from the cores
+_SEGMENT = 8  # times at least that one thread takes in turn: what has saturated is summed up once for them
+_LEVEL = 4.0  # largest exponent whose rounding does not show: e^{4 ± ε} is off by 4ε
+_LEAF = 32  # rows: below, one exponential per entry costs less than blocks do
+_ROUNDING = 1e-13
+_HEAVY = 1e8  # operations that take longer than to start threads, on a busy machine too
+
+
+class _Vectors(NamedTuple):
+    """What scales rows and columns at each time."""
+
+    free: Float[Array, "T k"]  # xμ²
+    sunk: Float[Array, "T k"]  # e^{−w⁺t}μ
+    mu: Float[Array, "T k"]
+    root: Float[Array, "T n"]  # √ĝ
+    sinking: Float[Array, "T r"]  # e^{wt} of the rows that do not grow
+
+
+class _State(NamedTuple):
+    """Q at some times, up to a rotation of the hidden units, in coordinates that `V` and `U` turn into the given ones.
+
+    The first `released` columns have left: they are what `limits_in` and `limits_out` say. Of v and u coordinates the
+    first `gone` are zero, and left out.
+    """
+
+    at: slice
+    inputs: Float[Array, "b in k"]
+    outputs: Float[Array, "b out k"]
+    released: int
+    gone: int
+    space: Float[Array, " space"]  # for as many numbers as there are in Q
 
 
 class BlasEvaluation:
-    """Q(t) one time at a time, in the coordinates of the modes. Arrays are in Fortran order, as BLAS wants
-    them."""
+    """Function, loss, Gram matrix and mode strengths of a graded initialisation."""
 
-    def __init__(self, graded: Graded) -> None:
-        F, piv, ratio = graded.spectrum, graded.pivots, graded.L / graded.pivot_lengths
+    def __init__(self, graded: Graded, scale: Float[Array, " n"]) -> None:
+        """`scale` multiplies the rows of Q (units of the layers)."""
+        F, piv, d_in, m = graded.spectrum, graded.pivots, len(graded.spectrum.V), len(graded.spectrum.s)
         self.F, self.piv, self.log_l = F, piv, np.log(graded.pivot_lengths)
+        self.ratio = graded.L / graded.pivot_lengths
         self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
-        self.ratio_grow, self.ratio_rest = (np.asfortranarray(part) for part in np.split(ratio, [self.growing]))
-        self.exponent = np.asfortranarray(F.rate_differences(piv)[: self.growing])
-        self.release = _release_times(ratio, self.log_l, piv, F.w, len(F.s))
-        self.U, self.V = np.asfortranarray(F.U), np.asfortranarray(F.V)
+        self.exponent = F.rate_differences(piv)[: self.growing]
+        self.release = _release_times(self.ratio, self.log_l, piv, F.w, m)
+        leaving = len(self.release)
+        own, partner = F.w[:leaving], self.w_abs[::-1][:leaving]  # w and |−w| of the modes that will leave
+        self.vanished = np.maximum.accumulate((_NEGLIGIBLE + 0.5 * np.log(partner / own)) / partner)
+        # a·v + b·u and b·v − a·u: the larger of a and b goes into V and U, the smaller is a share of it
+        larger, smaller = (F.b, F.a) if F.outputs_first else (F.a, F.b)
+        self.larger, self.share = larger, None if np.array_equal(larger, smaller) else (smaller / larger)[:, None]
+        V, U = scale[:d_in, None] * F.V, scale[d_in:, None] * F.U
+        end = np.sqrt(2 * own)
+        self.limit = np.zeros(m)
+        self.limit[:leaving] = 2 * own * F.a[:leaving] * F.b[:leaving]
+        self.limits_in, self.limits_out = V[:, :leaving] * F.a[:leaving] * end, U[:, :leaving] * F.b[:leaving] * end
+        self.V, self.U = (np.concatenate([M[:, :m] * larger, M[:, m:]], axis=1) for M in (V, U))
 
-    def function(self, times: Float[Array, " T"], gain: float) -> Float[Array, "T out in"]:
-        """W = U W_modes Vᵀ / gain at each time, written straight into the result."""
-        result = np.empty((len(times), len(self.F.U), len(self.F.V)))
-        turned = np.empty((len(self.F.V), len(self.F.U)), order="F")
-        for W, in_modes in zip(result, self.functions_in_modes(times), strict=True):
-            dgemm(1 / gain, self.V, in_modes, trans_b=1, c=turned, overwrite_c=1)  # V W_modesᵀ
-            dgemm(1.0, turned, self.U, trans_b=1, c=W.T, overwrite_c=1)  # Wᵀ in Fortran order is W in C order
+    def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
+        """QQᵀ."""
+        n, d_in = len(self.F.w), len(self.V)
+        result, ends = np.empty((len(times), n, n)), np.concatenate([self.limits_in, self.limits_out])
+
+        def fill(states: Iterator[_State]) -> None:
+            settled = _Sum(ends, ends)
+            for state in states:
+                (Q,) = _matrices(state.space, state.inputs, n)
+                np.matmul(self.V[:, state.gone :], state.inputs, out=Q[:, :d_in])
+                np.matmul(self.U[:, state.gone :], state.outputs, out=Q[:, d_in:])
+                np.matmul(Q, Q.mT, out=result[state.at])
+                settled.add_to(result[state.at], state.released)
+
+        self._each(times, fill)
         return result
 
-    def functions_in_modes(self, times: Float[Array, " T"]) -> Iterator[Float[Array, "out in"]]:
-        """UᵀWV, time by time, in one array that the next time overwrites."""
-        m, W = np.arange(len(self.F.s)), np.empty((len(self.F.U), len(self.F.V)), order="F")
-        for inputs, outputs, limit in self._states(times):
-            dgemm(1.0, outputs, inputs, trans_b=1, c=W, overwrite_c=1)
-            W[m, m] += limit * self.F.a * self.F.b
-            yield W
+    def function(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:
+        """W2W1."""
+        result = np.empty((len(times), len(self.U), len(self.V)))
 
-    def grams_in_modes(self, times: Float[Array, " T"]) -> Iterator[Float[Array, "n n"]]:
-        """QQᵀ in v and u coordinates, time by time."""
-        v = np.arange(len(self.F.s))
-        u = v + len(self.F.V)
-        for inputs, outputs, limit in self._states(times):
-            Q = np.concatenate([inputs, outputs])
-            G = Q @ Q.T
-            G[v, v] += limit * self.F.a**2
-            G[u, u] += limit * self.F.b**2
-            G[u, v] += limit * self.F.a * self.F.b
-            G[v, u] = G[u, v]
-            yield G
+        def fill(states: Iterator[_State]) -> None:
+            settled = _Sum(self.limits_out, self.limits_in)
+            for state in states:
+                inputs, outputs = _matrices(state.space, state.inputs, len(self.V), len(self.U))
+                np.matmul(self.V[:, state.gone :], state.inputs, out=inputs)
+                np.matmul(self.U[:, state.gone :], state.outputs, out=outputs)
+                np.matmul(outputs, inputs.mT, out=result[state.at])
+                settled.add_to(result[state.at], state.released)
+
+        self._each(times, fill)
+        return result
+
+    def squared_errors(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
+        """‖UᵀWV − diag(s)‖², of the canonical problem: no rotation back is needed."""
+        m, result, left = len(self.F.s), np.empty(len(times)), self.limit - self.F.s
+        rows, columns = (np.append(self.larger, np.ones(len(M) - m)) for M in (self.U, self.V))
+        units = np.outer(rows, columns)
+
+        def fill(states: Iterator[_State]) -> None:
+            for state in states:
+                W, gone = state.outputs @ state.inputs.mT, state.gone
+                W *= units[gone:, gone:]
+                own = np.arange(m - gone)
+                W[:, own, own] -= self.F.s[gone:]
+                own = own[: state.released - gone]
+                W[:, own, own] += self.limit[gone : state.released]
+                flat = W.reshape(len(W), -1)
+                result[state.at] = np.vecdot(flat, flat) + left[:gone] @ left[:gone]
+
+        self._each(times, fill)
+        return result
+
+    def mode_strengths(
+        self, times: Float[Array, " T"], U: Float[Array, "out m"], V: Float[Array, "in m"]
+    ) -> Float[Array, "T m"]:
+        """uᵀWv of the columns of U and V; where these are the modes, nothing is turned."""
+        m, result = len(self.F.s), np.empty((len(times), U.shape[1]))
+        with one_blas_thread():
+            left, right = U.T @ self.U, V.T @ self.V
+            ends = (U.T @ self.limits_out) * (V.T @ self.limits_in)
+        own = U.shape[1] == m and _diagonal(left) and _diagonal(right)
+        units = np.diag(left) * np.diag(right)
+
+        def fill(states: Iterator[_State]) -> None:
+            for state in states:
+                at, gone, inputs, outputs = state.at, state.gone, state.inputs, state.outputs
+                if own:
+                    result[at, :gone] = 0.0
+                    result[at, gone:] = np.vecdot(outputs[:, : m - gone], inputs[:, : m - gone]) * units[gone:]
+                else:
+                    result[at] = np.vecdot(left[:, gone:] @ outputs, right[:, gone:] @ inputs)
+                result[at] += ends[:, : state.released].sum(axis=1)
+
+        self._each(times, fill)
+        return result
+
+    def _each(self, times: Float[Array, " T"], fill: Callable[[Iterator[_State]], None]) -> None:
+        """Hands all states to `fill`, some times to each call."""
+        n, k = self.ratio.shape
+        block = max(1, _CACHE // max(n * k, 1))
+        step = block * max(1, min(-(-_SEGMENT // block), len(times) // (4 * block)))
+        segments = [slice(i, min(i + step, len(times))) for i in range(0, len(times), step)]
+        vectors = self._vectors(times[:, None])
+        # one set of arrays per thread: fresh ones would cost more in page faults than the arithmetic on them
+        spaces: list[Float[Array, "four space"]] = []
+        with progress(len(times), "solve") as advance:
+
+            def work(segment: slice) -> None:
+                space = spaces.pop() if spaces else np.empty((4, block * n * k))
+                fill(self._states(times, vectors, segment, block, space))
+                spaces.append(space)
+                advance(segment.stop - segment.start)
+
+            spread(work, segments, heavy=4.0 * len(times) * n * k * k > _HEAVY)
 
     def _states(
-        self, times: Float[Array, " T"]
-    ) -> Iterator[tuple[Float[Array, "in k"], Float[Array, "out k"], Float[Array, " m"]]]:
-        """At each time: Q in v and u coordinates (up to a rotation), and 2w of the modes that have left it."""
-        F, m, n, k = self.F, len(self.F.s), len(self.F.w), len(self.piv)
-        a, b = F.a[:, None], F.b[:, None]
-        alone_in, alone_out = (slice(rows.start - m, rows.stop - m) for rows in F.unpaired())
-        # one set of arrays for all times: fresh ones would cost more in page faults than the arithmetic on them
-        Z_all, inputs_all, outputs_all, weighted = (np.zeros((d, k), order="F") for d in (n, len(F.V), len(F.U), m))
-        work = np.empty(2 * n * k + k * k)
-        released = np.searchsorted(self.release, times, side="right").tolist()
-        with one_blas_thread(k <= SMALL), progress(len(times), "solve") as advance:
-            for t, J, *vectors in zip(times, released, *self._vectors(times), strict=True):
-                Z, inputs, outputs, term = (M[:, J:] for M in (Z_all, inputs_all, outputs_all, weighted))
-                grow, rest = self._factor(t, J, vectors, work)
-                if self.growing == m and J == 0:  # the common case: rows that grow are the modes
-                    plus, minus, below = grow, rest[n - 2 * m :][::-1], rest
-                else:
-                    Z[:J], Z[J : J + len(grow)], Z[n - len(rest) :] = 0.0, grow, rest
-                    plus, minus, below = Z[:m], Z[n - m :][::-1], Z[m:]
-                inputs[m:], outputs[m:] = below[alone_in], below[alone_out]
-                np.multiply(a, plus, out=inputs[:m])
-                np.multiply(b, minus, out=term)
-                inputs[:m] += term
-                np.multiply(b, plus, out=outputs[:m])
-                np.multiply(a, minus, out=term)
-                outputs[:m] -= term
-                limit = np.zeros(m)
-                limit[:J] = 2 * F.w[:J]
-                yield inputs, outputs, limit
-                advance(1)
+        self,
+        times: Float[Array, " T"],
+        vectors: _Vectors,
+        segment: slice,
+        block: int,
+        space: Float[Array, "four space"],
+    ) -> Iterator[_State]:
+        """The states of a segment, block by block; each is overwritten by the next."""
+        m, n, (alone_in, alone_out) = len(self.F.s), len(self.F.w), self.F.unpaired()
+        for i in range(segment.start, segment.stop, block):
+            at = slice(i, min(i + block, segment.stop))
+            soonest = times[at].min()
+            J = int(np.searchsorted(self.release, soonest, side="right"))
+            gone = min(J, int(np.searchsorted(self.vanished, soonest, side="right")))
+            Y = self._rows(times[at], _Vectors(*(v[at] for v in vectors)), J, gone, space)
+            inputs, outputs = _matrices(space[3], Y, len(self.V) - gone, len(self.U) - gone)
+            inputs[:, m - gone :] = Y[:, alone_in.start - J : alone_in.stop - J]
+            outputs[:, m - gone :] = Y[:, alone_out.start - J : alone_out.stop - J]
+            plus, minus = Y[:, : m - J], Y[:, n - m - J : n - gone - J][:, ::-1]
+            less_plus, less_minus = self._shares(plus, minus, J, gone, space[1])
+            if self.F.outputs_first:
+                _combine(np.add, less_plus, minus, inputs[:, : m - gone])
+                _combine(np.subtract, plus, less_minus, outputs[:, : m - gone])
+            else:
+                _combine(np.add, plus, less_minus, inputs[:, : m - gone])
+                _combine(np.subtract, less_plus, minus, outputs[:, : m - gone])
+            yield _State(at, inputs, outputs, J, gone, space[0])
 
-    def _vectors(self, times: Float[Array, " T"]) -> tuple[Any, ...]:
-        """xμ², e^{−w⁺t}μ and μ of the columns, √ĝ and e^{min(w, 0)t} of the rows, for all times at once."""
-        t = times[:, None]
+    def _shares(
+        self,
+        plus: Float[Array, "b p k"],
+        minus: Float[Array, "b q k"],
+        J: int,
+        gone: int,
+        space: Float[Array, " space"],
+    ) -> tuple[Float[Array, "b p k"], Float[Array, "b q k"]]:
+        """Both times the smaller of a and b, in units of the larger."""
+        if self.share is None:
+            return plus, minus
+        less_plus, less_minus = _matrices(space, plus, plus.shape[1], minus.shape[1])
+        np.multiply(self.share[J:], plus, out=less_plus)
+        np.multiply(self.share[gone:], minus, out=less_minus)
+        return less_plus, less_minus
+
+    def _rows(
+        self, t: Float[Array, " b"], vectors: _Vectors, J: int, gone: int, space: Float[Array, "four space"]
+    ) -> Float[Array, "b rows k"]:
+        """Y R^{−T} without the first J columns and rows and the last `gone` rows."""
+        n, k, g = len(self.F.w), len(self.piv) - J, self.growing - J
+        Y, X, A = (space[i, : len(t) * r * k].reshape(len(t), r, k) for i, r in enumerate((n - J, n - J, k)))
+        if k == 0:
+            return Y[:, : n - J - gone]
+        self._growth(Y[:, :g], t, vectors.mu[:, J:], J, J, self.growing)
+        Y[:, :g, int(np.searchsorted(self.piv, self.growing)) - J :] = 0.0  # columns that start below
+        np.multiply(self.ratio[self.growing :, J:], vectors.sunk[:, None, J:], out=Y[:, g:])
+        np.multiply(Y, vectors.root[:, J:, None], out=X)
+        Y[:, g:] *= vectors.sinking[:, :, None]
+        np.matmul(X.mT, X, out=A)
+        A.reshape(len(t), -1)[:, :: k + 1] += vectors.free[:, J:]
+        if (failed := _lapack.factor(A)) is not None:
+            raise ArithmeticError(f"the Cholesky factor broke down at t = {t[failed]:g}; please report this.")
+        Y = Y[:, : n - J - gone]
+        _lapack.divide(Y, A)
+        return Y
+
+    def _vectors(self, t: Float[Array, "T 1"]) -> _Vectors:
         x = np.exp(np.clip(-2 * (t * self.w_column + self.log_l), -600.0, CEILING))
         resting = self.w_abs == 0
         g = np.where(resting, t, -np.expm1(-2 * t * self.w_abs) / np.where(resting, 1.0, 2 * self.w_abs))
         mu = (x + g[:, self.piv]) ** -0.5
         sunk = np.exp(np.maximum(-t * self.w_column, -300.0)) * mu
-        sinking = np.exp(np.maximum(np.minimum(self.F.w, 0.0) * t, FLOOR)) - TINY
-        return x * mu**2, sunk, mu, np.sqrt(g), sinking
+        sinking = np.exp(np.maximum(self.F.w[self.growing :] * t, FLOOR)) - TINY
+        return _Vectors(x * mu**2, sunk, mu, np.sqrt(g), sinking)
 
-    def _factor(
-        self, t: float, J: int, vectors: list[Any], work: Float[Array, " space"]
-    ) -> tuple[Float[Array, "g k"], Float[Array, "r k"]]:
-        """Y R^{−T} without the first J columns and rows, in `work`: the rows that grow, and the others.
+    def _growth(
+        self, E: Float[Array, "b g k"], t: Float[Array, " b"], mu: Float[Array, "b k"], J: int, first: int, last: int
+    ) -> None:
+        """E_ij = (l_ij/l_jj) e^{(w_i − w_j)t} μ_j in the rows from `first` to `last` and the columns that start there.
 
-        They are kept apart: whole arrays are faster than parts of one.
+        With some c, e^{(w_i − c)t} e^{(c − w_j)t}: as good where both exponents are small, or neither is positive.
+        Where they would not be, rows are halved: c between the halves serves the block below, above there is nothing.
         """
-        n, k, top = len(self.F.w), len(self.piv) - J, max(self.growing, J)
-        free, sunk, mu, root, sinking = vectors
-        free, sunk, mu, root = free[J:], sunk[J:], mu[J:], root[:, None]
-        Y_grow, Y_rest, X_grow, X_rest, A = _matrices(work, k, top - J, n - top, top - J, n - top, k)
-        if k == 0:
-            return Y_grow, Y_rest
-        np.multiply(self.exponent[J:, J:], t, out=Y_grow)
-        np.maximum(Y_grow, FLOOR, out=Y_grow)  # as in `evaluate`
-        np.exp(Y_grow, out=Y_grow)
-        Y_grow *= self.ratio_grow[J:, J:]
-        Y_grow *= mu
-        np.multiply(Y_grow, root[J:top], out=X_grow)
-        np.multiply(self.ratio_rest[top - self.growing :, J:], sunk, out=Y_rest)
-        np.multiply(Y_rest, root[top:], out=X_rest)
-        Y_rest *= sinking[top:, None]
-        dsyrk(1.0, X_rest, trans=1, lower=1, c=A, overwrite_c=1)
-        if len(X_grow):  # OpenBLAS leaves A as it is where a product has no terms
-            dsyrk(1.0, X_grow, trans=1, lower=1, beta=1.0, c=A, overwrite_c=1)
-        A.ravel("K")[:: k + 1] += free
-        R, failed = dpotrf(A, lower=1, overwrite_a=1)
-        if failed:
-            raise ArithmeticError(f"the Cholesky factor broke down at column {failed}, t = {t:g}; please report this.")
-        solve = partial(dtrsm, 1.0, R, side=1, lower=1, trans_a=1, overwrite_b=1)
-        return solve(b=Y_grow), solve(b=Y_rest)
+        half, w = (first + last) // 2, self.F.excess  # as good as w for differences, and better where |λ| ≫ s
+        start, middle, end = (int(j) for j in np.searchsorted(self.piv, (first, half, last)))
+
+        def product(c: float, top: int, bottom: int, left: int, right: int) -> None:
+            part = E[:, top - J : bottom - J, left - J : right - J]
+            row, column = (w[top:bottom] - c) * t[:, None], (c - w[self.piv[left:right]]) * t[:, None]
+            column = np.exp(np.maximum(column, FLOOR)) * mu[:, left - J : right - J]
+            np.multiply(self.ratio[top:bottom, left:right], column[:, None], out=part)
+            part *= np.exp(np.maximum(row, FLOOR))[:, :, None]
+
+        if last - first < 1:
+            return
+        if (w[first] - w[last - 1]) * t.max() <= 2 * _LEVEL:
+            product((w[first] + w[last - 1]) / 2, first, last, start, end)
+        elif last - first <= _LEAF:
+            part = E[:, first - J : last - J, start - J : end - J]
+            np.multiply(self.exponent[first:last, start:end], t[:, None, None], out=part)
+            np.exp(np.maximum(part, FLOOR, out=part), out=part)
+            part *= self.ratio[first:last, start:end]
+            part *= mu[:, None, start - J : end - J]
+        else:
+            product(float(w[half]), half, last, start, middle)
+            E[:, first - J : half - J, middle - J : end - J] = 0.0
+            self._growth(E, t, mu, J, first, half)
+            self._growth(E, t, mu, J, half, last)
 
 
-def _matrices(work: Float[Array, " space"], columns: int, *rows: int) -> list[Float[Array, "r k"]]:
-    """Matrices of so many rows, in Fortran order, one after another in `work`."""
-    ends = np.cumsum([0, *rows]) * columns
-    return [work[i:j].reshape((r, columns), order="F") for i, j, r in zip(ends, ends[1:], rows, strict=False)]
+class _Sum:
+    """left[:, :J] @ right[:, :J]ᵀ, for J that rise from call to call."""
+
+    def __init__(self, left: Float[Array, "l J"], right: Float[Array, "r J"]) -> None:
+        self.left, self.right, self.J = left, right, 0
+        self.sum: Float[Array, "l r"] | None = None
+
+    def add_to(self, stack: Float[Array, "b l r"], J: int) -> None:
+        if J < self.J:
+            self.J, self.sum = 0, None
+        if J > self.J:
+            new = self.left[:, self.J : J] @ self.right[:, self.J : J].T
+            self.J, self.sum = J, new if self.sum is None else self.sum + new
+        if self.sum is not None:
+            stack += self.sum
+
+
+def _diagonal(M: Float[Array, "m d"]) -> bool:
+    """Whether all else is rounding."""
+    rest = np.abs(M)
+    np.fill_diagonal(rest, 0.0)
+    return bool(rest.max(initial=0.0) <= _ROUNDING * np.abs(np.diag(M)).max(initial=0.0))
+
+
+def _combine(
+    operation: np.ufunc, plus: Float[Array, "b p k"], minus: Float[Array, "b q k"], out: Float[Array, "b q k"]
+) -> None:
+    """plus ± minus, where the first modes have no plus any more."""
+    alone = minus.shape[1] - plus.shape[1]
+    operation(plus, minus[:, alone:], out=out[:, alone:])
+    operation(0.0, minus[:, :alone], out=out[:, :alone])
+
+
+def _matrices(space: Float[Array, " space"], like: Float[Array, "b r k"], *rows: int) -> list[Float[Array, "b _ k"]]:
+    """As many matrices with so many rows, one stack after another in `space`."""
+    count, _, columns = like.shape
+    ends = [0]
+    for r in rows:
+        ends.append(ends[-1] + count * r * columns)
+    return [space[i:j].reshape(count, r, columns) for i, j, r in zip(ends, ends[1:], rows, strict=False)]
 
 
 def _release_times(

@@ -101,8 +101,15 @@ class FamilySolution(Solution):
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         return self.partner.loss(times)
 
+    def mode_strengths(
+        self, times: Float[Array, " T"], U: Float[Array, "out m"], V: Float[Array, "in m"]
+    ) -> Float[Array, "T m"]:
+        return self.partner.mode_strengths(times, U, V)
+
     def gram(self, times: Array) -> Array:
-        return self.partner.gram(times) + self.shift
+        G = self.partner.gram(times)
+        G += self.shift  # in its place: it may fill the memory
+        return G
 
     def analytic(self, times: Any) -> dict[str, Any]:
         return {"gram": self.partner.analytic(times)["gram"] + self.shift}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _EPS = float(np.finfo(np.float64).eps)
 _AT_ONCE = 2**20  # numbers
-_STACKED_BELOW = 24  # columns: below, all times at once are faster; above, one time after another
+_STACKED_BELOW = 16  # columns: below, plain arrays for all times are faster; above, blocks of times in place
 
 
 def _well_conditioned(F: Spectrum, Q0: Float[Array, "n h"]) -> Spectrum:
@@ -110,43 +110,39 @@ class RiccatiSolution(Solution):
     def _looped(self) -> BlasEvaluation:
         from lazyrich.methods.riccati.evaluation_blas import BlasEvaluation  # here, to keep `import lazyrich` quick
 
-        return BlasEvaluation(self.graded)
+        return BlasEvaluation(self.graded, self.scale)
 
     def function(self, times: Float[Array, " T"]) -> Float[Array, "T out in"]:
         """W2W1(t)."""
         if not self.wide:
             return self._stacked(self.clock * times, "function")
-        return self._looped.function(self.clock * times, self.problem.canonical.gain)
+        return self._looped.function(self.clock * times)
 
     def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
         """QQᵀ(t): W1ᵀW1, W2W1 and W2W2ᵀ in one matrix."""
-        if not self.wide:
-            G = self._stacked(self.clock * times, "gram")
-            step = max(1, _AT_ONCE // max(G[0].size, 1))
-            for i in range(0, len(G), step):  # in pieces: a symmetric copy of all would take as much memory again
-                some = G[i : i + step]
-                some[:] = (some + np.swapaxes(some, 1, 2)) / 2
-            return G
-        F, d_in = self.graded.spectrum, self.problem.task.d_in
-        basis = np.zeros((len(F.w), len(F.w)))
-        basis[:d_in, :d_in], basis[d_in:, d_in:] = F.V, F.U
-        basis *= self.scale[:, None]
-        grams = np.empty((len(times), len(F.w), len(F.w)))
-        for G, in_modes in zip(grams, self._looped.grams_in_modes(self.clock * times), strict=True):
-            np.matmul(basis @ in_modes, basis.T, out=G)
-        return grams
+        if self.wide:
+            return self._looped.gram(self.clock * times)
+        G = self._stacked(self.clock * times, "gram")
+        step = max(1, _AT_ONCE // max(G[0].size, 1))
+        for i in range(0, len(G), step):  # in pieces: a symmetric copy of all would take as much memory again
+            some = G[i : i + step]
+            some[:] = (some + np.swapaxes(some, 1, 2)) / 2
+        return G
 
     def loss(self, times: Float[Array, " T"]) -> Float[Array, " T"]:
         """Loss in the mode basis: no rotation back is needed."""
         task, gain = self.problem.task, self.problem.canonical.gain
         if not self.wide:
             return task.loss(self.function(times))
-        s, m = self.graded.spectrum.s, np.arange(len(self.graded.spectrum.s))
-        losses = np.empty(len(times))
-        for i, W in enumerate(self._looped.functions_in_modes(self.clock * times)):
-            W[m, m] -= s
-            losses[i] = np.vdot(W, W)
-        return losses * (self.clock / gain**2 / 2) + task.loss_floor
+        return self._looped.squared_errors(self.clock * times) * (self.clock / gain**2 / 2) + task.loss_floor
+
+    def mode_strengths(
+        self, times: Float[Array, " T"], U: Float[Array, "out m"], V: Float[Array, "in m"]
+    ) -> Float[Array, "T m"]:
+        """uᵀWv in the mode basis, where hardly anything is turned."""
+        return (
+            self._looped.mode_strengths(self.clock * times, U, V) if self.wide else super().mode_strengths(times, U, V)
+        )
 
     def weights(self, times: Float[Array, " T"]) -> list[Float[Array, "T out in"]]:
         """W1(t) and W2(t) in the given hidden basis: exact Gram matrix, rotation to about 1e-11."""

@@ -15,7 +15,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._observable import observable
 from lazyrich._progress import progress
-from lazyrich._threads import one_blas_thread
+from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.methods.base import FOREVER
 from lazyrich.networks import Network
@@ -26,6 +26,7 @@ from lazyrich.trajectory import Trajectory, as_trajectory
 
 _SMALL = 256  # inputs and outputs
 _STACK = 2**17  # entries of each factor in a stack of kernels: they stay in the cache
+_HELD = 2**21  # entries of each factor that are evaluated at a time
 
 
 def has_kernel(network: Network) -> bool:
@@ -46,7 +47,8 @@ class Kernels:
             )
         self._traj = traj
         self._clock: Array | None = None  # other times than those of the trajectory
-        self._inputs = Inputs.reduced(task) if linear else Inputs.of_samples(task)
+        with one_blas_thread(max(network.sizes) <= SMALL):
+            self._inputs = Inputs.reduced(task) if linear else Inputs.of_samples(task)
 
     def at(self, times: Float[Array, " T"]) -> Kernels:
         """Those of an exact trajectory at any times; it is evaluated when they are asked for, as all may be large."""
@@ -68,28 +70,35 @@ class Kernels:
         """One number of each kernel; `read` gets a kernel, or a stack of them, and gives a number for each."""
         numbers = np.empty(len(self))
         for some, stack in self._stacks():
-            numbers[some] = read(stack)
+            with one_blas_thread():  # by blocks in the cache
+                numbers[some] = read(stack)
         return numbers
 
     def compared_with(self, reference: Kernel) -> Comparison:
         """Each kernel with the same other one."""
         numbers = np.empty((len(Comparison._fields), len(self)))
         for some, stack in self._stacks():
-            for row, number in zip(numbers, reference.compare(stack), strict=True):
+            with one_blas_thread():
+                pair = reference.compare(stack)
+            for row, number in zip(numbers, pair, strict=True):
                 row[some] = number
         return Comparison(*numbers)
 
     def _stacks(self) -> Iterator[tuple[slice, Kernel]]:
-        """As many kernels at a time as stay in the cache; one where it fills the cache, or has no stacks."""
+        """As many kernels at a time as stay in the cache; one where it fills the cache, or has no stacks. They are
+        evaluated many at a time, for the sake of all cores."""
         network = self._traj.problem.network
         entries = max(network.sizes) * max(network.sizes[0], network.sizes[-1])  # of the largest factor
-        linear = network.activation.linear
-        step = max(1, _STACK // entries) if linear else 1
-        with one_blas_thread(not linear), progress(len(self), "tangent kernels") as advance:  # by blocks in the cache
-            for start in range(0, len(self), step):
-                some = slice(start, start + step)
-                yield some, self._made(self._state(some), slice(None))
-                advance(step)
+        step = max(1, _STACK // entries) if network.activation.linear else 1
+        many = step * max(1, _HELD // (step * entries))
+        with progress(len(self), "tangent kernels") as advance:
+            for start in range(0, len(self), many):
+                held = self._state(slice(start, start + many))
+                for first in range(start, min(start + many, len(self)), step):
+                    with one_blas_thread():
+                        stack = self._made(held.some(slice(first - start, first - start + step)), slice(None))
+                    yield slice(first, first + step), stack
+                    advance(step)
 
     def _state(self, some: slice) -> State:
         """The layers at some of the times."""
