@@ -26,7 +26,12 @@ from lazyrich.methods import _gradients
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
-PRECISIONS = ("float64", "float32")
+#: Word → the numbers of weights and records, and how a GPU multiplies matrices of them.
+PRECISIONS = {
+    "float64": ("float64", "highest"),
+    "float32": ("float32", "highest"),
+    "tf32": ("float32", "tensorfloat32"),
+}
 _RTOL, _RTOL_NONLINEAR = 1e-9, 1e-3  # unless told otherwise
 _FINEST, _COARSEST = 1e-14, 1e-2  # rounding fails every step below; above, the error of a step is no small quantity
 _COARSEST_ATOL = 1e-2  # of the mean size of the largest layer
@@ -204,11 +209,13 @@ def _only(traj: Trajectory, names: Sequence[str]) -> Trajectory:
 
 
 def in_precision(precision: object, wanted_by: str = "a batch of networks") -> AbstractContextManager[object]:
-    """JAX in float64 or float32 inside a `with` block; products of float32 in full, which a GPU would shorten."""
+    """JAX in float64 or float32 inside a `with` block; products of float32 in full, which a GPU would shorten, but for
+    "tf32", where it rounds the factors to ten bits."""
     jax = _engines.load("jax", wanted_by)
+    dtype, products = PRECISIONS[_check.choice("precision", precision, tuple(PRECISIONS))]
     both = ExitStack()
-    both.enter_context(jax.enable_x64(_check.choice("precision", precision, PRECISIONS) == "float64"))
-    both.enter_context(jax.default_matmul_precision("highest"))
+    both.enter_context(jax.enable_x64(dtype == "float64"))
+    both.enter_context(jax.default_matmul_precision(products))
     return both
 
 

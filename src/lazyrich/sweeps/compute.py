@@ -29,7 +29,7 @@ def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Resu
     result = Result({}, np.zeros(shape, np.int8), {})
     for name, variable in sweep.variables().items():
         full = (*shape, len(sweep.at), *variable.shape)
-        result.values[name] = np.full(full, np.nan, np.dtype(sweep.precision))
+        result.values[name] = np.full(full, np.nan, sweep.dtype)
     places, cells = _cells(sweep, block, result)
     with np.errstate(all="ignore"):  # what overflows is reported cell by cell
         if sweep.method == "solve":
@@ -133,7 +133,7 @@ def _trained(
     problems, clocks = [cell.problem for cell in cells], np.array([cell.clock for cell in cells])
     steps = np.array(sweep.at, float)
     with in_precision(sweep.precision):
-        for stack in stacks(problems, np.dtype(sweep.precision)):
+        for stack in stacks(problems, sweep.dtype):
 
             def on(part: float, count: int = stack.cells) -> None:
                 tick(part * count)
@@ -143,7 +143,8 @@ def _trained(
                 record = descend_stack(stack, rates, sweep.at, on)
             else:
                 record = flow_stack(stack, rates[..., None] * steps, sweep.rtol, on)
-            at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
+            with in_precision(sweep.dtype.name):  # distances are small differences of large products
+                at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
             for number, (row, column) in enumerate(np.ndindex(stack.members.shape)):
                 member, n = int(stack.members[row, column]), int(record.reached[row, column])
                 values = {name: value[:n, row, column] for name, value in at_once.items()}
