@@ -1,5 +1,5 @@
 """Curves over time: loss, modes, kernel distance. One trajectory or several, theory over what it predicts: dotted where
-it is exact, dashed where it is integrated.
+it is exact, dashed where it is integrated, and what lies below wide and pale.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def loss(
         if diverged:
             log = True
             panel.set_title(f"{diverged[0].method} has {diverged[0].status.end}")
+        elif early := [traj for traj in runs if traj.status.end is not End.COMPLETE]:
+            panel.set_title(f"{early[0].method} ended early, at t = {early[0].times[-1]:.4g} ({early[0].status.end})")
         positive = any(np.any(np.asarray(traj.loss) > 0) for traj in runs)
         panel.set(xlabel=style.TIME, ylabel="loss", yscale="log" if log and positive else "linear")
         if not log:
@@ -148,7 +150,9 @@ def _curves(
         shades = style.mode_colours(count) if count > 1 else [style.series_colours(len(solid))[solid.index(place)]]
         for j, curve in enumerate(values.T):
             label = named[place] or _label(traj, j, count)
-            panel.plot(traj.times, curve, color=shades[j], label=label, marker="o" if len(curve) == 1 else None)
+            below = style.RUN if len(solid) < len(runs) else {}
+            one = {"marker": "o"} if len(curve) == 1 else {}
+            panel.plot(traj.times, curve, color=shades[j], label=label, **below, **one)
     panel.margins(x=0.01)
     panel.legend(loc="best")
 
