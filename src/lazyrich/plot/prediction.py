@@ -56,17 +56,16 @@ def _mark_beginnings(axes: Axes, run: Trajectory | None) -> None:
         return
     begin = axes.get_xlim()[0]
     lines = [line for line in axes.lines if line.get_gid() == style.RUN["gid"]]
-    for i, line in enumerate(lines):
-        value, name = float(np.asarray(line.get_ydata())[0]), None if i else "training at t = 0"
-        axes.plot([begin], [value], color=line.get_color(), **_AT_ZERO, label=name)
+    for line in lines:
+        axes.plot([begin], np.asarray(line.get_ydata())[:1], color=line.get_color(), **_AT_ZERO)
     axes.set_xlim(left=begin)
-    axes.legend(loc="upper right", handlelength=1.2)
 
 
 def _draw_loss(axes: Axes, prediction: Prediction, run: Trajectory | None) -> None:
     (times, loss, _), traj = prediction.curve, prediction.trajectory
     if run is not None:
-        axes.plot(run.times, run.loss, color=style.COLOURS["orange"], **style.RUN, label=f"training ({run.method})")
+        name = f"training ({run.method})"
+        axes.plot(run.times, run.loss, color=style.COLOURS["orange"], **style.RUN, label=name)
     label = f"{prediction.known} ({traj.method})"
     axes.plot(times, loss, color=style.COLOURS["blue"], linewidth=_width(run), label=label)
     if prediction.fate:
