@@ -130,7 +130,7 @@ def _continual(problems: Sequence[lr.Problem], horizon: float | None, count: int
                 break
     if first.network.activation.linear:
         return found
-    notes = [f"task {i + 1}: {note}" for i, run in enumerate(done) for note in run.notes]
+    notes = []  # how it was integrated, and how well, stands beside each stage
     ends = [run.network() for run in done if run.status.end is End.COMPLETE]
     if len(ends) < len(done):
         notes.append(f"task {len(done)}: {done[-1].status.what}; later tasks were not reached")

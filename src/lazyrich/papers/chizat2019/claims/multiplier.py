@@ -11,7 +11,7 @@ from lazyrich.papers.base.oracles import flow_of, layers, product, relative_erro
 from lazyrich.papers.base.types import Rng
 from lazyrich.papers.chizat2019.claims.tangent import TIMES, jacobian
 
-_TAUS = (64.0, 256.0)
+_TAUS = (256.0, 2048.0)
 
 
 def centred(weights: list[Array]) -> list[Array]:
@@ -45,7 +45,7 @@ def exponent(weights: list[Array], sigma_yx: Array) -> float:
     statement="As the output multiplier grows, a network that begins at the function 0 gets to its tangent model at least "
     "like 1/τ; with three layers no faster.",
     formula=r"\max_t \|f(t) - f_{\text{lin}}(t)\| = \Theta(1/\tau)",
-    conditions="Three linear layers, white inputs, $f_0 = 0$. The error is that of the exponent between τ = 64 and 256.",
+    conditions="Three linear layers, white inputs, $f_0 = 0$. The error is that of the exponent between τ = 256 and 2048.",
     tolerance=0.05,  # higher orders of 1/τ
 )
 def rate(rng: Rng) -> float:
@@ -59,7 +59,7 @@ def rate(rng: Rng) -> float:
     statement="Two linear layers that begin at the function 0 get to their tangent model like 1/τ²: their kernel is made "
     "of Gram matrices, which move with the function, and that is of the first order itself.",
     formula=r"\max_t \|f(t) - f_{\text{lin}}(t)\| = \Theta(1/\tau^2)",
-    conditions="Two linear layers, white inputs, $f_0 = 0$. The error is that of the exponent between τ = 64 and 256.",
+    conditions="Two linear layers, white inputs, $f_0 = 0$. The error is that of the exponent between τ = 256 and 2048.",
     tolerance=0.05,  # higher orders of 1/τ
 )
 def rate_of_two_layers(rng: Rng) -> float:
@@ -74,7 +74,7 @@ def rate_of_two_layers(rng: Rng) -> float:
     "it takes as much of the weights as ever to unlearn it. The gap tends to a number that is not 0.",
     formula=r"\max_t \|f(t) - f_{\text{lin}}(t)\| \,/\, \max_t \|f_{\text{lin}}(t) - \tau f_0\| = \Theta(1) "
     r"\qquad (f_0 \ne 0)",
-    conditions="Two or three linear layers, white inputs. The error is that of the exponent between τ = 64 and 256.",
+    conditions="Two or three linear layers, white inputs. The error is that of the exponent between τ = 256 and 2048.",
     tolerance=0.05,
 )
 def not_centred(rng: Rng) -> float:
