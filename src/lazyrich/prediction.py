@@ -219,7 +219,7 @@ class Prediction:
             return False
         times, loss, _ = self.curve
         left = loss[-1] - self.trajectory.problem.task.loss_floor
-        return falls(times, loss) or bool(not self.exact and self.on_the_way and 0 < left and falls(times, loss, left))
+        return falls(times, loss) or bool(not self.exact and self.on_the_way and left > 0 and falls(times, loss, left))
 
     @cached_property
     def curve(self) -> tuple[Float[Array, " T"], Float[Array, " T"], Float[Array, "T m"]]:

@@ -64,9 +64,7 @@ def run_in_turn(
         print(f"\nFigure: {figure}")
 
 
-def _rows(
-    begin: Sequence[dict[str, object]], word: str, values: Float[Array, "stage task"]
-) -> list[dict[str, object]]:
+def _rows(begin: Sequence[dict[str, object]], word: str, values: Float[Array, "stage task"]) -> list[dict[str, object]]:
     """A column for each task after those that tell the stage."""
     names = [f"{word} task {j + 1}" for j in range(values.shape[1])]
     return [about | dict(zip(names, map(float, row), strict=True)) for about, row in zip(begin, values, strict=True)]

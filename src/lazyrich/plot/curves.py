@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._status import End
 from lazyrich._typing import Array
@@ -129,8 +130,10 @@ def _runs(
     runs = [as_trajectory(traj) for traj in trajectories]
     if labels is None:
         return runs, [None] * len(runs)
-    if isinstance(labels, str) or len(labels) != len(runs):
-        raise InvalidInput(f"labels must hold one name per trajectory ({len(runs)}), and it is {labels!r}.")
+    if not isinstance(labels, list | tuple) or len(labels) != len(runs):
+        raise InvalidInput(
+            f"labels must be a list of one name per trajectory ({len(runs)}), and it is {_check.shown(labels)}."
+        )
     return runs, [str(label) for label in labels]
 
 
@@ -150,9 +153,9 @@ def _curves(
         shades = style.mode_colours(count) if count > 1 else [style.series_colours(len(solid))[solid.index(place)]]
         for j, curve in enumerate(values.T):
             label = named[place] or _label(traj, j, count)
-            below = style.RUN if len(solid) < len(runs) else {}
-            one = {"marker": "o"} if len(curve) == 1 else {}
-            panel.plot(traj.times, curve, color=shades[j], label=label, **below, **one)
+            look: style.Look = {} if len(solid) == len(runs) else style.RUN
+            look = look | {"marker": "o" if len(curve) == 1 else None}
+            panel.plot(traj.times, curve, color=shades[j], label=label, **look)
     panel.margins(x=0.01)
     panel.legend(loc="best")
 

@@ -44,8 +44,8 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
     one after the other, and as weights get smaller the loss becomes a staircase: a step where half of the loss of each
     mode is gone, a little before its half time (`lr.landscape.plateau_times`). It is drawn where these times are known,
     for linear layers without biases, two on white inputs or any with modes that do not interact; and where weights are
-    small, so that all modes which are learned begin below 5 % of their limit. Where it is missing and one might look for
-    it, as the function begins below its target, the legend says why.
+    small, so that all modes which are learned begin below 5 % of their limit. Where it is missing and one might look
+    for it, as the function begins below its target, the legend says why.
 
     Parameters
     ----------

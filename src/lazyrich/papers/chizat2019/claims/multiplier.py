@@ -21,8 +21,8 @@ def centred(weights: list[Array]) -> list[Array]:
 
 
 def gap(weights: list[Array], sigma_yx: Array, tau: float) -> float:
-    """How far the network leaves its tangent model, over how far that goes. τ stands in the last layer, and the rates of
-    the others are divided by its square, which is the same flow."""
+    """How far the network leaves its tangent model, over how far that goes. τ stands in the last layer, and the
+    rates of the others are divided by its square, which is the same flow."""
     V, rates = [*weights[:-1], tau * weights[-1]], [1 / tau**2] * (len(weights) - 1) + [1.0]
     network = product(layers(V, sigma_yx, TIMES, rates=rates))
     J, f0, y = jacobian(V), product(V).ravel(), sigma_yx.ravel()
@@ -42,10 +42,11 @@ def exponent(weights: list[Array], sigma_yx: Array) -> float:
 @claim(
     "chizat2019/rate",
     place="Theorem 2.2, for linear networks",
-    statement="As the output multiplier grows, a network that begins at the function 0 gets to its tangent model at least "
-    "like 1/τ; with three layers no faster.",
+    statement="As the output multiplier grows, a network that begins at the function 0 gets to its tangent model at "
+    "least like 1/τ; with three layers no faster.",
     formula=r"\max_t \|f(t) - f_{\text{lin}}(t)\| = \Theta(1/\tau)",
-    conditions="Three linear layers, white inputs, $f_0 = 0$. The error is that of the exponent between τ = 256 and 2048.",
+    conditions="Three linear layers, white inputs, $f_0 = 0$. The error is that of the "
+    "exponent between τ = 256 and 2048.",
     tolerance=0.05,  # higher orders of 1/τ
 )
 def rate(rng: Rng) -> float:
@@ -56,10 +57,11 @@ def rate(rng: Rng) -> float:
 @claim(
     "chizat2019/rate-of-two-layers",
     place="ours: theory, section 12",
-    statement="Two linear layers that begin at the function 0 get to their tangent model like 1/τ²: their kernel is made "
-    "of Gram matrices, which move with the function, and that is of the first order itself.",
+    statement="Two linear layers that begin at the function 0 get to their tangent model like 1/τ²: their kernel is "
+    "made of Gram matrices, which move with the function, and that is of the first order itself.",
     formula=r"\max_t \|f(t) - f_{\text{lin}}(t)\| = \Theta(1/\tau^2)",
-    conditions="Two linear layers, white inputs, $f_0 = 0$. The error is that of the exponent between τ = 256 and 2048.",
+    conditions="Two linear layers, white inputs, $f_0 = 0$. The error is that of the "
+    "exponent between τ = 256 and 2048.",
     tolerance=0.05,  # higher orders of 1/τ
 )
 def rate_of_two_layers(rng: Rng) -> float:
@@ -70,8 +72,8 @@ def rate_of_two_layers(rng: Rng) -> float:
 @claim(
     "chizat2019/not-centred",
     place="ours: theory, section 12",
-    statement="A network that does not begin at the function 0 never gets lazy: what it answers at first grows with τ, and "
-    "it takes as much of the weights as ever to unlearn it. The gap tends to a number that is not 0.",
+    statement="A network that does not begin at the function 0 never gets lazy: what it answers at first grows with τ, "
+    "and it takes as much of the weights as ever to unlearn it. The gap tends to a number that is not 0.",
     formula=r"\max_t \|f(t) - f_{\text{lin}}(t)\| \,/\, \max_t \|f_{\text{lin}}(t) - \tau f_0\| = \Theta(1) "
     r"\qquad (f_0 \ne 0)",
     conditions="Two or three linear layers, white inputs. The error is that of the exponent between τ = 256 and 2048.",

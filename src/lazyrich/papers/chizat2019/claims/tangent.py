@@ -66,8 +66,8 @@ def two_layers_in_closed_form(rng: Rng) -> float:
 @claim(
     "chizat2019/any-depth",
     place="ours: theory, section 12",
-    statement="The tangent model of any linear network is one exponential, of the sum over its layers of what lies above "
-    "and what lies below.",
+    statement="The tangent model of any linear network is one exponential, of the sum over its layers of what lies "
+    "above and what lies below.",
     formula=r"f(t) = y + e^{-K_0t}(f_0 - y), \qquad K_0 = \sum_\ell W_{L:\ell+1}W_{L:\ell+1}^\top \otimes "
     r"W_{\ell-1:1}^\top W_{\ell-1:1}",
     conditions="Linear layers, from one to four, of any widths and balance; white inputs; entries row by row.",
