@@ -41,7 +41,6 @@ _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-9)  # toleran
 _REST = 10 * _GRAM[1]  # as near to its end as steps at the limit of stability let it come
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
-_KERNELS, _FEWEST = 20_000_000, 25  # entries of all kernels of a nonlinear network, and times all the same
 _TWICE = 5.0  # times the distance of the two at the steps of the first: no less than the error of the second anywhere
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
@@ -167,14 +166,8 @@ def _stopped(problem: Problem, time: float) -> Status:
 
 
 def _for_kernels(course: Trajectory) -> Trajectory | None:
-    """At as many times as one waits for: the kernel of a nonlinear network has the samples squared as entries."""
-    problem = course.problem
-    if not has_kernel(problem.network):
-        return None
-    if problem.network.activation.linear or problem.task.inputs is None:
-        return course
-    most = max(_KERNELS // len(problem.task.inputs) ** 2, _FEWEST)
-    return course.at(_evenly(course.times, most))
+    """All of it, where there are kernels: `regime` looks at the records that it needs."""
+    return course if has_kernel(course.problem.network) else None
 
 
 def _evenly(times: Array, most: int) -> Array:

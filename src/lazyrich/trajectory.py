@@ -18,6 +18,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._observable import all_observables
 from lazyrich._status import COMPLETE, Status
+from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
@@ -374,7 +375,8 @@ class Trajectory:
         if network.activation.linear:
             return self.problem.task.loss(self.function)
         states = zip(*self.weights, strict=True)
-        return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
+        with one_blas_thread(max(network.sizes) <= SMALL):
+            return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
 
     def _outputs(self) -> Array:
         """From the function, or from the weights where the network is not linear."""
@@ -386,7 +388,8 @@ class Trajectory:
         if network.activation.linear:
             return inputs @ np.swapaxes(self.function, 1, 2)
         states = zip(*self.weights, strict=True)
-        return np.array([list(forward(state, network.activation, inputs))[-1] for state in states])
+        with one_blas_thread(max(network.sizes) <= SMALL):
+            return np.array([list(forward(state, network.activation, inputs))[-1] for state in states])
 
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"

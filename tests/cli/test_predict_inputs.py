@@ -91,8 +91,26 @@ def test_several_tasks_exactly_and_in_words(capsys, folder, rng):
     assert status == 0, err
     assert "2 tasks in turn" in out and out.count("riccati, exact") == 2 and "Figure: f.png" in out
     assert "still falling" not in out
+    tasks = [lr.Task.from_data(np.load(f"{name}.npz")["X"], np.load(f"{name}.npz")["Y"]) for name in ("a", "b")]
+    difference = tasks[1].loss(tasks[0].target)  # each is learned, and the other's loss is then that of its map
+    lines = out[out.index("forgotten:") :].splitlines()
+    assert lines[2].split() == ["after", "of", "task", "1", "of", "task", "2"]
+    assert float(lines[4].split()[-2]) == pytest.approx(difference, rel=0.01) and lines[3].split()[-1] == "–"
     assert main(["predict", "--network", "balanced.npz", "--data", "a.npz", "--data", "b.npz", "--horizon", "0.5"]) == 0
     assert capsys.readouterr().out.count("its loss is still falling when its time is over") == 2
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+def test_tasks_in_turn_have_an_error_and_say_the_same_once(capsys, folder, activation):
+    arguments = ["--network", "biased.safetensors", "--data", "data.npz", "--data", "other.npz", "--horizon", "1"]
+    assert main(["predict", *arguments, "--activation", activation, "--no-figure"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("integrated, for no exact solution") == (activation == "linear")
+    assert out.count("flow, integrated to ") == 2 and "still falling" in out
+    found, _ = told(capsys, *arguments, "--activation", activation)
+    assert all(0 < stage["error"] < (1e-6 if activation == "linear" else 1e-2) for stage in found["stages"])
+    assert any(stage["still_falling"] for stage in found["stages"])
+    assert found["forgetting"][1][0] == pytest.approx(found["loss_matrix"][1][0] - found["loss_matrix"][0][0])
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu"])

@@ -212,7 +212,7 @@ def _document(prediction: Prediction) -> dict[str, object]:
             "method": traj.method,
             "refusals": {name: list(map(str, found)) for name, found in prediction.refusals.items()},
             "status": traj.status,
-            "notes": traj.notes,
+            "notes": prediction.notes,
             "citation": traj.citation,
             "regime": prediction.regime.to_dict() if prediction.regime else None,
             "still_falling": prediction.still_falling,

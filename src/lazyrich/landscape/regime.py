@@ -30,6 +30,8 @@ _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _RISEN = 1 + 1e-9  # beyond rounding
 _SAMPLES = 60
 _ROUNDS = 8
+_STEADY = 0.01  # relative: what the verdict of some records rests on may still move
+_RECORDS = 9  # that a nonlinear network is looked at first, by their number and by the loss
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,43 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
         )
     if traj.solution is not None:
         return regime_of_solution(traj, np.append(time_grid(traj), end), thresholds)
-    weights = [W[None] for W in problem.network.weights]
-    first = kernels(Trajectory(problem, np.zeros(1), "initial", {"weights": weights}))[0]
-    times, along = np.asarray(traj.times, dtype=float), kernels(traj)
-    pair = along.compared_with(first)
-    seen = np.array([pair.change, pair.other_norm, pair.distance, traj.loss])
-    if times[0] > 0:
-        loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
-        times, seen = np.append(0.0, times), np.insert(seen, 0, [0.0, first.norm, 0.0, loss], axis=1)
-    return _verdict(times, seen, _lazy_time(problem, first), thresholds)
+    return _regime_of_records(traj, first_loss, thresholds)
+
+
+def _regime_of_records(traj: Trajectory, first_loss: float, thresholds: Thresholds) -> Regime:
+    """From all records of a linear network; of others, whose kernels have the samples squared as entries, from some.
+    Those next to what the verdict rests on are looked at too, until that moves no more."""
+    times, loss, along = np.asarray(traj.times, dtype=float), np.asarray(traj.loss), kernels(traj)
+    first = along.initial()
+    lazy_time, linear = _lazy_time(traj.problem, first), traj.problem.network.activation.linear
+    new, known, marks = np.arange(len(times)) if linear else _spread(loss), np.empty(0, int), np.empty(0)
+    seen, start = np.empty((4, 0)), np.array([[0.0], [first.norm], [0.0], [first_loss]])
+    for _ in range(_ROUNDS):
+        pair = along.some(new).compared_with(first)
+        known, order = np.unique(np.append(known, new), return_index=True)
+        seen = np.append(seen, [pair.change, pair.other_norm, pair.distance, loss[new]], axis=1)[:, order]
+        late = times[known[0]] > 0
+        clock, values = (np.append(0.0, times[known]), np.append(start, seen, axis=1)) if late else (times[known], seen)
+        found = _verdict(clock, values, lazy_time, thresholds)
+        before, marks = marks, np.append(_marks(found), clock[int(np.argmax(values[0]))])
+        new = np.setdiff1d(np.clip(np.searchsorted(times, marks) - [[0], [1]], 0, len(times) - 1), known)
+        if not len(new) or (len(before) == len(marks) and np.allclose(before, marks, rtol=_STEADY, atol=0.0)):
+            break
+    return found
+
+
+def _spread(loss: Float[Array, " T"]) -> Array:
+    """Some records, the first and the last among them: evenly, and where the loss falls."""
+    even = np.linspace(0, len(loss) - 1, min(_RECORDS, len(loss))).astype(int)
+    fallen = np.maximum.accumulate(loss[0] - loss)
+    levels = np.linspace(0, fallen[-1], min(_RECORDS, len(loss)))
+    return np.union1d(even, np.minimum(np.searchsorted(fallen, levels), len(loss) - 1))
+
+
+def _marks(found: Regime) -> Float[Array, " m"]:
+    """The times that a verdict rests on."""
+    marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
+    return np.array([t for t in marks if np.isfinite(t) and t > 0])
 
 
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
@@ -175,8 +205,7 @@ def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresh
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
         seen = np.append(seen, look(new), axis=1)[:, order]
         found = _verdict(chosen, seen, lazy_time, thresholds)
-        marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
-        new = _closer(np.array([t for t in marks if np.isfinite(t) and t > 0]), chosen)
+        new = _closer(_marks(found), chosen)
         if not len(new):
             break
     return found

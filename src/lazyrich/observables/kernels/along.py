@@ -56,6 +56,17 @@ class Kernels:
         other._clock = np.minimum(times, FOREVER)
         return other
 
+    def some(self, places: Array) -> Kernels:
+        """Those of some of the records."""
+        other = copy(self)
+        other._traj = self._traj.at(np.asarray(self._traj.times)[places])
+        return other
+
+    def initial(self) -> Kernel:
+        """That of the initialisation, whether or not it was recorded."""
+        network = self._traj.problem.network
+        return self._made(State(network.sizes, weights=tuple(W[None] for W in network.weights)), 0)
+
     def __len__(self) -> int:
         return len(self._traj.times if self._clock is None else self._clock)
 
