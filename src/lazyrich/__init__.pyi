@@ -25,6 +25,7 @@ from .networks import Activation, Network
 from .predict import predict
 from .prediction import Prediction
 from .problem import Problem
+from .sensitivity import Sensitivity, sensitivity
 from .sequences import Continual, continual, forgetting
 from .tasks import Task
 from .trajectory import Trajectory
@@ -44,6 +45,7 @@ __all__ = [
     "Refusal",
     "Regime",
     "RegimePrediction",
+    "Sensitivity",
     "Task",
     "Trajectory",
     "__version__",
@@ -66,6 +68,7 @@ __all__ = [
     "predict",
     "predict_regime",
     "regime",
+    "sensitivity",
     "solve",
     "sweeps",
     "tasks",

@@ -55,12 +55,13 @@ class Tangent:
         self.O = Evaluation(graded, scale).O
         self.l = graded.pivot_lengths
         self.ratio, self.log_l = graded.L / self.l, np.log(self.l)
-        self.apart = F.rates_apart(piv)
         self.w_column = np.maximum(F.w[piv], 0.0)
         self.dw, self.turn = _moves_of_F(graded, lam, d_lam)
         dP = F.from_coordinates(dQ) - self._turned(graded.L @ graded.rows)
         self.dratio = self._echelon(dP @ graded.rows.T, lost) / self.l
-        self.leaving = self._fastest_escape()
+        apart = F.rates_apart(piv)
+        self.apart = np.where(self.dratio != 0, apart, np.minimum(apart, 0.0))
+        self.leaving = float(self.apart.max(initial=0.0))  # the rate at which rows leave the separatrix, if any does
 
     def _turned(self, rows: Float[Array, "n k"]) -> Float[Array, "n k"]:
         """Θ·rows, where δO = OΘ: +w of a mode turns by δφ towards −w."""
@@ -88,10 +89,6 @@ class Tangent:
         new[above & (np.abs(new) <= (own + made_of @ own[piv])[:, None])] = 0.0
         new[piv] = np.tril(new[piv])
         return new
-
-    def _fastest_escape(self) -> float:
-        """The largest rate at which rows leave the separatrix; 0 where none does."""
-        return float(np.where(self.dratio != 0, self.apart, 0.0).max(initial=0.0))
 
     def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
         """δQQᵀ at each time."""
@@ -121,13 +118,13 @@ class Tangent:
         t, w = times[:, None, None], self.graded.spectrum.w
         x, g, mu = self._scales(times)
         growth = np.exp(self.apart * t) * mu[:, None, :]
-        E = self.ratio * np.where(self.ratio != 0, growth, 0.0)
+        E = self.ratio * growth
         falls = np.exp(np.minimum(w, 0.0)[:, None] * t)
         Eg = np.swapaxes(E * g[:, :, None], 1, 2)
         A = Eg @ E + np.eye(len(self.l)) * (x * mu**2)[:, None, :]
         T = np.linalg.solve(A, np.swapaxes(falls * E, 1, 2))  # A⁻¹Yᵀ
         M, R = self._split(saturated)
-        dE = R * np.where(R != 0, growth, 0.0)
+        dE = R * growth
         H = (x * mu)[:, :, None] * (M * growth[:, self.graded.pivots])
         half = np.swapaxes(T, 1, 2) @ (H - Eg @ dE) @ T + (falls * dE) @ T
         if self.d_lam:
