@@ -51,7 +51,7 @@ def function(weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_scale: 
     >>> np.round(W.ravel(), 6).tolist()
     [0.01, 0.430588, 2.0]
     """
-    return _over_times("function_at", weights, sigma_yx, times, input_scale)
+    return _over_times("function", weights, sigma_yx, times, input_scale)
 
 
 def gram(weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_scale: Any = 1.0) -> JaxArray:
@@ -63,7 +63,7 @@ def gram(weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_scale: Any 
     >>> np.round(G, 6).tolist()
     [[2.0, 2.0], [2.0, 2.0]]
     """
-    return _over_times("gram_at", weights, sigma_yx, times, input_scale)
+    return _over_times("gram", weights, sigma_yx, times, input_scale)
 
 
 def mode_strengths(weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_scale: Any = 1.0) -> JaxArray:
@@ -75,7 +75,7 @@ def mode_strengths(weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_s
     >>> np.round(a, 6).tolist()
     [[0.01], [0.430588]]
     """
-    return _over_times("strengths_at", weights, sigma_yx, times, input_scale)
+    return _over_times("mode_strengths", weights, sigma_yx, times, input_scale)
 
 
 def loss(
@@ -125,8 +125,8 @@ def half_times(weights: Sequence[Any], sigma_yx: Any, *, input_scale: Any = 1.0)
     >>> np.round(t, 4).tolist(), of_target.shape
     ([1.3258], (1, 1, 1))
     """
-    traced, start, c = _started(weights, sigma_yx, input_scale)
-    return traced.half_times_of(start) / c
+    traced, given = _checked(weights, sigma_yx, input_scale)
+    return traced.half_times(*given)
 
 
 def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: Any, scale: Any) -> list[JaxArray]:
@@ -184,8 +184,8 @@ def _in_double() -> Any:
     return jax
 
 
-def _started(weights: Any, sigma_yx: Any, input_scale: Any) -> tuple[Any, Any, Any]:
-    """The module that traces, the graded initialisation, and c."""
+def _checked(weights: Any, sigma_yx: Any, input_scale: Any) -> tuple[Any, tuple[JaxArray, ...]]:
+    """The module that traces, and what it asks for: W1, W2, Σyx, c."""
     jax = _in_double()
     jnp = jax.numpy
     if isinstance(weights, str) or not isinstance(weights, Sequence) or len(weights) != 2:
@@ -200,8 +200,7 @@ def _started(weights: Any, sigma_yx: Any, input_scale: Any) -> tuple[Any, Any, A
         raise InvalidInput(f"weights and sigma_yx must be h × in, out × h and out × in, and they have shapes {shapes}.")
     from lazyrich.methods.riccati import traced  # only here: it loads JAX
 
-    c = jnp.asarray(input_scale, dtype=float)
-    return traced, traced.start_of(W1, W2, S / c), c
+    return traced, (W1, W2, S, jnp.asarray(input_scale, dtype=float))
 
 
 def _check_balance(W1: Any, W2: Any, sigma_yx: Any, input_scale: Any) -> None:
@@ -216,12 +215,10 @@ def _check_balance(W1: Any, W2: Any, sigma_yx: Any, input_scale: Any) -> None:
 
 def _over_times(what: str, weights: Any, sigma_yx: Any, times: Any, input_scale: Any) -> JaxArray:
     """One of the quantities of `traced` at every time."""
-    traced, start, c = _started(weights, sigma_yx, input_scale)
+    traced, given = _checked(weights, sigma_yx, input_scale)
     jax: Any = _in_double()
     if not isinstance(times, jax.core.Tracer):
         times = _check.as_array("times", times)
         if times.min() < 0:
             raise InvalidInput(f"times must not be negative, and the least is {times.min():g}.")
-    t = jax.numpy.asarray(times, dtype=float)
-    values = jax.vmap(lambda at: getattr(traced, what)(start, at))(c * t.ravel())
-    return values.reshape(t.shape + values.shape[1:])
+    return traced.over_times(what, *given, jax.numpy.asarray(times, dtype=float))

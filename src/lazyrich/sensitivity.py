@@ -45,7 +45,7 @@ class Sensitivity:
     """
 
     problem: Problem
-    direction: tuple[Float[Array, "out in"], ...]
+    direction: tuple[Array, ...]  # one array per layer
     times: Float[Array, " T"]
     gram: Float[Array, "T n n"]  # of QQᵀ: W1ᵀW1, W2W1 and W2W2ᵀ in one matrix
     loss: Float[Array, " T"]

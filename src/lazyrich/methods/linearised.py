@@ -25,7 +25,8 @@ from lazyrich.velocity import gram_velocity
 
 RTOL = 1e-10
 _SMALL = 1e-6  # absolute tolerance over the relative one, in units of the largest entry at first
-_MOST = 20_000  # steps
+_MOST = 5_000  # steps
+_USELESS = 0.1  # error over the largest
 
 Gram = Callable[[float], Float[Array, "n n"]]
 
@@ -38,7 +39,13 @@ def moved_gram(
         rough = _integrated(problem, dG0, times, exact, 100 * RTOL, advance)
         fine = _integrated(problem, dG0, times, exact, RTOL, advance)
     largest = float(np.abs(fine).max(initial=0.0))
-    return fine, float(np.abs(fine - rough).max(initial=0.0)) / largest if largest else 0.0
+    error = float(np.abs(fine - rough).max(initial=0.0)) / largest if largest else 0.0
+    if error > _USELESS:
+        raise InvalidInput(
+            f"times must end before {times[-1]:.4g} where a direction is integrated from next to a separatrix: by then "
+            "the errors of the integration have left it, and are as large as what they are errors of."
+        )
+    return fine, error
 
 
 def linear_velocity(
@@ -85,7 +92,8 @@ def _integrated(
         if seen == len(times):
             return result
         before = solver.t
-        solver.step()
+        with np.errstate(over="ignore", invalid="ignore"):  # a step that was too long is taken again
+            solver.step()
         if solver.status == "failed" or not np.all(np.isfinite(solver.y)):
             break
         inside, dense = int(np.searchsorted(times, solver.t, side="right")), None

@@ -280,8 +280,21 @@ def strengths_at(start: Start, t: JaxArray) -> JaxArray:
     return jnp.sum(outputs[:m] * _solved(A, inputs[:m].T).T, axis=1)
 
 
-def half_times_of(start: Start) -> JaxArray:
+@partial(jax.jit, static_argnums=0)  # type: ignore[misc]
+def over_times(what: str, W1: JaxArray, W2: JaxArray, sigma: JaxArray, c: JaxArray, times: JaxArray) -> JaxArray:
+    """One of these at every time; compiled once for arrays of these sizes."""
+    at = {"function": function_at, "gram": gram_at, "mode_strengths": strengths_at}[what]
+    values = jax.vmap(partial(at, start_of(W1, W2, sigma / c)))(c * times.ravel())
+    return values.reshape(times.shape + values.shape[1:])
+
+
+@jax.jit  # type: ignore[misc]
+def half_times(W1: JaxArray, W2: JaxArray, sigma: JaxArray, c: JaxArray) -> JaxArray:
     """When each mode is first half way to what it learns; nan where it is not learned, or there already."""
+    return _half_times(start_of(W1, W2, sigma / c)) / c
+
+
+def _half_times(start: Start) -> JaxArray:
     s, m = start.modes.s, len(start.a)
     at, held = jax.vmap(partial(strengths_at, start)), lax.stop_gradient(start)
     at_held = jax.vmap(partial(strengths_at, held))
