@@ -22,8 +22,8 @@ CASES = {
     "square": ((3, 3, 3), 0.0, 0.1),
     "tiny bottleneck": ((4, 2, 4), -1.0, 1e-8),
     "wider than inputs": ((3, 4, 5), 1.0, 0.1),
-    "wide": ((8, 14, 8), 0.0, 0.01),
-    "large λ": ((9, 6, 7), 30.0, 0.01),
+    "wide": ((3, 7, 4), 0.0, 0.01),
+    "large λ": ((4, 3, 5), 30.0, 0.01),
 }
 
 
@@ -84,8 +84,8 @@ def test_derivatives_by_weights_target_and_times(name):
     back = rng.normal(size=by_task.shape)
     to_weights, to_S, to_times = jax.jit(lambda seed: jax.vjp(jax_gram, *given)[1](seed))(back)
     by_hand = sum(np.sum(g * d) for g, d in zip(to_weights, balanced, strict=True))
-    assert by_hand == pytest.approx(np.sum(by_weights * back), rel=1e-10)
-    assert np.sum(to_S * dS) + np.sum(to_times * dt) == pytest.approx(np.sum(by_task * back), rel=1e-10)
+    np.testing.assert_allclose(by_hand, np.sum(by_weights * back), rtol=1e-10)
+    np.testing.assert_allclose(np.sum(to_S * dS) + np.sum(to_times * dt), np.sum(by_task * back), rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["tiny bottleneck", "wider than inputs"])
@@ -94,7 +94,8 @@ def test_half_times_move_as_sensitivity_says(name):
     W1, W2 = problem.network.weights
     X = rng.normal(size=(len(W2), W1.shape[1]))
     balanced = [W2.T @ X, X @ W1.T]
-    moved = jax.jvp(lambda W: lr.jax.half_times(W, problem.task.sigma_yx, input_scale=C), ([W1, W2],), (balanced,))[1]
+    times = lambda W: lr.jax.half_times(W, problem.task.sigma_yx, input_scale=C)
+    moved = jax.jit(lambda moves: jax.jvp(times, ([W1, W2],), (moves,))[1])(balanced)
     expected = lr.sensitivity(problem, balanced, [0.0]).half_times
     there = np.isfinite(expected)
     assert there.any()
@@ -102,18 +103,20 @@ def test_half_times_move_as_sensitivity_says(name):
 
 
 SIGMA, RUN = np.random.default_rng(0).normal(size=(3, 4)), np.linspace(0.0, 6.0, 7)
+PARAMETERS = np.array([0.3, 0.2, 1.1, 1.0])
 
 
 def of_parameters(p):
     """As in a fit: λ, scale, rate, and the size of the target."""
     weights = lr.jax.lambda_balanced(3, sizes=(4, 2, 3), lam=p[0], scale=p[1])
-    return lr.jax.loss(weights, p[3] * SIGMA, p[2] * RUN).sum() + lr.jax.half_times(weights, p[3] * SIGMA)[:2].sum()
+    return lr.jax.loss(weights, p[3] * SIGMA, p[2] * RUN).sum()
 
 
 def by_numpy(p):
     network = lr.inits.lambda_balanced(3, sizes=(4, 2, 3), lam=p[0], scale=p[1])
-    problem = lr.Problem(lr.Task.from_correlations(p[3] * SIGMA, sigma_yy=p[3] ** 2 * SIGMA @ SIGMA.T), network)
-    return lr.solve(problem, p[2] * RUN).loss.sum() + lr.fate(problem).half_times[:2].sum()
+    sigma_yx = p[3] * SIGMA
+    functions = lr.solve(lr.Problem(lr.Task.from_correlations(sigma_yx), network), p[2] * RUN).function
+    return np.sum((functions - sigma_yx) ** 2) / 2
 
 
 def slopes(f, p, step):
@@ -123,20 +126,33 @@ def slopes(f, p, step):
     return np.stack([(8 * one(step, i) - one(2 * step, i)) / (12 * step) for i in range(len(p))])
 
 
-def test_a_fit_has_first_and_second_derivatives():
-    p = np.array([0.3, 0.2, 1.1, 1.0])
-    value, gradient = jax.jit(jax.value_and_grad(of_parameters))(p)
-    assert value == pytest.approx(by_numpy(p), rel=1e-12)
-    np.testing.assert_allclose(gradient, slopes(by_numpy, p, 1e-3), rtol=1e-7)
-    for q in (p, p * [0.0, 1.0, 1.0, 1.0], p * [-1.0, 1.0, 1.0, 1.0]):  # through λ = 0 too
-        hessian = jax.jit(jax.hessian(of_parameters))(q)
-        np.testing.assert_allclose(hessian, slopes(jax.jit(jax.grad(of_parameters)), q, 1e-3), rtol=1e-6, atol=1e-6)
+def test_a_fit_has_a_gradient():
+    value, gradient = jax.jit(jax.value_and_grad(of_parameters))(PARAMETERS)
+    np.testing.assert_allclose(value, by_numpy(PARAMETERS), rtol=1e-12)
+    np.testing.assert_allclose(gradient, slopes(by_numpy, PARAMETERS, 2e-4), rtol=1e-8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lam", [0.3, 0.0, -0.3])
+def test_a_fit_has_second_derivatives(lam):
+    p, gradient = PARAMETERS * [lam / 0.3, 1.0, 1.0, 1.0], jax.jit(jax.grad(of_parameters))
+    np.testing.assert_allclose(jax.jit(jax.hessian(of_parameters))(p), slopes(gradient, p, 2e-4), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.long
+def test_second_derivative_of_a_half_time():
+    """One mode, W1 = W2 = x: e^{2st} = (s + x²)/x²."""
+    x, s = 0.1, 2.0
+    of_x = lambda x: lr.jax.half_times([jax.numpy.reshape(x, (1, 1))] * 2, [[s]])[0]
+    slope, curvature = jax.jit(jax.grad(of_x))(x), jax.jit(jax.grad(jax.grad(of_x)))(x)
+    np.testing.assert_allclose(slope, (2 * x / (s + x**2) - 2 / x) / (2 * s), rtol=1e-11)
+    expected = (2 / (s + x**2) - (2 * x / (s + x**2)) ** 2 + 2 / x**2) / (2 * s)
+    np.testing.assert_allclose(curvature, expected, rtol=1e-10)
 
 
 def test_maps_over_problems():
     many = np.array([[0.3, 0.2, 1.1, 1.0], [-0.5, 0.1, 0.9, 2.0], [0.0, 1e-3, 1.0, 0.5]])
-    mapped = jax.vmap(of_parameters)(many)
-    np.testing.assert_allclose(mapped, [of_parameters(p) for p in many], rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.vmap(of_parameters))(many), [by_numpy(p) for p in many], rtol=1e-11)
 
 
 def test_derivatives_are_finite_at_the_start_and_late():
@@ -147,11 +163,11 @@ def test_derivatives_are_finite_at_the_start_and_late():
 
 
 def test_a_separatrix_is_kept():
-    """Square and of the wrong sign: the weakest mode is missed at any time, as in `solve`; equal and absent modes too."""
+    """Square and of the wrong sign: the weakest mode is missed, as in `solve`; equal and absent modes too."""
     for S in (np.diag([2.0, 1.0, 0.5]), np.diag([2.0, 1.0, 1.0]), np.diag([2.0, 1.0, 0.0])):
         task = lr.Task.from_correlations(S)
-        networks = [lr.inits.zero_balanced(i, sizes=(3, 3, 3), scale=0.2) for i in range(8)]
-        for network in networks[:4]:
+        networks = [lr.inits.zero_balanced(i, sizes=(3, 3, 3), scale=0.2) for i in range(4)]
+        for network in networks:
             exact = lr.solve(lr.Problem(task, network), [0.0, 3.0, 300.0], method="riccati").function
             assert np.abs(lr.jax.function(network.weights, S, [0.0, 3.0, 300.0]) - exact).max() < 1e-11
 
@@ -167,7 +183,9 @@ def test_times_of_any_shape():
 def test_loss_is_that_of_the_task(rng):
     task = lr.Task.from_data(rng.normal(size=(50, 3)), rng.normal(size=(50, 2))).whitened()
     problem = lr.Problem(task, lr.inits.lambda_balanced(0, sizes=(3, 2, 2), lam=0.3, scale=0.1))
-    got = lr.jax.loss(problem.network.weights, task.sigma_yx, [0.0, 2.0, 9.0], input_scale=task.input_scale, floor=task.loss_floor)
+    got = lr.jax.loss(
+        problem.network.weights, task.sigma_yx, [0.0, 2.0, 9.0], input_scale=task.input_scale, floor=task.loss_floor
+    )
     np.testing.assert_allclose(got, lr.solve(problem, [0.0, 2.0, 9.0]).loss, rtol=1e-12)
 
 
@@ -191,7 +209,10 @@ class TestWeights:
 
 class TestMessages:
     def test_single_precision(self):
-        with jax.enable_x64(False), pytest.raises(lr.InvalidInput, match=r"try it inside `with jax.enable_x64\(True\):`"):
+        with (
+            jax.enable_x64(False),
+            pytest.raises(lr.InvalidInput, match=r"try it inside `with jax.enable_x64\(True\):`"),
+        ):
             lr.jax.function([np.eye(2), np.eye(2)], np.eye(2), 1.0)
 
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`sensitivity`: directions that leave the balance, half times, words; tests/methods/riccati/test_tangent has the rest."""
+"""`sensitivity`: directions that leave the balance, half times, words; test_tangent has the closed form."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ class TestHalfTimes:
 
     def test_against_differences_of_fate(self, rng):
         task = lr.Task.from_correlations(np.diag([3.0, 2.0, 1.0]) + 0.1 * rng.normal(size=(3, 3)))
-        problems = (lr.Problem(task, lr.inits.lambda_balanced(i, sizes=(3, 2, 3), lam=0.2, scale=0.05)) for i in range(9))
+        problems = (
+            lr.Problem(task, lr.inits.lambda_balanced(i, sizes=(3, 2, 3), lam=0.2, scale=0.05)) for i in range(9)
+        )
         problem = next(p for p in problems if np.isfinite(lr.fate(p).half_times[:2]).all())
         W1, W2 = problem.network.weights
         X = rng.normal(size=(3, 3))
@@ -151,7 +153,9 @@ def test_nothing_moves_along_no_direction():
     moved = lr.sensitivity(problem, [[[0.0]], [[0.0]]], [0.0, 1.0])
     assert moved.exact and not moved.gram.any() and not moved.loss.any()
     still = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.0]], [[0.0]]]))
-    assert not lr.sensitivity(still, [[[1.0]], [[1.0]]], [0.0, 1.0]).gram.any()  # from 0 both layers move to second order
+    assert not lr.sensitivity(
+        still, [[[1.0]], [[1.0]]], [0.0, 1.0]
+    ).gram.any()  # from 0 both layers move to second order
 
 
 def test_says_how_it_is_known(rng):

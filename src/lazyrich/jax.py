@@ -1,15 +1,16 @@
 """The closed form of two balanced layers as JAX functions of weights, target and times, with all derivatives.
 
-For fits, samplers and optimisers in JAX: `jax.grad`, `jvp`, `vjp`, `hessian`, `vmap` and `jit` go through every function
-here, on CPU and GPU. They compute in double precision, and so are called where JAX does, inside
+For fits, samplers and optimisers in JAX: `jax.grad`, `jvp`, `vjp`, `hessian`, `vmap` and `jit` go through every
+function here, on CPU and GPU. They compute in double precision, and so are called where JAX does, inside
 `with jax.enable_x64(True):` or with `jax_enable_x64` set.
 
-Two linear layers, Σxx = c·I, and W2ᵀW2 − W1W1ᵀ = λI with any λ, which is read from the weights. Known numbers are checked;
-traced ones cannot be: of weights that are not balanced the formula would still give numbers, but not those of the flow.
-Likewise a derivative with respect to the weights is that of the flow along directions that keep the layers balanced,
-with the same λ or another. Such directions come by themselves where the weights are a function of free parameters and
-balanced for all of them, as those of `lambda_balanced`; for other directions there is `lr.sensitivity`. Derivatives with
-respect to the target need distinct singular values above 0. An initialisation within 1e-12 of a separatrix stays on it.
+Two linear layers, Σxx = c·I, and W2ᵀW2 − W1W1ᵀ = λI with any λ, which is read from the weights. Known numbers are
+checked; traced ones cannot be: of weights that are not balanced the formula would still give numbers, but not those of
+the flow. Likewise a derivative with respect to the weights is that of the flow along directions that keep the layers
+balanced, with the same λ or another. Such directions come by themselves where the weights are a function of free
+parameters and balanced for all of them, as those of `lambda_balanced`; for other directions there is `lr.sensitivity`.
+Derivatives with respect to the target need distinct singular values above 0. An initialisation within 1e-12 of a
+separatrix stays on it.
 """
 
 from __future__ import annotations
@@ -78,9 +79,7 @@ def mode_strengths(weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_s
     return _over_times("mode_strengths", weights, sigma_yx, times, input_scale)
 
 
-def loss(
-    weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_scale: Any = 1.0, floor: Any = 0.0
-) -> JaxArray:
+def loss(weights: Sequence[Any], sigma_yx: Any, times: Any, *, input_scale: Any = 1.0, floor: Any = 0.0) -> JaxArray:
     """The loss at the given times, ½c‖W − Σyx/c‖² + floor.
 
     Parameters

@@ -1,8 +1,8 @@
 """`sensitivity`: what happens to all that a two-layer linear network does when its initialisation moves a little.
 
 Along directions that keep the balance, D = W2ᵀW2 − W1W1ᵀ = λI to first order, in closed form at any time
-(`methods.riccati.tangent`), also where λ itself moves. Along others, and where there is no closed form to begin with, by
-the linearised equation of QQᵀ (`methods.linearised`), integrated, with an error.
+(`methods.riccati.tangent`), also where λ itself moves. Along others, and where there is no closed form to begin with,
+by the linearised equation of QQᵀ (`methods.linearised`), integrated, with an error.
 """
 
 from __future__ import annotations
@@ -140,7 +140,9 @@ def sensitivity(problem: Problem, direction: Sequence[object], times: object) ->
         else:
             method, (gram, error) = "linearised", _by_integration(problem, moves, asked)
         loss = _moved_loss(problem, asked, gram)
-    return Sensitivity(problem, moves, *map(_check.read_only, (asked, gram, loss)), method, error, d_lam, departure)
+    for array in (asked, gram, loss):
+        _check.read_only(array)
+    return Sensitivity(problem, moves, asked, gram, loss, method, error, d_lam, departure)
 
 
 def _as_direction(problem: Problem, direction: Any) -> tuple[Array, ...]:
@@ -149,9 +151,7 @@ def _as_direction(problem: Problem, direction: Any) -> tuple[Array, ...]:
         came = f"has {len(direction)}" if isinstance(direction, list | tuple) else f"is a {type(direction).__name__}"
         raise InvalidInput(f"direction must list one array per layer ({len(weights)}), and it {came}.")
     named = zip(direction, weights, strict=True)
-    return tuple(
-        _check.read_only(_check.as_matrix(f"direction[{i}]", D, W.shape)) for i, (D, W) in enumerate(named)
-    )
+    return tuple(_check.read_only(_check.as_matrix(f"direction[{i}]", D, W.shape)) for i, (D, W) in enumerate(named))
 
 
 def _stacked(problem: Problem, layers: Sequence[Array]) -> Float[Array, "n h"]:
@@ -193,8 +193,8 @@ def _closed(
     if tangent.leaving * float(clock[-1]) > _OVERFLOW:
         until = _OVERFLOW / tangent.leaving / solution.clock
         raise InvalidInput(
-            f"times must end at {until:.4g} at the latest, and they end at {times[-1]:.4g}: the initialisation lies on a "
-            f"separatrix that this direction leaves, by e^{{{tangent.leaving * solution.clock:.3g}t}}."
+            f"times must end at {until:.4g} at the latest, and they end at {times[-1]:.4g}: the initialisation lies on "
+            f"a separatrix that this direction leaves, by e^{{{tangent.leaving * solution.clock:.3g}t}}."
         )
     doubt = max(problem.network.eps, problem.task.eps) + solution.doubt_until(float(min(times[-1], FOREVER)))
     return tangent.gram(clock), 16 * doubt

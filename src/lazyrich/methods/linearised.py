@@ -48,9 +48,7 @@ def moved_gram(
     return fine, error
 
 
-def linear_velocity(
-    problem: Problem, G: Float[Array, "n n"], dG: Float[Array, "n n"]
-) -> Float[Array, "n n"]:
+def linear_velocity(problem: Problem, G: Float[Array, "n n"], dG: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """The time derivative of δQQᵀ at QQᵀ."""
     d, task, (eta1, eta2), gamma = problem.task.d_in, problem.task, problem.rates, problem.weight_decay
     (P, W, R), (dP, dW, dR) = ((H[:d, :d], H[d:, :d], H[d:, d:]) for H in (G, dG))

@@ -110,7 +110,9 @@ def test_any_time():
 
 def test_a_turn_of_hidden_units_does_not_show():
     rng = np.random.default_rng(0)
-    problem = lr.Problem(lr.Task.from_correlations(rng.normal(size=(4, 3))), lr.inits.zero_balanced(0, sizes=(3, 5, 4), scale=0.3))
+    problem = lr.Problem(
+        lr.Task.from_correlations(rng.normal(size=(4, 3))), lr.inits.zero_balanced(0, sizes=(3, 5, 4), scale=0.3)
+    )
     W1, W2 = problem.network.weights
     turn = rng.normal(size=(5, 5))
     turn = turn - turn.T
@@ -119,7 +121,7 @@ def test_a_turn_of_hidden_units_does_not_show():
 
 
 class TestSeparatrix:
-    """Square, with determinants of opposite sign: the flow ends in a saddle, and so does all that is near in balance."""
+    """Square, with determinants of opposite sign: the flow ends in a saddle, and so does all around it."""
 
     def problem(self):
         task = lr.Task.from_correlations(np.array([[2.0, 0.3, 0.0], [0.1, 1.2, 0.2], [0.0, 0.4, 0.7]]))

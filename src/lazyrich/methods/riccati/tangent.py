@@ -4,9 +4,9 @@ With 𝒢 = ∫₀ᵗ e^{2Fs} ds, a start that moves by δQ0 and stays balanced 
 
     δQQᵀ(t) = K δ(Q0Q0ᵀ) Kᵀ,     K = e^{Ft}(I + Q0Q0ᵀ𝒢)⁻¹ .
 
-K as written is a difference of huge numbers. In the eigenbasis of F the start is L in row echelon form, up to a rotation
-B of the hidden units (`grading`), and with the column scale N that makes Y = e^{wt}LN and A = N(I + LᵀgL)N bounded
-(`evaluation`), everything follows from δL = (OᵀδQ0)Bᵀ:
+K as written is a difference of huge numbers. In the eigenbasis of F the start is L in row echelon form, up to a
+rotation B of the hidden units (`grading`), and with the column scale N that makes Y = e^{wt}LN and A = N(I + LᵀgL)N
+bounded (`evaluation`), everything follows from δL = (OᵀδQ0)Bᵀ:
 
 1. A rotation LΩ, Ω = −Ωᵀ, does not show. With L₁ the pivot rows of L, M = L₁⁻¹δL₁ has its part above the diagonal taken
    out by Ω; δL is then zero above the pivots, as L is, and grows no faster than L.
@@ -18,9 +18,10 @@ B of the hidden units (`grading`), and with the column scale N that makes Y = e^
    as J holds the pivots that have saturated. So J is chosen by time, and the digits are those of δQQᵀ at that time, not
    of its largest value.
 
-A move that takes λ along (D moves by δλ·I) also moves F: w by λδλ/4w, or ±δλ/2 where a direction has no partner, and the
-two eigenvectors of a mode turn into each other by δφ = −s δλ/4w². The turn is a move of the start, and turns the result
-back; the moves of w enter E, ĝ and x of `evaluation`, with the column scale held. It has digits unless a mode has w ≈ 0.
+A move that takes λ along (D moves by δλ·I) also moves F: w by λδλ/4w, or ±δλ/2 where a direction has no partner, and
+the two eigenvectors of a mode turn into each other by δφ = −s δλ/4w². The turn is a move of the start, and turns the
+result back; the moves of w enter E, ĝ and x of `evaluation`, with the column scale held. It has digits unless a mode
+has w ≈ 0.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ in JAX on the CPU: singular vectors by one-sided Jacobi rotations, the echelon f
 re-orthogonalisation, and A⁻¹ by elimination, which for positive definite matrices needs no pivoting.
 
 Derivatives do not go through iterations. Singular vectors have the derivative that Σ = U S Vᵀ implies, A⁻¹ that of a
-linear equation, and half times that of their equation: so derivatives of any order are those of the closed form. That of
-singular vectors divides by differences of singular values: with respect to the target, derivatives need these to be
+linear equation, and half times that of their equation: so derivatives of any order are those of the closed form. That
+of singular vectors divides by differences of singular values: with respect to the target, derivatives need these to be
 distinct and above 0, and those with respect to the weights do not.
 
 A row whose new part is below 1e-12 of the weights counts as one on the separatrix and stays there, as in `solve`; the
@@ -113,7 +113,7 @@ def _completed(X: JaxArray) -> tuple[JaxArray, JaxArray]:
     return Q * jnp.concatenate([signs, jnp.ones(rows - m)]), jnp.sqrt(jnp.sum(X**2, axis=0))
 
 
-@jax.custom_jvp  # type: ignore[misc]
+@jax.custom_jvp  # type: ignore[untyped-decorator]
 def modes_of(sigma: JaxArray) -> Modes:
     """The full singular value decomposition."""
     tall = sigma.shape[0] >= sigma.shape[1]
@@ -122,7 +122,7 @@ def modes_of(sigma: JaxArray) -> Modes:
     return Modes(left, s, right) if tall else Modes(right, s, left)
 
 
-@modes_of.defjvp  # type: ignore[misc]
+@modes_of.defjvp  # type: ignore[untyped-decorator]
 def _modes_moved(primals: Any, tangents: Any) -> tuple[Modes, Modes]:
     """dU = UΩ and dV = VΨ, antisymmetric, from UᵀdΣV = ΩS + dS − SΨ; directions outside Σ do not turn into each other.
 
@@ -280,7 +280,7 @@ def strengths_at(start: Start, t: JaxArray) -> JaxArray:
     return jnp.sum(outputs[:m] * _solved(A, inputs[:m].T).T, axis=1)
 
 
-@partial(jax.jit, static_argnums=0)  # type: ignore[misc]
+@partial(jax.jit, static_argnums=0)  # type: ignore[untyped-decorator]
 def over_times(what: str, W1: JaxArray, W2: JaxArray, sigma: JaxArray, c: JaxArray, times: JaxArray) -> JaxArray:
     """One of these at every time; compiled once for arrays of these sizes."""
     at = {"function": function_at, "gram": gram_at, "mode_strengths": strengths_at}[what]
@@ -288,7 +288,7 @@ def over_times(what: str, W1: JaxArray, W2: JaxArray, sigma: JaxArray, c: JaxArr
     return values.reshape(times.shape + values.shape[1:])
 
 
-@jax.jit  # type: ignore[misc]
+@jax.jit  # type: ignore[untyped-decorator]
 def half_times(W1: JaxArray, W2: JaxArray, sigma: JaxArray, c: JaxArray) -> JaxArray:
     """When each mode is first half way to what it learns; nan where it is not learned, or there already."""
     return _half_times(start_of(W1, W2, sigma / c)) / c
