@@ -103,7 +103,7 @@ def test_half_times_move_as_sensitivity_says(name):
 
 
 SIGMA, RUN = np.random.default_rng(0).normal(size=(3, 4)), np.linspace(0.0, 6.0, 7)
-PARAMETERS = np.array([0.3, 0.2, 1.1, 1.0])
+PARAMETERS = np.array([0.3, 0.5, 1.1, 1.0])
 
 
 def of_parameters(p):

@@ -163,7 +163,7 @@ def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: Any, scale
     size = jnp.where(lam >= 0, lam, -lam)
     big = jnp.sqrt((jnp.sqrt(size**2 + 4 * strength**2) + size) / 2)
     small = strength / big
-    first, second = jnp.where(lam > 0, small, big), jnp.where(lam > 0, big, small)
+    first, second = jnp.where(lam >= 0, small, big), jnp.where(lam >= 0, big, small)
     W1, W2 = (inner[:, :m] * first) @ right[:, :m].T, (left[:, :m] * second) @ inner[:, :m].T
     if m < h <= d_out:  # hidden units without inputs: λ is all they have
         W2 = W2 + jnp.sqrt(lam) * (left[:, m:h] @ inner[:, m:h].T)
