@@ -41,7 +41,7 @@ class Sensitivity:
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> moved = lr.sensitivity(problem, [[[0.1]], [[0.1]]], [0.0, 1.0, np.inf])  # both layers larger, by a factor 1 + ε
     >>> moved.function.ravel().round(4), moved.half_times.round(4), moved.exact
-    (array([0.02  , 0.6758, 0.    ]), array([-0.5   ]), True)
+    (array([0.02  , 0.6792, 0.    ]), array([-0.4975]), True)
     """
 
     problem: Problem
@@ -117,7 +117,7 @@ def sensitivity(problem: Problem, direction: Sequence[object], times: object) ->
     >>> print(lr.sensitivity(problem, [W2.T @ X, X @ W1.T], [0.0, 10.0, 100.0, np.inf]))
     known by      riccati (exact)
     balance       kept
-    loss          moves most at t = 10, by -1.7...; in the end by ...
+    loss          moves most at t = 10, by -0.333...; in the end by ...
     function      moves most at t = 10, by ...; in the end by ...
     QQᵀ           moves most at t = 10, by ...; in the end by ...
     """
