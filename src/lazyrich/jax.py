@@ -1,8 +1,8 @@
 """The closed form of two balanced layers as JAX functions of weights, target and times, with all derivatives.
 
 For fits, samplers and optimisers in JAX: `jax.grad`, `jvp`, `vjp`, `hessian`, `vmap` and `jit` go through every
-function here. They compute in double precision, and so are called where JAX does, inside `with jax.enable_x64(True):` or
-with `jax_enable_x64` set. What is to be called often belongs into `jax.jit`: to compile a loss takes seconds, its
+function here. They compute in double precision, and so are called where JAX does, inside `with jax.enable_x64(True):`
+or with `jax_enable_x64` set. What is to be called often belongs into `jax.jit`: to compile a loss takes seconds, its
 gradient twice as long.
 
 Two linear layers, Σxx = c·I, and W2ᵀW2 − W1W1ᵀ = λI with any λ, which is read from the weights. Known numbers are
