@@ -31,6 +31,7 @@ NAMESPACES = {
     "lazyrich.laziness": "what lazy and rich mean, and how lazy a model of your own is",
     "lazyrich.bias": "function space, and which of many solutions is reached",
     "lazyrich.batch": "many networks in one compiled program",
+    "lazyrich.jax": "the closed form for JAX, with derivatives",
     "lazyrich.sweeps": "grids of problems",
     "lazyrich.plot": "one-line plots",
     "lazyrich.papers": "claims, figures, experiments and sweeps of the papers",

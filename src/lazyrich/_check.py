@@ -69,7 +69,7 @@ def _unreadable(name: str, value: Any, error: Exception) -> str:
     if jax and isinstance(error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError):
         return (
             f"{name} must hold known numbers, and JAX is tracing it, but lazyrich computes in NumPy and cannot be"
-            " traced or differentiated through: try the call outside of jax.jit, grad and vmap, or finite differences."
+            " traced or differentiated through: try the call outside of jax.jit, grad and vmap, or lr.jax, which can."
         )
     if torch and isinstance(value, torch.Tensor):
         return (

@@ -50,10 +50,13 @@ class Spectrum(NamedTuple):
 
     def rate_differences(self, columns: Array) -> Float[Array, "n k"]:
         """w_i⁺ − w_j⁺ for all rows i and the rows j in `columns`, and 0 where that is positive."""
+        return np.minimum(self.rates_apart(columns), 0.0)
+
+    def rates_apart(self, columns: Array) -> Float[Array, "n k"]:
+        """w_i⁺ − w_j⁺, of either sign."""
         grows, w_plus = self.w > 0, np.maximum(self.w, 0.0)
         both = grows[:, None] & grows[columns]
-        apart = np.where(both, self.excess[:, None] - self.excess[columns], w_plus[:, None] - w_plus[columns])
-        return np.minimum(apart, 0.0)
+        return np.where(both, self.excess[:, None] - self.excess[columns], w_plus[:, None] - w_plus[columns])
 
     def unpaired(self) -> tuple[slice, slice]:
         """Where the input and output directions without a partner stand."""
