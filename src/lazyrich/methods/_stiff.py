@@ -35,7 +35,7 @@ from lazyrich._typing import Array, Float
 
 _PARTS = (2, 3, 4, 5, 6, 7, 8, 9, 10)  # Euler steps in a step, row after row of the extrapolation
 _AIM = 6  # the row that a step should be accurate in
-_DENSE = 1000  # unknowns that are solved for by factors
+_DENSE = 200  # unknowns that are solved for by factors
 _INDEFINITE = 600  # unknowns whose eigenvalues are counted
 _NEAR = 1e-3  # of a unit: where B has no inverse to speak of
 _SOLVED = 1e-13
@@ -208,7 +208,7 @@ class Implicit:
 class Stiff:
     """One step after the other from some weights on, with the errors that are granted to each entry."""
 
-    def __init__(self, terms: Terms, w: Layers, time: float, step: float, rtol: float, atol: Layers) -> None:
+    def __init__(self, terms: Terms, w: Layers, time: float, step: float, rtol: float, atol: tuple[float, float]) -> None:
         self.terms, self.w, self.time, self.h, self.rtol, self.atol = terms, w, time, step, rtol, atol
         self.before = time, w
 
