@@ -28,6 +28,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ class OfWeights(Equation):
         self.rates, self.gamma, self.network = problem.rates, problem.weight_decay, problem.network
         self.B = hidden_basis(problem)
         self.W1, self.W2 = self.B @ self.W1, self.W2 @ self.B.T
-        self.initial = np.concatenate([self.W1.ravel(), self.W2.ravel()])
+        self.initial = self.state_of(*problem.network.weights)
 
     def _basis(self) -> tuple[Float[Array, "out out"], Float[Array, "in m"]]:
         """With white inputs only those directions of the inputs that Σyx or the first layer has."""
@@ -137,6 +138,10 @@ class OfWeights(Equation):
             seen = values > len(values) * np.finfo(float).eps * values[-1]
             C = vectors[:, seen] * np.sqrt(values[seen])
         return Terms(self.S, C, (self.rates[0], self.rates[1]), self.gamma, self.network.biased)
+
+    def state_of(self, W1: Float[Array, "h in"], W2: Float[Array, "out h"]) -> Float[Array, " y"]:
+        """Of weights on the trajectory, as they are given."""
+        return np.concatenate([(self.B @ W1 @ self.V).ravel(), (self.U.T @ W2 @ self.B.T).ravel()])
 
     def layers(self, y: Float[Array, " y"]) -> Layers:
         """In units of their rates."""
@@ -312,7 +317,8 @@ def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
             mean, begun = (solver.t - begun) / _WINDOW, solver.t
             limited = limited + 1 if mean * equation.terms.fastest(equation.layers(solver.y)) > _LIMIT else 0
             if limited == _PATIENCE:
-                yield from stiff_steps(equation, solver.y, float(solver.t), mean, (rtol, atol), most - taken)
+                further = stiff_steps(equation, solver.y, float(solver.t), mean, (rtol, atol), most - taken)
+                yield from takewhile(lambda step: not equation.has_crossed(step.state), further)
                 return
 
 
@@ -330,9 +336,9 @@ def stiff_steps(
     solver = Stiff(equation.terms, equation.layers(y), time, first, rtol, (float(granted[0]), float(granted[1])))
     for _ in range(most):
         with np.errstate(over="ignore", invalid="ignore"):
-            if not solver.step() or equation.has_crossed(state := equation.state(solver.w)):
+            if not solver.step():
                 return
-        yield Step(solver.time, state, lambda time: equation.state(solver.within(time)))
+        yield Step(solver.time, equation.state(solver.w), lambda time: equation.state(solver.within(time)))
 
 
 def _lazily(solver: DOP853) -> Callable[[float], Float[Array, " y"]]:
