@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _SMALL = 1e-6  # absolute tolerance over the relative one, in units of the largest entry at first
 _TINY = 1e-300
 _ABOVE_ROUNDING = 1e-7  # of the target: the least that a mode may be for its root to have digits
-_UNEQUAL = 1e3  # variances of inputs beyond which explicit steps would be too many
 _WINDOW, _PATIENCE = 100, 10  # steps, so many times in a row, at the limit of stability: then others are taken
 _LIMIT = 3.0  # step × a bound on the fastest rate, there
 
@@ -81,6 +80,25 @@ class Equation(ABC):
     @abstractmethod
     def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
         """All that is known of these states, as a trajectory holds it: the weights, or QQᵀ."""
+
+    terms: Terms  # the same flow as steps that stability does not limit see it,
+
+    @abstractmethod
+    def layers(self, y: Float[Array, " y"]) -> Layers:
+        """whose layers are in units of their rates,"""
+
+    @abstractmethod
+    def state(self, w: Layers) -> Float[Array, " y"]:
+        """and back."""
+
+    @property
+    def root_of_inputs(self) -> Float[Array, "in r"]:
+        """C with Σxx = CCᵀ."""
+        if isinstance(self.X, float):
+            return np.sqrt(self.X) * np.eye(self.S.shape[1])
+        values, vectors = np.linalg.eigh(self.X)
+        seen = values > len(values) * np.finfo(float).eps * values[-1]
+        return np.asarray(vectors[:, seen] * np.sqrt(values[seen]))
 
     def at_rest(self, y: Float[Array, " y"], rtol: float) -> bool:
         """Whether the function is where it ends, as far as the tolerance goes: it stays there."""
@@ -130,25 +148,16 @@ class OfWeights(Equation):
 
     @cached_property
     def terms(self) -> Terms:
-        """As steps that stability does not limit want them."""
-        if isinstance(self.X, float):
-            C = np.sqrt(self.X) * np.eye(self.S.shape[1])
-        else:
-            values, vectors = np.linalg.eigh(self.X)
-            seen = values > len(values) * np.finfo(float).eps * values[-1]
-            C = vectors[:, seen] * np.sqrt(values[seen])
-        return Terms(self.S, C, (self.rates[0], self.rates[1]), self.gamma, self.network.biased)
+        return Terms(self.S, self.root_of_inputs, (self.rates[0], self.rates[1]), self.gamma, self.network.biased)
 
     def state_of(self, W1: Float[Array, "h in"], W2: Float[Array, "out h"]) -> Float[Array, " y"]:
         """Of weights on the trajectory, as they are given."""
         return np.concatenate([(self.B @ W1 @ self.V).ravel(), (self.U.T @ W2 @ self.B.T).ravel()])
 
     def layers(self, y: Float[Array, " y"]) -> Layers:
-        """In units of their rates."""
         return Layers(*(W / np.sqrt(eta) for W, eta in zip(self.split(y), self.rates, strict=True)))
 
     def state(self, w: Layers) -> Float[Array, " y"]:
-        """Of layers in units of their rates."""
         return np.concatenate([np.sqrt(eta) * W.ravel() for W, eta in zip(w, self.rates, strict=True)])
 
     def split(self, y: Float[Array, " y"]) -> tuple[Float[Array, "h in"], Float[Array, "out h"]]:
@@ -204,9 +213,6 @@ class OfFunction(Equation):
         linear = facts.depth == 2 and facts.activation.linear and not facts.biased
         if not linear or not family or facts.weight_decay:
             return False
-        variances = np.linalg.eigvalsh(problem.task.sigma_xx)
-        if variances[-1] > _UNEQUAL * variances[0]:
-            return False
         c, gain = 0.0 if facts.zero_balanced else facts.family[0], problem.canonical.gain
         weakest = gain * float(np.linalg.svd(problem.network.linear_part, compute_uv=False)[-1])
         return bool(np.hypot(c, weakest) >= _ABOVE_ROUNDING * gain * float(np.linalg.norm(problem.task.target, 2)))
@@ -222,6 +228,22 @@ class OfFunction(Equation):
         U, s, Vt = np.linalg.svd(A, full_matrices=False)
         more = s**2 / (np.hypot(s, self.c) + self.c + _TINY)  # √(s² + c²) − c
         return (U * more) @ U.T + self.c * np.eye(len(A)), (Vt.T * more) @ Vt + self.c * np.eye(A.shape[1])
+
+    @cached_property
+    def terms(self) -> Terms:
+        return Terms(self.gain * self.S, self.root_of_inputs, (1.0, 1.0), 0.0, False)
+
+    def layers(self, y: Float[Array, " y"]) -> Layers:
+        """The λ-balanced network of λ = 2c with the same function, which learns the same curve (theory: section 11)."""
+        U, s, Vt = np.linalg.svd(y.reshape(self.shape))
+        size = np.sqrt(np.hypot(s, self.c) + self.c)
+        first, second = np.zeros((len(U), len(Vt))), np.full(len(U), np.sqrt(2 * self.c))
+        first[: len(s)] = np.divide(s, size, out=np.zeros_like(s), where=size > 0)[:, None] * Vt[: len(s)]
+        second[: len(s)] = size
+        return Layers(first, U * second)
+
+    def state(self, w: Layers) -> Float[Array, " y"]:
+        return (w.second @ w.first).ravel()
 
     def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
         return self.U @ y.reshape(self.shape) @ self.V.T / self.gain
@@ -313,7 +335,7 @@ def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
         if solver.status == "failed" or not np.all(np.isfinite(solver.y)) or equation.has_crossed(solver.y):
             return
         yield Step(float(solver.t), solver.y, _lazily(solver))
-        if taken % _WINDOW == 0 and isinstance(equation, OfWeights):
+        if taken % _WINDOW == 0:
             mean, begun = (solver.t - begun) / _WINDOW, solver.t
             limited = limited + 1 if mean * equation.terms.fastest(equation.layers(solver.y)) > _LIMIT else 0
             if limited == _PATIENCE:
@@ -323,7 +345,7 @@ def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
 
 
 def stiff_steps(
-    equation: OfWeights,
+    equation: Equation,
     y: Float[Array, " y"],
     time: float,
     first: float,
@@ -332,7 +354,7 @@ def stiff_steps(
 ) -> Iterator[Step]:
     """The same from a state on, by steps that stability does not limit; the first is tried with length `first`."""
     rtol, atol = tolerances
-    granted = atol / np.sqrt(equation.rates)
+    granted = atol / np.sqrt(equation.terms.rates)
     solver = Stiff(equation.terms, equation.layers(y), time, first, rtol, (float(granted[0]), float(granted[1])))
     for _ in range(most):
         with np.errstate(over="ignore", invalid="ignore"):
