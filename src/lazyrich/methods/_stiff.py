@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
+from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
 from lazyrich._typing import Array, Float
 
@@ -40,6 +40,13 @@ _INDEFINITE = 600  # unknowns whose eigenvalues are counted
 _NEAR = 1e-3  # of a unit: where B has no inverse to speak of
 _SOLVED = 1e-13
 _MOST = 500  # conjugate gradients
+_GROWTH = 8.0  # of a step, at most
+_HUNDRED = 100.0
+_EPS = 8 * float(np.finfo(np.float64).eps)
+
+
+def _norm(M: Float[Array, "n m"]) -> float:
+    return float(np.linalg.norm(M, 2)) if M.size else 0.0
 
 
 class Layers(NamedTuple):
@@ -81,10 +88,15 @@ class Terms(NamedTuple):
 
     def fastest(self, w: Layers) -> float:
         """A bound on the size of J, and hardly more than that."""
-        of_inputs, of_outputs = np.linalg.norm(w.first @ self.C, 2), np.linalg.norm(w.second, 2)
-        of_C, E = np.linalg.norm(self.C, 2), np.linalg.norm(self.missing(w), 2)
+        of_inputs, of_outputs, of_C = (_norm(M) for M in (w.first @ self.C, w.second, self.C))
         decay = self.gamma * max(self.rates)
-        return float(self.gain**2 * (of_inputs**2 + (of_C * of_outputs) ** 2) + self.gain * E + decay)
+        return self.gain**2 * (of_inputs**2 + (of_C * of_outputs) ** 2) + self.gain * _norm(self.missing(w)) + decay
+
+    def rounding(self, w: Layers) -> float:
+        """Of the velocity."""
+        of_S, of_inputs, of_outputs, of_C = (_norm(M) for M in (self.S, w.first @ self.C, w.second, self.C))
+        most = self.gain * (of_S + self.gain * of_outputs * of_inputs * of_C) + self.gamma * max(self.rates)
+        return _EPS * most * max(_norm(w.first), of_outputs)
 
 
 class Implicit:
@@ -144,18 +156,21 @@ class Implicit:
 
     def _function(self, right: Float[Array, "out r"]) -> Float[Array, "out r"]:
         """Z."""
-        if right.size > _DENSE:
+        if right.size > _DENSE and not self.negative:
             return self._by_gradients(right)
-        kind, factors = self._factors
-        solution = cho_solve(factors, right.ravel()) if kind == "definite" else lu_solve(factors, right.ravel())
+        factor, pivots = self._factors
+        column = right.reshape(-1, 1)
+        solution, _ = dpotrs(factor, column, lower=1) if pivots is None else dgetrs(factor, pivots, column)
         return np.asarray(solution).reshape(right.shape)
 
     @cached_property
-    def _factors(self) -> tuple[str, tuple[Array, object]]:
-        try:
-            return "definite", cho_factor(self._matrix, lower=True, check_finite=False)
-        except LinAlgError:
-            return "indefinite", lu_factor(self._matrix, check_finite=False)
+    def _factors(self) -> tuple[Array, Array | None]:
+        """By Cholesky's method, and with pivots where B is not positive definite."""
+        factor, failed = dpotrf(self._matrix, lower=1)
+        if not failed:
+            return factor, None
+        factor, pivots, _ = dgetrf(self._matrix)
+        return factor, pivots
 
     @cached_property
     def _matrix(self) -> Float[Array, "m m"]:
@@ -214,21 +229,30 @@ class Stiff:
 
     def step(self) -> bool:
         """Goes on by one; False where no step is short enough."""
+        at_rest = self._at_rest()
         while self.time + self.h > self.time:
-            rows = list(self._rows(self.w, self.h))
-            if rows and rows[-1].error <= 1:
+            rows = [] if at_rest else list(self._rows(self.w, self.h))
+            if at_rest or (rows and rows[-1].error <= 1):
                 self.before = self.time, self.w
-                self.time, self.w = self.time + self.h, rows[-1].w
-                self.h *= self._factor(rows)
+                self.time, self.w = self.time + self.h, self.w if at_rest else rows[-1].w
+                self.h *= _GROWTH if at_rest else self._factor(rows)
                 return True
             self.h *= min(self._factor(rows), 0.5) if rows else 0.3
         return False
 
+    def _at_rest(self) -> bool:
+        """Whether what moves is rounding, which no step should gather, and nothing grows within a hundred of them."""
+        v, noise = self.terms.velocity(self.w), self.terms.rounding(self.w)
+        still = max(float(np.abs(part).max(initial=0.0)) for part in v) <= noise
+        return still and Implicit(self.terms, self.w, _HUNDRED * self.h).definite
+
     def within(self, time: float) -> Layers:
         """At a time in the last step: a shorter one from its beginning."""
         begin, w = self.before
-        rows = list(self._rows(w, time - begin)) if time > begin else []
-        return rows[-1].w if rows else w if time == begin else self.w
+        if w is self.w or time <= begin:
+            return w
+        rows = list(self._rows(w, time - begin))
+        return rows[-1].w if rows else self.w
 
     def _factor(self, rows: list[_Row]) -> float:
         """What the step would have to be multiplied by to be accurate in the row that is aimed at."""
@@ -239,7 +263,7 @@ class Stiff:
         factor = 0.8 * max(last.error, 1e-12) ** (-1 / (k + 1))
         if k < _AIM:
             factor *= 1.3 ** (_AIM - k)
-        return float(np.clip(factor, 0.1, 8.0))
+        return float(np.clip(factor, 0.1, _GROWTH))
 
     def _rows(self, w: Layers, h: float) -> Iterator[_Row]:
         """Row after row of the extrapolation until one is accurate; none where something would grow too fast."""

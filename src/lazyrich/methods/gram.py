@@ -44,6 +44,7 @@ _SMALL = 1e-6  # absolute tolerance over the relative one, in units of the large
 _TINY = 1e-300
 _ABOVE_ROUNDING = 1e-7  # of the target: the least that a mode may be for its root to have digits
 _WINDOW, _PATIENCE = 100, 10  # steps, so many times in a row, at the limit of stability: then others are taken
+_COST = 5  # of these, at least, in steps of the others
 _LIMIT = 3.0  # step × a bound on the fastest rate, there
 
 
@@ -339,7 +340,7 @@ def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
             mean, begun = (solver.t - begun) / _WINDOW, solver.t
             limited = limited + 1 if mean * equation.terms.fastest(equation.layers(solver.y)) > _LIMIT else 0
             if limited == _PATIENCE:
-                further = stiff_steps(equation, solver.y, float(solver.t), mean, (rtol, atol), most - taken)
+                further = stiff_steps(equation, solver.y, float(solver.t), mean, (rtol, atol), (most - taken) // _COST)
                 yield from takewhile(lambda step: not equation.has_crossed(step.state), further)
                 return
 
