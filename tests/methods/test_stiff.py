@@ -14,7 +14,8 @@ from lazyrich.methods.gram import OfFunction, OfGram, OfWeights, equation_of, st
 def correlated(seed, d_out, d_in, spread=1e-3, noise=0.0):
     """Inputs of standard deviations from 1 to `spread`, in a basis of their own."""
     rng = np.random.default_rng([7, seed])
-    X = rng.normal(size=(5 * d_in, d_in)) * np.geomspace(1, spread, d_in) @ np.linalg.qr(rng.normal(size=(d_in, d_in)))[0]
+    turned = np.linalg.qr(rng.normal(size=(d_in, d_in)))[0]
+    X = rng.normal(size=(5 * d_in, d_in)) * np.geomspace(1, spread, d_in) @ turned
     return lr.Task.from_data(X, X @ rng.normal(size=(d_in, d_out)) + noise * rng.normal(size=(len(X), d_out)))
 
 
@@ -96,7 +97,7 @@ def test_conjugate_gradients_find_the_same(case, monkeypatch):
 def test_the_inverse_is_that_of_the_jacobian_by_differences():
     problem = CASES["biases and decay"]()
     equation = OfWeights(problem)
-    terms, w, tau, rng = equation.terms, equation.layers(equation.initial), 3.0, np.random.default_rng(0)
+    terms, w, tau = equation.terms, equation.layers(equation.initial), 3.0
     matrix = _stiff.Implicit(terms, w, tau)
     r = terms.velocity(w)
     x = matrix.solve(r)
@@ -106,9 +107,9 @@ def test_the_inverse_is_that_of_the_jacobian_by_differences():
     )
     for part, far, near, right in zip(x, ahead, behind, r, strict=True):
         np.testing.assert_allclose(part - tau * (far - near) / (2 * h), right, atol=1e-7)
-    assert rng is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("hidden", "scale"), [(6, 1e-4), (6, 1e-8), (2, 1e-4), (1, 1e-8)])
 def test_saddles_are_left_when_they_should_be(hidden, scale):
     """Modes 1, 1e-2 and 1e-4 from small weights, exactly known: the last leaves its saddle after 1e4 to 1e5."""
@@ -137,6 +138,7 @@ def test_the_family_goes_on_through_its_partner():
     np.testing.assert_allclose(from_the_start(equation, TIMES), truth, atol=2e-9 * np.abs(truth).max())
 
 
+@pytest.mark.long
 def test_steps_change_over_where_stability_limits_them():
     """By 1e8, in a few hundred steps more."""
     problem = lr.Problem(correlated(10, 2, 3), lr.inits.gaussian(0, sizes=(3, 30, 2), scale=0.1), weight_decay=1e-4)
@@ -150,12 +152,13 @@ def test_steps_change_over_where_stability_limits_them():
     np.testing.assert_allclose(equation.function(step.state), truth, atol=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("decay", [0.0, 1e-3])
-@pytest.mark.parametrize("hidden", [2, 30])
+@pytest.mark.parametrize("hidden", [2, 8])
 def test_predictions_arrive_at_late_times_with_an_error_that_holds(hidden, decay):
     network = lr.inits.gaussian(hidden, sizes=(3, hidden, 3), scale=0.3)
     problem = lr.Problem(correlated(11, 3, 3), network, weight_decay=decay)
-    times = np.array([0.0, 1.0, 30.0, 1e3, 3e4, 1e12])
+    times = np.array([0.0, 1.0, 30.0, 1e3, 1e4, 1e12])
     found = lr.predict(problem, times)
     assert found.trajectory.times[-1] == 1e12 and found.trajectory.status == "complete"
     truth = by_radau(problem, times[:-1])
@@ -163,7 +166,8 @@ def test_predictions_arrive_at_late_times_with_an_error_that_holds(hidden, decay
     assert found.error < 1e-4
     of_modes = np.sum(found.frames.u * ((functions[:-1] - truth) @ found.frames.v), axis=1)
     assert np.abs(of_modes).max() <= found.error * np.abs(found.strengths_of(found.course)).max()
-    assert np.abs(problem.task.loss(functions[:-1]) - problem.task.loss(truth)).max() <= found.error * found.trajectory.loss[0]
+    apart = problem.task.loss(functions[:-1]) - problem.task.loss(truth)
+    assert np.abs(apart).max() <= found.error * found.trajectory.loss[0]
 
 
 @pytest.mark.compiles

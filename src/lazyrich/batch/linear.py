@@ -166,8 +166,7 @@ def _integrate(
     weights: Tree = _turned(start, equation.U, equation.V)
     while recording.count < len(times):
         if taken >= max_steps:
-            stopped = f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps"
-            return Status(End.STOPPED, stopped, "a larger max_steps, a larger rtol or an earlier end")
+            return _stopped(now, end, taken)
         stops = times[recording.count : recording.count + records_per_call]
         stops = np.pad(stops, (0, records_per_call - len(stops)), mode="edge")
         weights, reached_time, reached, steps, seen = advance(weights, now, stops, equation, *tolerances)
@@ -182,9 +181,18 @@ def _integrate(
             stiff = OfWeights(problem)
             y = stiff.state_of(*problem.network.whole([np.asarray(W) for W in layers]))
             if mean * stiff.terms.fastest(stiff.layers(y)) > _LIMIT and (end - now) / mean > _MANY:
-                further = stiff_steps(stiff, y, now, mean, tolerances, max_steps - taken)
-                return _further(further, stiff, equation, times, names, recording, tick)
+                left = max_steps - taken
+                further = stiff_steps(stiff, y, now, mean, tolerances, left)
+                done = _further(further, stiff, equation, times, names, recording, tick)
+                if recording.count == len(times):
+                    return COMPLETE
+                return (_stopped if done.steps == left else _stalled)(done.time, end, taken + done.steps)
     return COMPLETE
+
+
+class _Reached(NamedTuple):
+    time: float
+    steps: int
 
 
 def _further(
@@ -195,19 +203,24 @@ def _further(
     names: tuple[str, ...],
     recording: _engines.Recording,
     tick: Callable[[float], object],
-) -> Status:
-    """The rest of the recording, and how it ended."""
-    now, taken, end = 0.0, 0, float(times[-1])
-    for taken, step in enumerate(steps, 1):
+) -> _Reached:
+    """Fills the rest of the recording as far as these steps go."""
+    reached, end = _Reached(0.0, 0), float(times[-1])
+    for step in steps:
         while recording.count < len(times) and times[recording.count] <= step.time:
             layers = flow.parts([step.within(float(times[recording.count]))])["weights"]
             seen = _observed(np, flow.network.free([W[0] for W in layers]), names, equation)
             recording.add({name: [np.asarray(part)[None] for part in parts] for name, parts in seen.items()}, 1)
-        tick((min(step.time, end) - now) / end)
-        now = step.time
+        tick((min(step.time, end) - reached.time) / end)
+        reached = _Reached(step.time, reached.steps + 1)
         if recording.count == len(times):
-            return COMPLETE
-    return _stalled(now, end, taken)
+            break
+    return reached
+
+
+def _stopped(now: float, end: float, taken: int) -> Status:
+    where = f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps"
+    return Status(End.STOPPED, where, "a larger max_steps, a larger rtol or an earlier end")
 
 
 def _stalled(now: float, end: float, taken: int) -> Status:

@@ -223,7 +223,9 @@ class Implicit:
 class Stiff:
     """One step after the other from some weights on, with the errors that are granted to each entry."""
 
-    def __init__(self, terms: Terms, w: Layers, time: float, step: float, rtol: float, atol: tuple[float, float]) -> None:
+    def __init__(
+        self, terms: Terms, w: Layers, time: float, step: float, rtol: float, atol: tuple[float, float]
+    ) -> None:
         self.terms, self.w, self.time, self.h, self.rtol, self.atol = terms, w, time, step, rtol, atol
         self.before = time, w
 
@@ -291,9 +293,7 @@ class Stiff:
 
     def _error(self, new: Layers, other: Layers, w: Layers) -> float:
         parts = zip(new, other, w, self.atol, strict=True)
-        shares = [
-            (a - b) / (atol + self.rtol * np.maximum(np.abs(a), np.abs(start))) for a, b, start, atol in parts
-        ]
+        shares = [(a - b) / (atol + self.rtol * np.maximum(np.abs(a), np.abs(start))) for a, b, start, atol in parts]
         return float(np.sqrt(sum(np.sum(s**2) for s in shares) / sum(s.size for s in shares)))
 
 

@@ -17,9 +17,9 @@ both rates are 1,
 
 for any inputs. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is far below.
 
-Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself; where stability
-limits its steps for long (inputs of unequal variance, large weights, weight decay), by those of `_stiff`, which it does
-not limit. With white inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs, 128 + 10
+Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself. Where stability
+limits its steps for long (inputs of unequal variance, large weights, weight decay), those of `_stiff` follow, which it
+does not limit. With white inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs, 128 + 10
 directions are enough. Of a network wider than n, QQᵀ is given instead of the weights, which would be larger.
 """
 
@@ -82,7 +82,10 @@ class Equation(ABC):
     def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
         """All that is known of these states, as a trajectory holds it: the weights, or QQᵀ."""
 
-    terms: Terms  # the same flow as steps that stability does not limit see it,
+    @property
+    @abstractmethod
+    def terms(self) -> Terms:
+        """The same flow as steps that stability does not limit see it,"""
 
     @abstractmethod
     def layers(self, y: Float[Array, " y"]) -> Layers:
