@@ -17,8 +17,8 @@ both rates are 1,
 
 for any inputs. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is far below.
 
-Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself. Where steps are
-short for the sake of stability alone (inputs of unequal variance, large weights, weight decay), those of `_stiff`
+Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself. Where steps
+are short for the sake of stability alone (inputs of unequal variance, large weights, weight decay), those of `_stiff`
 follow, which need not be. With white inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs,
 128 + 10 directions are enough. Of a network wider than n, QQᵀ is given instead of the weights, which would be larger.
 """
