@@ -41,6 +41,7 @@ _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-9)  # toleran
 _REST = 10 * _GRAM[1]  # as near to its end as steps at the limit of stability let it come
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
+_SQUARES, _FEW = 13_000_000, 60  # entries of all kernels of a linear network, inputs squared, and times all the same
 _TWICE = 5.0  # times the distance of the two at the steps of the first: no less than the error of the second anywhere
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
@@ -184,7 +185,7 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
     grid = np.unique(np.concatenate([own, asked, draft.times[few]]))
     most = max(_ENTRIES // min(_entries(problem)), 2)  # states that are kept
-    kernels = _evenly(own, most)
+    kernels = _evenly(own, min(most, max(_SQUARES // problem.task.d_in**2, _FEW)))
     whole = np.isin(grid, kernels) | (np.isin(grid, asked) if len(asked) <= most else False)
     functions, states, reached = _recorded(equation, grid, whole)
     grid = grid[: len(functions)]
@@ -211,7 +212,8 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     error = max(_ROUNDING, _TWICE * apart)
     closed = _closed_form(Decoupled(problem), grid, strengths, draft.end, measured=True) if _alone(problem) else None
     why = dict(problem.facts.methods)
-    kernel_course = course(kernels, whole=True)
+    same = len(asked) <= most and np.array_equal(asked, kernels)
+    kernel_course = traj if same else course(kernels, whole=True)
     return Prediction(traj, Knowledge.INTEGRATED, error, seen, kernel_course, refusals=why, closed_form=closed)
 
 

@@ -1,8 +1,8 @@
 """`flow`: gradient flow, integrated; any depth, any inputs, layer rates, weight decay, linear or not.
 
-It is a batch of one. Linear networks are integrated in the singular basis of their task (`batch.linear`), others by a
-stabilised method (`_rkc`), which takes long horizons in few gradients and ends its steps at the times to record.
-What comes out has to descend (`batch.alarm`).
+It is a batch of one. Linear networks are integrated in the singular basis of their task (`batch.linear`), two layers
+whatever their width and to any time (`gram`, `_stiff`), others by a stabilised method (`_rkc`), which takes long
+horizons in few gradients and ends its steps at the times to record. What comes out has to descend (`batch.alarm`).
 """
 
 from __future__ import annotations

@@ -17,8 +17,10 @@ both rates are 1,
 
 for any inputs. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is far below.
 
-Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself. Of a network
-wider than n, QQᵀ is given instead of the weights, which would be larger.
+Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself. Where steps
+are short for the sake of stability alone (inputs of unequal variance, large weights, weight decay), those of `_stiff`
+follow, which need not be. With white inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs,
+128 + 10 directions are enough. Of a network wider than n, QQᵀ is given instead of the weights, which would be larger.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.methods._stiff import Layers, Stiff, Terms
 from lazyrich.problem import Problem
 
 if TYPE_CHECKING:
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
 _SMALL = 1e-6  # absolute tolerance over the relative one, in units of the largest entry at first
 _TINY = 1e-300
 _ABOVE_ROUNDING = 1e-7  # of the target: the least that a mode may be for its root to have digits
+_WINDOW, _PATIENCE = 100, 10  # steps, so many times in a row, at the limit of stability: then others are taken
+_COST = 5  # of these, at least, in steps of the others
+_LIMIT = 3.0  # step × a bound on the fastest rate, there
 
 
 class Equation(ABC):
@@ -51,13 +58,17 @@ class Equation(ABC):
     def __init__(self, problem: Problem) -> None:
         task, (W1, W2) = problem.task, problem.network.weights
         self.problem = problem
-        self.U, _, Vt = np.linalg.svd(task.sigma_yx)
-        self.V = Vt.T
+        self.U, self.V = self._basis()
         self.S = self.U.T @ task.sigma_yx @ self.V
         self.X = task.input_scale if problem.facts.whitened else self.V.T @ task.sigma_xx @ self.V
         self.W1, self.W2 = W1 @ self.V, self.U.T @ W2
         self.shape = self.S.shape
         self.size = max(float(np.sum(self.W1**2, axis=0).max()), float(np.sum(self.W2**2, axis=1).max()))
+
+    def _basis(self) -> tuple[Float[Array, "out out"], Float[Array, "in m"]]:
+        """Of outputs and inputs: the singular vectors of Σyx."""
+        U, _, Vt = np.linalg.svd(self.problem.task.sigma_yx)
+        return U, Vt.T
 
     @abstractmethod
     def velocity(self, time: float, y: Float[Array, " y"]) -> Float[Array, " y"]:
@@ -70,6 +81,28 @@ class Equation(ABC):
     @abstractmethod
     def parts(self, states: list[Float[Array, " y"]]) -> dict[str, Any]:
         """All that is known of these states, as a trajectory holds it: the weights, or QQᵀ."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> Terms:
+        """The same flow as steps that stability does not limit see it,"""
+
+    @abstractmethod
+    def layers(self, y: Float[Array, " y"]) -> Layers:
+        """whose layers are in units of their rates,"""
+
+    @abstractmethod
+    def state(self, w: Layers) -> Float[Array, " y"]:
+        """and back."""
+
+    @property
+    def root_of_inputs(self) -> Float[Array, "in r"]:
+        """C with Σxx = CCᵀ."""
+        if isinstance(self.X, float):
+            return np.sqrt(self.X) * np.eye(self.S.shape[1])
+        values, vectors = np.linalg.eigh(self.X)
+        seen = values > len(values) * np.finfo(float).eps * values[-1]
+        return np.asarray(vectors[:, seen] * np.sqrt(values[seen]))
 
     def at_rest(self, y: Float[Array, " y"], rtol: float) -> bool:
         """Whether the function is where it ends, as far as the tolerance goes: it stays there."""
@@ -104,7 +137,32 @@ class OfWeights(Equation):
         self.rates, self.gamma, self.network = problem.rates, problem.weight_decay, problem.network
         self.B = hidden_basis(problem)
         self.W1, self.W2 = self.B @ self.W1, self.W2 @ self.B.T
-        self.initial = np.concatenate([self.W1.ravel(), self.W2.ravel()])
+        self.initial = self.state_of(*problem.network.weights)
+
+    def _basis(self) -> tuple[Float[Array, "out out"], Float[Array, "in m"]]:
+        """With white inputs only those directions of the inputs that Σyx or the first layer has."""
+        task, W1 = self.problem.task, self.problem.network.weights[0]
+        if not self.problem.facts.whitened or task.d_out + len(W1) >= task.d_in:
+            return super()._basis()
+        U, _, Vt = np.linalg.svd(task.sigma_yx, full_matrices=False)
+        if len(Vt) < task.d_out:
+            return super()._basis()
+        others = np.linalg.qr(np.concatenate([Vt.T, W1.T], axis=1))[0][:, len(Vt) :]
+        return U, np.concatenate([Vt.T, others], axis=1)
+
+    @cached_property
+    def terms(self) -> Terms:
+        return Terms(self.S, self.root_of_inputs, (self.rates[0], self.rates[1]), self.gamma, self.network.biased)
+
+    def state_of(self, W1: Float[Array, "h in"], W2: Float[Array, "out h"]) -> Float[Array, " y"]:
+        """Of weights on the trajectory, as they are given."""
+        return np.concatenate([(self.B @ W1 @ self.V).ravel(), (self.U.T @ W2 @ self.B.T).ravel()])
+
+    def layers(self, y: Float[Array, " y"]) -> Layers:
+        return Layers(*(W / np.sqrt(eta) for W, eta in zip(self.split(y), self.rates, strict=True)))
+
+    def state(self, w: Layers) -> Float[Array, " y"]:
+        return np.concatenate([np.sqrt(eta) * W.ravel() for W, eta in zip(w, self.rates, strict=True)])
 
     def split(self, y: Float[Array, " y"]) -> tuple[Float[Array, "h in"], Float[Array, "out h"]]:
         end = self.W1.size
@@ -174,6 +232,22 @@ class OfFunction(Equation):
         U, s, Vt = np.linalg.svd(A, full_matrices=False)
         more = s**2 / (np.hypot(s, self.c) + self.c + _TINY)  # √(s² + c²) − c
         return (U * more) @ U.T + self.c * np.eye(len(A)), (Vt.T * more) @ Vt + self.c * np.eye(A.shape[1])
+
+    @cached_property
+    def terms(self) -> Terms:
+        return Terms(self.gain * self.S, self.root_of_inputs, (1.0, 1.0), 0.0, False)
+
+    def layers(self, y: Float[Array, " y"]) -> Layers:
+        """The λ-balanced network of λ = 2c with the same function, which learns the same curve (theory: section 11)."""
+        U, s, Vt = np.linalg.svd(y.reshape(self.shape))
+        size = np.sqrt(np.hypot(s, self.c) + self.c)
+        first, second = np.zeros((len(U), len(Vt))), np.full(len(U), np.sqrt(2 * self.c))
+        first[: len(s)] = np.divide(s, size, out=np.zeros_like(s), where=size > 0)[:, None] * Vt[: len(s)]
+        second[: len(s)] = size
+        return Layers(first, U * second)
+
+    def state(self, w: Layers) -> Float[Array, " y"]:
+        return (w.second @ w.first).ravel()
 
     def function(self, y: Float[Array, " y"]) -> Float[Array, "out in"]:
         return self.U @ y.reshape(self.shape) @ self.V.T / self.gain
@@ -258,12 +332,39 @@ def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
 
     atol = max(rtol * _SMALL * equation.size, _TINY)
     solver = DOP853(equation.velocity, 0.0, equation.initial, np.inf, rtol=rtol, atol=atol)
-    for _ in range(most):
+    limited, begun = 0, 0.0
+    for taken in range(1, most + 1):
         with np.errstate(over="ignore", invalid="ignore"):  # a step that was too long is taken again
             solver.step()
         if solver.status == "failed" or not np.all(np.isfinite(solver.y)) or equation.has_crossed(solver.y):
             return
         yield Step(float(solver.t), solver.y, _lazily(solver))
+        if taken % _WINDOW == 0:
+            mean, begun = (solver.t - begun) / _WINDOW, solver.t
+            limited = limited + 1 if mean * equation.terms.fastest(equation.layers(solver.y)) > _LIMIT else 0
+            if limited == _PATIENCE:
+                further = stiff_steps(equation, solver.y, float(solver.t), mean, (rtol, atol), (most - taken) // _COST)
+                yield from takewhile(lambda step: not equation.has_crossed(step.state), further)
+                return
+
+
+def stiff_steps(
+    equation: Equation,
+    y: Float[Array, " y"],
+    time: float,
+    first: float,
+    tolerances: tuple[float, float],
+    most: int,
+) -> Iterator[Step]:
+    """The same from a state on, by steps that stability does not limit; the first is tried with length `first`."""
+    rtol, atol = tolerances
+    granted = atol / np.sqrt(equation.terms.rates)
+    solver = Stiff(equation.terms, equation.layers(y), time, first, rtol, (float(granted[0]), float(granted[1])))
+    for _ in range(most):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not solver.step():
+                return
+        yield Step(solver.time, equation.state(solver.w), lambda time: equation.state(solver.within(time)))
 
 
 def _lazily(solver: DOP853) -> Callable[[float], Float[Array, " y"]]:
