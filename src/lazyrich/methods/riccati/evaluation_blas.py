@@ -84,6 +84,7 @@ class BlasEvaluation:
         self.limit = np.zeros(m)
         self.limit[:leaving] = 2 * own * F.a[:leaving] * F.b[:leaving]
         self.limits_in, self.limits_out = V[:, :leaving] * F.a[:leaving] * end, U[:, :leaving] * F.b[:leaving] * end
+        self._spaces: list[Float[Array, "three space"]] = []
         self.V, self.U = (np.concatenate([M[:, :m] * larger, M[:, m:]], axis=1) for M in (V, U))
 
     def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
@@ -172,8 +173,9 @@ class BlasEvaluation:
         step = block * max(1, min(-(-_SEGMENT // block), len(times) // (4 * block)))
         segments = [slice(i, min(i + step, len(times))) for i in range(0, len(times), step)]
         vectors = self._vectors(times[:, None])
-        # one set of arrays per thread: fresh ones would cost more in page faults than the arithmetic on them
-        spaces: list[Float[Array, "three space"]] = []
+        # one set of arrays per thread, kept for the next call unless they are large: the page faults of fresh ones would
+        # cost more than the arithmetic
+        spaces = self._spaces if block * n * k <= _CACHE else []
         with progress(len(times), "solve") as advance:
 
             def work(segment: slice) -> None:
@@ -379,28 +381,32 @@ def _matrices(space: Float[Array, " space"], count: int, columns: int, *rows: in
 def _release_times(
     ratio: Float[Array, "n k"], log_l: Float[Array, " k"], piv: Array, w: Float[Array, " n"], modes: int
 ) -> Float[Array, " J"]:
-    """When the first J = 1, 2, … columns have saturated and no longer touch the rows below, in rising order.
+    """When the first J = 1, 2, … modes have settled and no longer touch anything else, in rising order.
 
-    Then X is square and triangular in those rows and columns, and their part of QQᵀ is 2w exactly.
-    Saturated: e^{−2wt}·2w/l² is negligible. Untouched: l_ij/l_jj · e^{(w_i⁺−w_j⁺)t} · √(2w_j t) is, for all
-    j < J ≤ i.
+    QQᵀ is the same for all columns that span the same. Those of LH, where H is the inverse of the pivot rows that grow,
+    are 1 at one of these and 0 at the others, and N in the rows that are left. In them the first J modes stand alone,
+    with 2w exactly, as soon as, for all j ≤ J,
+
+        e^{−w_j t} √(2w_j) |h_ij| ≤ ε  for all i,     e^{(w_i⁺ − w_j)t} √(2w_j t) |n_ij| ≤ ε  for all rows i left .
+
+    The other columns may stay what they are: they are zero in the first J rows.
     """
-    last = 0
+    last, top = 0, int(np.count_nonzero(w[piv] > 0))
     while last < min(len(piv), modes) and piv[last] == last and w[last] > 0:
         last += 1
     if last == 0:
         return np.empty(0)
-    w_plus, own = np.maximum(w, 0.0), w[:last]
-    saturated = (_NEGLIGIBLE + np.maximum(np.log(2 * own) - 2 * log_l[:last], 0)) / (2 * own)
-    ratio = np.maximum.accumulate(np.abs(ratio[::-1, :last]), axis=0)[::-1]  # largest at or below each row
-    J = np.arange(1, last + 1)
-    below = np.vstack([ratio, np.zeros(last)])[J]
-    largest = np.max(np.where(np.arange(last) < J[:, None], below, 0.0), axis=1)
-    gap = own - np.append(w_plus, 0.0)[J]
-    need = _NEGLIGIBLE + np.log(np.maximum(largest, 1.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        untouched = need / gap
-        untouched = (need + 0.5 * np.log1p(2 * own[0] * untouched) + 1) / gap
-    release = np.maximum(np.maximum.accumulate(saturated), np.where(gap > 0, untouched, np.inf))
-    # a larger J may be ready before a smaller one: what counts is the largest that is
-    return np.minimum.accumulate(release[::-1])[::-1]
+    own, left = w[:last], np.delete(np.arange(len(w)), piv[:top])
+    with np.errstate(all="ignore"):
+        H = np.linalg.inv(ratio[piv[:top], :top])[:, :last]  # in units of the pivots
+        N = ratio[left, :top] @ H
+        log_h = np.max(np.log(np.abs(H)) - log_l[:top, None], axis=0)
+        settled = (_NEGLIGIBLE + 0.5 * np.log(2 * own) + log_h) / own
+        gap = own - np.maximum(w[left, None], 0.0)
+        need = np.maximum(_NEGLIGIBLE + np.log(np.abs(N)), 0.0)
+        apart = (need + 0.5 * np.log1p(2 * own * need / gap) + 1) / gap
+        apart[N == 0] = 0.0
+        apart[(N != 0) & (gap <= 0)] = np.inf
+        release = np.maximum(settled, apart.max(axis=0, initial=0.0))
+    release[~np.isfinite(release)] = np.inf
+    return np.maximum.accumulate(np.maximum(release, 0.0))
