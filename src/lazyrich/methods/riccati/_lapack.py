@@ -19,7 +19,7 @@ from scipy.linalg import cython_lapack
 from lazyrich._typing import Array, Float
 
 _LEAF = 8  # columns: diagonal blocks that are inverted row by row
-_SMALL = 48  # columns: below, NumPy's loop over the stack is faster than one call for each matrix
+_SMALL = 24  # columns: below, NumPy's loop over the stack is faster than one call for each matrix
 
 
 def _routine(module: Any, name: str, arguments: int) -> Any:
@@ -61,11 +61,13 @@ def factor(A: Float[Array, "b k k"]) -> Float[Array, "b k k"]:
 
 def invert(R: Float[Array, "b k k"], W: Float[Array, "b k k"]) -> None:
     """W ← R^{−1}, with R in the lower triangle: in blocks [R11 0; R21 R22], W21 = −W22 R21 W11."""
-    W[:] = 0.0
     k = R.shape[1]
     whole = k - k % _LEAF
-    _invert_diagonal_blocks(R, W, range(0, whole, _LEAF), _LEAF)
-    _invert_diagonal_blocks(R, W, range(whole, k, _LEAF), k - whole)
+    W[:] = 0.0
+    if whole:
+        _diagonal_blocks(W[:, :whole, :whole])[:] = _inverses(_diagonal_blocks(R[:, :whole, :whole]))
+    if whole < k:
+        W[:, whole:, whole:].transpose(1, 2, 0)[:] = _inverses(R[:, whole:, whole:].transpose(1, 2, 0))
 
     def below(first: int, last: int) -> None:
         half = first + -(-(last - first) // (2 * _LEAF)) * _LEAF
@@ -79,17 +81,18 @@ def invert(R: Float[Array, "b k k"], W: Float[Array, "b k k"]) -> None:
     below(0, k)
 
 
-def _invert_diagonal_blocks(R: Float[Array, "b k k"], W: Float[Array, "b k k"], starts: range, size: int) -> None:
-    """Row by row, w_i = (e_i − Σ_j<i r_ij w_j)/r_ii, for all blocks of all matrices at once: they stand last."""
-    if not starts:
-        return
-    r = np.stack([R[:, i : i + size, i : i + size] for i in starts], axis=-1)
-    r = np.ascontiguousarray(r.transpose(1, 2, 3, 0))  # row, column, block, matrix
-    w = np.zeros_like(r)
-    for i in range(size):
-        w[i, i] = 1 / r[i, i]
-        if i:
-            np.sum(r[i, :i, None] * w[:i, :i], axis=0, out=w[i, :i])
-            w[i, :i] *= -w[i, i]
-    for b, i in enumerate(starts):
-        W[:, i : i + size, i : i + size] = w[:, :, b].transpose(2, 0, 1)
+def _diagonal_blocks(M: Float[Array, "b k k"]) -> Float[Array, "leaf leaf blocks b"]:
+    """A view: row, column, block, matrix."""
+    blocks = M.shape[1] // _LEAF
+    return np.einsum("bicid->cdib", M.reshape(len(M), blocks, _LEAF, blocks, _LEAF))
+
+
+def _inverses(R: Float[Array, "c c *stack"]) -> Float[Array, "c c *stack"]:
+    """Row by row, w_i = (e_i − Σ_j<i r_ij w_j)/r_ii, with R in the lower triangle; the matrices stand last."""
+    R, own = R.copy(), np.arange(len(R))
+    W = np.zeros_like(R)
+    W[own, own] = 1 / R[own, own]
+    R *= -W[own, own, None]
+    for i in range(1, len(R)):
+        np.add.reduce(R[i, :i, None] * W[:i, :i], axis=0, out=W[i, :i])
+    return W

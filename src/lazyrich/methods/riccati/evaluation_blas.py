@@ -24,11 +24,11 @@ from lazyrich.methods.riccati.evaluation import CEILING, FLOOR, TINY
 from lazyrich.methods.riccati.grading import Graded
 
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
-_CACHE = 2**17  # numbers of Q in a block of times: as few calls as possible, and not far from the cores
+_CACHE = 2**16  # numbers of Q in a block of times: as few calls as possible, and not far from the cores
 _SEGMENT = 8  # times at least that one thread takes in turn: what has saturated is summed up once for them
 _LEVEL = 4.0  # largest exponent whose rounding does not show: e^{4 ± ε} is off by 4ε
 _LEAF = 32  # rows: below, one exponential per entry costs less than blocks do
-_HIGHEST = 180.0  # exponent up to which e^{wt} and its inverse have squares and products that are normal numbers
+_HIGHEST = -FLOOR  # exponent up to which e^{wt} is multiplied and divided by: what is smaller does not show
 _PANEL = 64  # columns or rows of a triangle that are taken together: the part above is left out
 _ROUNDING = 1e-13
 _HEAVY = 1e8  # operations that take longer than to start threads, on a busy machine too
@@ -69,6 +69,7 @@ class BlasEvaluation:
         F, piv, d_in, m = graded.spectrum, graded.pivots, len(graded.spectrum.V), len(graded.spectrum.s)
         self.F, self.piv, self.log_l = F, piv, np.log(graded.pivot_lengths)
         self.ratio = graded.L / graded.pivot_lengths
+        self.largest = np.abs(self.ratio).max(axis=0)
         self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
         self.exponent = F.rate_differences(piv)[: self.growing]
@@ -84,7 +85,8 @@ class BlasEvaluation:
         self.limit = np.zeros(m)
         self.limit[:leaving] = 2 * own * F.a[:leaving] * F.b[:leaving]
         self.limits_in, self.limits_out = V[:, :leaving] * F.a[:leaving] * end, U[:, :leaving] * F.b[:leaving] * end
-        self._spaces: list[Float[Array, "three space"]] = []
+        self.block = max(1, _CACHE // max(graded.L.size, 1))  # times
+        self.spaces: list[Float[Array, "three space"]] = []  # kept between calls, unless they are large
         self.V, self.U = (np.concatenate([M[:, :m] * larger, M[:, m:]], axis=1) for M in (V, U))
 
     def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
@@ -98,7 +100,7 @@ class BlasEvaluation:
                 (Q,) = _matrices(state.space, len(state.inputs), state.inputs.shape[2], n)
                 np.matmul(self.V[:, state.gone :], state.inputs, out=Q[:, :d_in])
                 np.matmul(self.U[:, state.gone :], state.outputs, out=Q[:, d_in:])
-                _square(Q, result[state.at])
+                np.matmul(Q, Q.mT, out=result[state.at])
                 settled.add_to(result[state.at], state.released)
 
         self._each(times, fill)
@@ -169,13 +171,12 @@ class BlasEvaluation:
     def _each(self, times: Float[Array, " T"], fill: Callable[[Iterator[_State]], None]) -> None:
         """Hands all states to `fill`, some times to each call."""
         n, k = self.ratio.shape
-        block = max(1, _CACHE // max(n * k, 1))
+        block = self.block
         step = block * max(1, min(-(-_SEGMENT // block), len(times) // (4 * block)))
         segments = [slice(i, min(i + step, len(times))) for i in range(0, len(times), step)]
         vectors = self._vectors(times[:, None])
-        # one set of arrays per thread, kept for the next call unless they are large: the page faults of fresh ones would
-        # cost more than the arithmetic
-        spaces = self._spaces if block * n * k <= _CACHE else []
+        # one set of arrays per thread: the page faults of fresh ones would cost more than the arithmetic on them
+        spaces = self.spaces if n * k <= _CACHE else []
         with progress(len(times), "solve") as advance:
 
             def work(segment: slice) -> None:
@@ -272,6 +273,7 @@ class BlasEvaluation:
         g = np.where(resting, t, -np.expm1(-2 * t * self.w_abs) / np.where(resting, 1.0, 2 * self.w_abs))
         mu = (x + g[:, self.piv]) ** -0.5
         sunk = np.exp(np.maximum(-t * self.w_column, -300.0)) * mu
+        sunk[sunk * self.largest < TINY] = 0.0  # it does not show, and its products would be slow subnormal numbers
         sinking = np.exp(np.maximum(self.F.w[self.growing :] * t, FLOOR)) - TINY
         growing = self.piv[self.piv < self.growing]
         risen = _exponential(self.F.excess[: self.growing], t)
@@ -344,16 +346,6 @@ def _halves(x: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Ar
     return high, x - high
 
 
-def _square(Q: Float[Array, "b n k"], out: Float[Array, "b n n"]) -> None:
-    """QQᵀ, of which half is a copy of the other."""
-    n = Q.shape[1]
-    for i in range(0, n, _PANEL):
-        rows = slice(i, min(i + _PANEL, n))
-        np.matmul(Q[:, rows], Q[:, rows].mT, out=out[:, rows, rows])
-        np.matmul(Q[:, rows], Q[:, :i].mT, out=out[:, rows, :i])
-        out[:, :i, rows] = out[:, rows, :i].mT
-
-
 def _diagonal(M: Float[Array, "m d"]) -> bool:
     """Whether all else is rounding."""
     rest = np.abs(M)
@@ -367,7 +359,8 @@ def _combine(
     """plus ± minus, where the first modes have no plus any more."""
     alone = minus.shape[1] - plus.shape[1]
     operation(plus, minus[:, alone:], out=out[:, alone:])
-    operation(0.0, minus[:, :alone], out=out[:, :alone])
+    if alone:
+        operation(0.0, minus[:, :alone], out=out[:, :alone])
 
 
 def _matrices(space: Float[Array, " space"], count: int, columns: int, *rows: int) -> list[Float[Array, "b _ k"]]:
