@@ -2,9 +2,9 @@
 
 It follows `evaluation` line by line, with these savings. Times are taken in blocks that stay in the cache. Work stays
 in the mode basis, where O is 2 × 2, and A = RRᵀ by Cholesky gives Q = OY R^{−T}: its n × k numbers are turned into the
-given basis, not the n × n of QQᵀ. Exponentials of differences are products of exponentials (`_growth`). Columns whose
-modes have saturated, and whose coupling to all later rows has fallen below rounding, take their limits and leave the
-computation (`_release_times`); the rows −w of their modes follow when they have vanished beside them.
+given basis, not the n × n of QQᵀ. Exponentials of differences are products of exponentials (`_exponential`,
+`_growth`), triangles are multiplied by panels, and R is inverted by products (`_lapack`). Modes that have settled take
+their limits and leave the computation (`_release_times`); their rows −w follow when they have vanished beside them.
 
 Blocks depend on the times alone, not on the number of cores, and so do the bits of the results.
 """
@@ -24,7 +24,7 @@ from lazyrich.methods.riccati.evaluation import CEILING, FLOOR, TINY
 from lazyrich.methods.riccati.grading import Graded
 
 _NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
-_CACHE = 2**16  # numbers of Q in a block of times: as few calls as possible, and not far from the cores
+_CACHE = 2**17  # numbers of Q in a block of times: as few calls as possible, and not far from the cores
 _SEGMENT = 8  # times at least that one thread takes in turn: what has saturated is summed up once for them
 _LEVEL = 4.0  # largest exponent whose rounding does not show: e^{4 ± ε} is off by 4ε
 _LEAF = 32  # rows: below, one exponential per entry costs less than blocks do
@@ -71,6 +71,7 @@ class BlasEvaluation:
         self.ratio = graded.L / graded.pivot_lengths
         self.largest = np.abs(self.ratio).max(axis=0)
         self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
+        self.rates = np.unique(self.w_abs, return_inverse=True)  # most come twice, as ±w
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
         self.exponent = F.rate_differences(piv)[: self.growing]
         self.release = _release_times(self.ratio, self.log_l, piv, F.w, m)
@@ -269,9 +270,10 @@ class BlasEvaluation:
 
     def _vectors(self, t: Float[Array, "T 1"]) -> _Vectors:
         x = np.exp(np.clip(-2 * (t * self.w_column + self.log_l), -600.0, CEILING))
-        resting = self.w_abs == 0
-        g = np.where(resting, t, -np.expm1(-2 * t * self.w_abs) / np.where(resting, 1.0, 2 * self.w_abs))
-        mu = (x + g[:, self.piv]) ** -0.5
+        rates, which = self.rates
+        resting = rates == 0
+        g = np.where(resting, t, np.expm1(-2 * t * rates) / np.where(resting, 1.0, -2 * rates))[:, which]
+        mu = 1 / np.sqrt(x + g[:, self.piv])
         sunk = np.exp(np.maximum(-t * self.w_column, -300.0)) * mu
         sunk[sunk * self.largest < TINY] = 0.0  # it does not show, and its products would be slow subnormal numbers
         sinking = np.exp(np.maximum(self.F.w[self.growing :] * t, FLOOR)) - TINY
@@ -334,7 +336,7 @@ class _Sum:
 def _exponential(rate: Float[Array, " g"], t: Float[Array, "T 1"]) -> Float[Array, "T g"]:
     """e^{rate·t} to the last digit, capped: what rounding takes off the exponent comes back as a factor."""
     x = rate * t
-    (rate, rate_rest), (t, t_rest) = _halves(rate), _halves(t)
+    (rate, rate_rest), (t, t_rest) = _halves(rate), _halves(np.minimum(t, 1e290))
     rest = ((rate * t - x) + rate * t_rest + rate_rest * t) + rate_rest * t_rest
     return np.where(x <= _HIGHEST, np.exp(np.minimum(x, _HIGHEST)) * (1 + rest), np.exp(_HIGHEST))
 
