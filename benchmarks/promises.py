@@ -233,9 +233,10 @@ def main() -> None:
         if part.__name__ not in chosen.only.split(","):
             continue
         for row in part():
-            rows.append(asdict(row) | {"measured": row.measured, "holds": row.holds, "load": os.getloadavg()[0]})
+            load = os.getloadavg()[0]
+            rows.append(asdict(row) | {"measured": row.measured, "holds": row.holds, "load": load})
             verdict = "" if row.holds else f"  NOT KEPT: {row.limit}"
-            numbers = f"{row.ours:8.3g}s {row.other:8.3g}s {row.measured:7.2f} {row.promised:9.2f} {rows[-1]['load']:5.1f}"
+            numbers = f"{row.ours:8.3g}s {row.other:8.3g}s {row.measured:7.2f} {row.promised:9.2f} {load:5.1f}"
             print(f"{row.what:<44} {numbers}  {row.against}{verdict}", flush=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     machine = {

@@ -1,11 +1,11 @@
 """Cholesky factors of stacks of matrices and the inverses of these, without the interpreter's lock.
 
-SciPy's own wrappers hold the lock, so that threads would wait for each other. SciPy offers the bare routines to compiled
-code (`scipy.linalg.cython_lapack`), and ctypes lets go of the lock while it calls them. They see a matrix in C order as
-its transpose: what is said here is said of the matrices as NumPy has them.
+SciPy's own wrappers hold the lock, so that threads would wait for each other. SciPy offers the bare routines to
+compiled code (`scipy.linalg.cython_lapack`), and ctypes lets go of the lock while it calls them. They see a matrix in C
+order as its transpose: what is said here is said of the matrices as NumPy has them.
 
-A triangular solve by BLAS takes four to six times as long as a product of that size (AVX-512, 32 to 256 columns). So R is
-inverted, by products alone, from its diagonal blocks, which all matrices of the stack do together.
+A triangular solve by BLAS takes three to six times as long as a product with such a triangle (AVX-512, 32 to 256
+columns). So R is inverted, by products alone, from its diagonal blocks, which all matrices of the stack do together.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def invert(R: Float[Array, "b k k"], W: Float[Array, "b k k"]) -> None:
         half = first + -(-(last - first) // (2 * _LEAF)) * _LEAF
         if half >= last:
             return
-        below(first, half), below(half, last)
+        below(first, half)
+        below(half, last)
         part = R[:, half:last, first:half] @ W[:, first:half, first:half]
         np.negative(part, out=part)
         np.matmul(W[:, half:last, half:last], part, out=W[:, half:last, first:half])

@@ -4,7 +4,7 @@ It follows `evaluation` line by line, with these savings. Times are taken in blo
 in the mode basis, where O is 2 × 2, and A = RRᵀ by Cholesky gives Q = OY R^{−T}: its n × k numbers are turned into the
 given basis, not the n × n of QQᵀ. Exponentials of differences are products of exponentials (`_exponential`,
 `_growth`), triangles are multiplied by panels, and R is inverted by products (`_lapack`). Modes that have settled take
-their limits and leave the computation (`_release_times`); their rows −w follow when they have vanished beside them.
+their limits and leave the computation (`release`); their rows −w follow when they have vanished beside them.
 
 Blocks depend on the times alone, not on the number of cores, and so do the bits of the results.
 """
@@ -22,8 +22,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.methods.riccati import _lapack
 from lazyrich.methods.riccati.evaluation import CEILING, FLOOR, TINY
 from lazyrich.methods.riccati.grading import Graded
+from lazyrich.methods.riccati.release import NEGLIGIBLE, release_times
 
-_NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
 _CACHE = 2**17  # numbers of Q in a block of times: as few calls as possible, and not far from the cores
 _SEGMENT = 8  # times at least that one thread takes in turn: what has saturated is summed up once for them
 _LEVEL = 4.0  # largest exponent whose rounding does not show: e^{4 ± ε} is off by 4ε
@@ -74,10 +74,10 @@ class BlasEvaluation:
         self.rates = np.unique(self.w_abs, return_inverse=True)  # most come twice, as ±w
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
         self.exponent = F.rate_differences(piv)[: self.growing]
-        self.release = _release_times(self.ratio, self.log_l, piv, F.w, m)
+        self.release = release_times(self.ratio, self.log_l, piv, F.w, m)
         leaving = len(self.release)
         own, partner = F.w[:leaving], self.w_abs[::-1][:leaving]  # w and |−w| of the modes that will leave
-        self.vanished = np.maximum.accumulate((_NEGLIGIBLE + 0.5 * np.log(partner / own)) / partner)
+        self.vanished = np.maximum.accumulate((NEGLIGIBLE + 0.5 * np.log(partner / own)) / partner)
         # a·v + b·u and b·v − a·u: the larger of a and b goes into V and U, the smaller is a share of it
         larger, smaller = (F.b, F.a) if F.outputs_first else (F.a, F.b)
         self.larger, self.share = larger, None if np.array_equal(larger, smaller) else (smaller / larger)[:, None]
@@ -371,37 +371,3 @@ def _matrices(space: Float[Array, " space"], count: int, columns: int, *rows: in
     for r in rows:
         ends.append(ends[-1] + count * r * columns)
     return [space[i:j].reshape(count, r, columns) for i, j, r in zip(ends, ends[1:], rows, strict=False)]
-
-
-def _release_times(
-    ratio: Float[Array, "n k"], log_l: Float[Array, " k"], piv: Array, w: Float[Array, " n"], modes: int
-) -> Float[Array, " J"]:
-    """When the first J = 1, 2, … modes have settled and no longer touch anything else, in rising order.
-
-    QQᵀ is the same for all columns that span the same. Those of LH, where H is the inverse of the pivot rows that grow,
-    are 1 at one of these and 0 at the others, and N in the rows that are left. In them the first J modes stand alone,
-    with 2w exactly, as soon as, for all j ≤ J,
-
-        e^{−w_j t} √(2w_j) |h_ij| ≤ ε  for all i,     e^{(w_i⁺ − w_j)t} √(2w_j t) |n_ij| ≤ ε  for all rows i left .
-
-    The other columns may stay what they are: they are zero in the first J rows.
-    """
-    last, top = 0, int(np.count_nonzero(w[piv] > 0))
-    while last < min(len(piv), modes) and piv[last] == last and w[last] > 0:
-        last += 1
-    if last == 0:
-        return np.empty(0)
-    own, left = w[:last], np.delete(np.arange(len(w)), piv[:top])
-    with np.errstate(all="ignore"):
-        H = np.linalg.inv(ratio[piv[:top], :top])[:, :last]  # in units of the pivots
-        N = ratio[left, :top] @ H
-        log_h = np.max(np.log(np.abs(H)) - log_l[:top, None], axis=0)
-        settled = (_NEGLIGIBLE + 0.5 * np.log(2 * own) + log_h) / own
-        gap = own - np.maximum(w[left, None], 0.0)
-        need = np.maximum(_NEGLIGIBLE + np.log(np.abs(N)), 0.0)
-        apart = (need + 0.5 * np.log1p(2 * own * need / gap) + 1) / gap
-        apart[N == 0] = 0.0
-        apart[(N != 0) & (gap <= 0)] = np.inf
-        release = np.maximum(settled, apart.max(axis=0, initial=0.0))
-    release[~np.isfinite(release)] = np.inf
-    return np.maximum.accumulate(np.maximum(release, 0.0))
