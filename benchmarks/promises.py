@@ -93,11 +93,11 @@ def long_times(problem: lr.Problem) -> np.ndarray:
 
 
 LIMITS = {  # of QQᵀ; docs/accuracy.md has the profile
-    16: "a hundred calls of NumPy on a few hundred numbers each: none takes more than a tenth",
+    16: "a hundred calls of NumPy on a few hundred numbers each: none takes more than an eighth",
     32: "calls of NumPy on small blocks, and page faults of the result",
     64: "four passes over the numbers of Q, and LAPACK's factor at a tenth of the speed of a product",
     128: "products: 15 k³ operations against 19 of the formula",
-    256: "products: 14 k³ operations against 19 of the formula",
+    256: "products: 13 k³ operations against 19 of the formula",
 }
 
 
