@@ -2,7 +2,8 @@
 
 A mode that is learned has done the share x = y/(1 + y) of its way with y = ĝ l² e^{2wt} nearly, so that t is almost
 linear in the logit ln(x/(1 − x)), and of a mode that relaxes it is as smooth. So t is interpolated as a function of the
-logit through all times around the crossing, by Newton's divided differences, whose last terms tell the error. Every
+logit through all times around the crossing, by Newton's divided differences, whose last terms tell the error, if the
+guess before was as good as it should have been. Every
 evaluation gives all modes, and a time that was looked at for one serves its neighbours: one or two looks at each mode
 are the rule. Where curves are not like that (they fall first, or overshoot) the crossing is kept between the two times
 around it, which are halved. The first crossing among the times that were looked at counts, so the first of them must
@@ -101,16 +102,20 @@ class Crossings(NamedTuple):
 def first_crossings(strengths: Strengths, curves: Curves, limit: Float[Array, "B m"]) -> Crossings:
     """When each mode is first half way, looked at until that is certain to rounding."""
     B, m = limit.shape
-    found, done, left = np.full((B, m), np.nan), [curves] * B, np.arange(B)
+    found, apart, done = np.full((B, m), np.nan), np.zeros((B, m)), [curves] * B
+    left = np.arange(B)
     for i in range(_ROUNDS):
         guess = _interpolated(curves, shares(curves, limit[left]))
-        found[left] = guess.time
+        moved = np.abs(guess.time - found[left])  # by how much the last guess was off, between times so far apart
+        error = np.maximum(guess.error, moved * np.divide(moved, apart[left], where=apart[left] > 0, out=moved.copy()))
+        certain = (guess.error == 0) | (error <= _SURE * guess.time)
+        found[left], apart[left] = guess.time, guess.apart
         for j, b in enumerate(left):
             done[b] = curves.some(slice(j, j + 1))
-        asked = np.where(guess.open, guess.time, np.inf)
+        asked = np.where(certain, np.inf, guess.time)
         if m >= _MANY and i < 2:  # near enough to serve each other: those that are not certain then ask again
             asked = _thinned(asked, guess.width)
-        asked = _unseen(np.concatenate([asked, guess.middle], axis=1), curves.times)
+        asked = _unseen(np.concatenate([asked, np.where(certain, np.inf, guess.middle)], axis=1), curves.times)
         more = np.isfinite(asked).any(axis=1)
         if not more.any():
             break
@@ -135,7 +140,8 @@ def crossings_of(
 
 class _Guess(NamedTuple):
     time: Float[Array, "B m"]
-    open: Array  # where the guess may still be off
+    error: Float[Array, "B m"]  # as the interpolation tells it; inf: nothing is known, 0: nothing to be found
+    apart: Float[Array, "B m"]  # how far the times around it are
     width: Float[Array, "B m"]  # in which the logit rises by one
     middle: Float[Array, "B m"]  # between the times around it, where these are all there is to go by; inf: elsewhere
 
@@ -160,14 +166,19 @@ def _interpolated(curves: Curves, share: Float[Array, "B T m"]) -> _Guess:
         good[:, side::2] = np.logical_and.accumulate(good[:, side::2] & rising, axis=1)
     time, error, slope = _newton(z, t, good)
     line = before + (behind - before) * (0.5 - x[:, 0]) / (x[:, 1] - x[:, 0])
-    inside = (time > before) & (time < behind)
-    exact = x[:, 1] == 0.5
+    inside, exact = (time > before) & (time < behind), x[:, 1] == 0.5
     time = np.where(exact, behind, np.where(inside, time, line))
-    open_ = crosses & ~exact & ~(inside & (error <= _SURE * time))
-    few = open_ & ((good.sum(axis=1) < 4) | ~inside | (error > 0.1 * (behind - before)))
-    middle = np.where(before > 0, np.sqrt(before) * np.sqrt(behind), behind / 2)
-    middle = np.where(behind < 1.1 * before, before + (behind - before) / 2, middle)
-    return _Guess(np.where(crosses, time, np.nan), open_, slope, np.where(few, middle, np.inf))
+    error = np.where(inside, error, np.inf)
+    few = (good.sum(axis=1) < 4) | (error > 0.1 * (behind - before))
+    middle = np.where(behind > 1.1 * before, np.sqrt(before) * np.sqrt(behind), (before + behind) / 2)
+    middle = np.where(before > 0, middle, behind / 2)
+    return _Guess(
+        np.where(crosses, time, np.nan),
+        np.where(crosses & ~exact, error, 0.0),
+        behind - before,
+        slope,
+        np.where(few, middle, np.inf),
+    )
 
 
 def _newton(
