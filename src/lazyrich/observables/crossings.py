@@ -23,13 +23,14 @@ from lazyrich._typing import Array, Float
 Strengths = Callable[[Array, Float[Array, "b T"]], Float[Array, "b T m"]]
 
 STILL = 1e-9  # of the largest strength: a mode that moves by less rests
+_EPS = 2 * float(np.finfo(np.float64).eps)
 _NODES = 12  # times around the crossing that t is interpolated through
 _INSIDE = 1e-5  # shares nearer to 0 or 1 than this have lost digits
 _SURE = 2e-13  # of the time: an error that is rounding
 _SEEN = 1e-12  # of the time: what is closer to a time looked at is known
 _ROUNDS = 24  # two or three are the rule
 _RISE = 1.4  # from time to time, where something happens
-_APART = 1.02  # times that are likely, by this factor
+_APART = 1.04  # times that are likely, by this factor
 _MANY, _CLOSE = 32, 0.1  # modes that are looked at in turn where they are as close as this, in units of their width
 _LADDER = 4.0 ** np.arange(31)  # to 1e18 times the first
 
@@ -166,8 +167,9 @@ def _interpolated(curves: Curves, share: Float[Array, "B T m"]) -> _Guess:
         good[:, side::2] = np.logical_and.accumulate(good[:, side::2] & rising, axis=1)
     time, error, slope = _newton(z, t, good)
     line = before + (behind - before) * (0.5 - x[:, 0]) / (x[:, 1] - x[:, 0])
-    inside, exact = (time > before) & (time < behind), x[:, 1] == 0.5
-    time = np.where(exact, behind, np.where(inside, time, line))
+    inside, exact = (time >= before) & (time <= behind), np.abs(x[:, :2] - 0.5).min(axis=1) <= _EPS
+    there = np.where(x[:, 1] - 0.5 <= 0.5 - x[:, 0], behind, before)
+    time = np.where(exact, there, np.where(inside, time, line))
     error = np.where(inside, error, np.inf)
     few = (good.sum(axis=1) < 4) | (error > 0.1 * (behind - before))
     middle = np.where(behind > 1.1 * before, np.sqrt(before) * np.sqrt(behind), (before + behind) / 2)
@@ -201,6 +203,21 @@ def _newton(
     return best, error, slope
 
 
+def reached(times: Float[Array, " p"], values: Float[Array, " p"], after: int) -> tuple[float, float]:
+    """When values pass zero between the records `after` − 1 and `after`, and how far that may be off; inf: not known.
+    Neighbours have a say as long as values rise away from there."""
+    with np.errstate(invalid="ignore"):
+        rises = (np.diff(values) > 0) & np.isfinite(values[1:]) & np.isfinite(values[:-1])
+    last = after + int(np.argmin(np.append(rises[after:], False)))
+    first = after - 1 - int(np.argmin(np.append(rises[: after - 1][::-1], False)))
+    z, t = values[first : last + 1], times[first : last + 1]
+    if not rises[after - 1]:
+        return float(times[after]), np.inf
+    best, error, _ = _newton(z[None, :, None], t[None, :, None], np.ones((1, len(z), 1), dtype=bool))
+    inside = times[after - 1] < best[0, 0] < times[after] and len(z) > 2
+    return float(best[0, 0]), float(error[0, 0]) if inside else np.inf
+
+
 def _thinned(asked: Float[Array, "B m"], width: Float[Array, "B m"]) -> Float[Array, "B m"]:
     """Of times that are close beside the width of their modes the first."""
     kept = asked.copy()
@@ -230,3 +247,10 @@ def _unseen(asked: Float[Array, "B n"], times: Float[Array, "B T"]) -> Float[Arr
             apart = np.minimum(np.abs(times[i, at] - row), np.abs(row - times[i, at - 1]))
             row[apart <= _SEEN * row] = np.inf
     return np.sort(asked, axis=1)
+
+
+def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
+    """The new times that are apart from the others, and from each other, by more than rounding."""
+    new = np.unique(new[np.isfinite(new)])
+    new = new[np.diff(new, prepend=-1.0) > _SEEN * new]
+    return new[np.abs(times - new[:, None]).min(axis=1) > _SEEN * new]

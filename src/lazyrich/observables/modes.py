@@ -77,10 +77,3 @@ def half_way(
     u = (0.5 - x[1]) / h[1]
     cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
     return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
-
-
-def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
-    """The new times that are apart from the others, and from each other, by more than rounding."""
-    new = np.unique(new[np.isfinite(new)])
-    new = new[np.diff(new, prepend=-1.0) > 1e-12 * new]
-    return new[np.abs(times - new[:, None]).min(axis=1) > 1e-12 * new]
