@@ -12,7 +12,7 @@ from numpy.polynomial import legendre
 from lazyrich._typing import Array, Float
 
 _PICARD = 40  # iterations that are enough for any step of length 1/‖M‖
-_SETTLED = 1e-16
+_SETTLED = 3e-16
 
 
 class Gauss(NamedTuple):
@@ -28,33 +28,37 @@ class Gauss(NamedTuple):
 def gauss(stages: int) -> Gauss:
     x, weights = legendre.leggauss(stages)
     coefficients = (2 * np.arange(stages) + 1)[:, None] / 2 * legendre.legvander(x, stages - 1).T * weights
-    return Gauss((x + 1) / 2, _integrals(x) @ coefficients, weights / 2, coefficients)
+    return Gauss((x + 1) / 2, _integrals(x, stages) @ coefficients, weights / 2, coefficients)
 
 
-def _integrals(x: Float[Array, " n"]) -> Float[Array, "n s"]:
-    """∫ of each Legendre polynomial from the start of [0, 1] up to some points, given in [−1, 1]."""
-    degrees = np.eye(len(x))
-    return np.stack([legendre.legval(x, legendre.legint(p, lbnd=-1)) for p in degrees], axis=1) / 2
+def _integrals(x: Float[Array, " n"], stages: int) -> Float[Array, "n s"]:
+    """∫ of each Legendre polynomial from the start of [0, 1] up to some points, which are given in [−1, 1]:
+    (P_{j+1} − P_{j−1})/(2j + 1), with P_{−1} = −1."""
+    P = legendre.legvander(x, stages)
+    before = np.concatenate([-np.ones((len(P), 1)), P[:, : stages - 1]], axis=1)
+    return (P[:, 1:] - before) / (4 * np.arange(stages) + 2)
 
 
 def solved(M: Float[Array, "s a a"], H: float) -> tuple[Float[Array, "s a a"], float]:
     """Ẏ at the points of a step of length H from Y = I, and the size of its last Legendre coefficient, times H."""
-    rule = gauss(len(M))
-    slopes = M.copy()
+    rule, (stages, a, _) = gauss(len(M)), M.shape
+    M = np.ascontiguousarray(M)
+    slopes, Y, new = M.copy(), np.empty(M.shape), np.empty(M.shape)
     for _ in range(_PICARD):
-        Y = np.tensordot(H * rule.integrals, slopes, axes=1)
-        Y[:, np.arange(M.shape[1]), np.arange(M.shape[1])] += 1.0
-        new = M @ Y
-        settled = np.abs(new - slopes).max() * H <= _SETTLED
-        slopes = new
+        np.matmul(H * rule.integrals, slopes.reshape(stages, -1), out=Y.reshape(stages, -1))
+        Y.reshape(stages, -1)[:, :: a + 1] += 1.0
+        np.matmul(M, Y, out=new)
+        slopes -= new
+        settled = max(slopes.max(), -slopes.min()) * H <= _SETTLED
+        slopes, new = new, slopes
         if settled:
             break
-    return slopes, H * float(np.abs(np.tensordot(rule.coefficients[-2:], slopes, axes=1)).max())
+    last = rule.coefficients[-2:] @ slopes.reshape(stages, -1)
+    return slopes, H * float(np.abs(last).max())
 
 
 def between(slopes: Float[Array, "s a a"], share: float) -> Float[Array, "a a"]:
     """Y − I at a share of the step, in units of its length."""
     stages = len(slopes)
-    x = 2 * share - 1
-    integrals = np.array([legendre.legval(x, legendre.legint(p, lbnd=-1)) for p in np.eye(stages)]) / 2
-    return np.tensordot(integrals @ gauss(stages).coefficients, slopes, axes=1)
+    weights = _integrals(np.array([2 * share - 1]), stages)[0] @ gauss(stages).coefficients
+    return (weights @ slopes.reshape(stages, -1)).reshape(slopes.shape[1:])

@@ -34,6 +34,7 @@ _COUPLED = 4 * _EPS  # cosine between columns that is nothing but rounding
 _SLOW = 1e-20  # of the fastest rate: a rotation that will never show
 _SATURATED = 40.0  # e^{−40}: what is left of a column's way
 _REACH = 10.0  # longest step before that, in units of 1/w
+_SHORTEST = 1e-6  # of the first step: shorter ones gain nothing
 _AT_ONCE = 2**19  # numbers of P
 
 
@@ -83,7 +84,7 @@ class _Path:
         self.evaluation = Evaluation(graded, np.ones(len(graded.spectrum.w)))
         self.now, self.Omega, self.w = 0.0, np.eye(len(l)), w
         self.fastest = float(np.abs(graded.spectrum.w).max(initial=0.0)) + float(np.sum(l**2))
-        self.H = 0.5 / max(self.fastest, 1e-300)
+        self.H = self.first = 0.5 / max(self.fastest, 1e-300)
         with np.errstate(divide="ignore", invalid="ignore"):
             saturated = (_SATURATED + np.maximum(np.log(2 * w) - 2 * np.log(l), 0.0)) / (2 * w)
         self.saturated = np.where(w > 0, saturated, 0.0)
@@ -117,7 +118,7 @@ class _Path:
             if factor >= 0.25 * _TURN:
                 slopes, tail = solved(active, H)
                 factor = min(factor, 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES))
-                if tail <= 4 * _TAIL:
+                if tail <= 4 * _TAIL or H <= _SHORTEST * self.first:
                     taken = _Step(self.now, self.now + H, self.Omega, slopes, turning)
                     self.Omega, self.now = taken.rotation(self.now + H), self.now + H
                     self.H = H * min(2.0, max(0.2, factor))
