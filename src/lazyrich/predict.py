@@ -28,8 +28,8 @@ from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.flow import flow
 from lazyrich.methods.gram import Equation, equation_of, same_sign, steps
 from lazyrich.methods.solve import solve
-from lazyrich.observables.kernels.along import has_kernel
 from lazyrich.observables.crossings import crossings_of
+from lazyrich.observables.kernels.along import has_kernel
 from lazyrich.observables.modes import half_way
 from lazyrich.prediction import NEAR, WEAK, ClosedForm, Frames, Knowledge, Prediction, frames_of, in_frames
 from lazyrich.problem import Problem, as_problem

@@ -16,7 +16,7 @@ _DENSE = 3000
 def brute_force(problem: lr.Problem, found: lr.Fate) -> tuple[np.ndarray, np.ndarray]:
     """The first crossing of half way on a dense grid, to rounding, nan where a mode is not learned, or rests; and how
     far a rounding of the strongest strength shifts it."""
-    fit = align(problem.task.target, problem.task.sigma_xx, [found.function_limit])  # among equal modes any basis will do
+    fit = align(problem.task.target, problem.task.sigma_xx, [found.function_limit])  # a basis among equal modes
     m = len(fit.s)
 
     def strengths(times):
@@ -43,7 +43,7 @@ def brute_force(problem: lr.Problem, found: lr.Fate) -> tuple[np.ndarray, np.nda
 def problems(kind: str, seed: int) -> lr.Problem:
     rng = np.random.default_rng(seed)
     sizes = tuple(int(d) for d in rng.integers(2, 8, size=3))
-    d_in, hidden, d_out = sizes
+    d_in, _, d_out = sizes
     Sigma, lam, scale = rng.normal(size=(d_out, d_in)), 0.0, 10.0 ** rng.uniform(-3, 0)
     if kind == "equal singular values":
         U, _, Vt = np.linalg.svd(Sigma, full_matrices=False)
@@ -76,8 +76,8 @@ def problems(kind: str, seed: int) -> lr.Problem:
     return lr.Problem(lr.Task.from_correlations(Sigma), network)
 
 
-KINDS = ("generic", "equal singular values", "nearly equal", "low rank", "square", "reversal", "delayed", "large", "tiny",
-         "weak modes")  # fmt: skip
+KINDS = ("generic", "equal singular values", "nearly equal", "low rank", "square", "reversal", "delayed", "large")
+KINDS += ("tiny", "weak modes")
 
 
 def assert_same(problem: lr.Problem) -> None:

@@ -159,9 +159,7 @@ def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tup
     return learned, tuple(int(i) for i in np.flatnonzero(wanted & (best > 0) & ~learned))
 
 
-def _crossings(
-    trajectory: Trajectory, fit: Alignment, scale: float
-) -> tuple[Float[Array, " m"], Float[Array, " T"]]:
+def _crossings(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float[Array, " m"], Float[Array, " T"]]:
     """When modes are half way, and times from before the first change to after the last."""
     problem, solution = trajectory.problem, trajectory.solution
     assert solution is not None

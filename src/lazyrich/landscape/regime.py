@@ -19,9 +19,9 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
+from lazyrich.observables.crossings import reached, unseen
 from lazyrich.observables.kernels.algebra import Kernel
 from lazyrich.observables.kernels.along import Kernels, kernels
-from lazyrich.observables.crossings import reached, unseen
 from lazyrich.problem import Problem, loss_of
 from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
@@ -179,9 +179,7 @@ def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresh
     return found
 
 
-def _look(
-    trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], first: Kernel
-) -> Float[Array, "four T"]:
+def _look(trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], first: Kernel) -> Float[Array, "four T"]:
     """‖K − K(0)‖, ‖K‖, S and the loss; where QQᵀ is known, it has the function too."""
     solution: Any = trajectory.solution
     task, loss = trajectory.problem.task, np.empty(len(times))

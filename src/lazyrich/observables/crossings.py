@@ -117,8 +117,8 @@ def first_crossings(strengths: Strengths, curves: Curves, limit: Float[Array, "B
         if m >= _MANY and i < 2:  # near enough to serve each other: those that are not certain then ask again
             asked = _thinned(asked, guess.width)
         asked = _unseen(np.concatenate([asked, np.where(certain, np.inf, guess.middle)], axis=1), curves.times)
-        more = np.isfinite(asked).any(axis=1)
-        if not more.any():
+        more = np.flatnonzero(np.isfinite(asked).any(axis=1))
+        if not len(more):
             break
         left, asked, curves = left[more], asked[more], curves.some(more)
         asked = asked[:, : int(np.isfinite(asked).sum(axis=1).max())]
@@ -191,13 +191,14 @@ def _newton(
     z, t, good = (np.take_along_axis(a, order, axis=1) for a in (z, t, good))
     z, table = np.swapaxes(z, 0, 1), np.swapaxes(t, 0, 1).copy()
     value = best = table[0].copy()
-    slope, last, error, factor = np.abs((t[:, 1] - t[:, 0]) / (z[1] - z[0])), np.inf, np.inf, 1.0
+    slope, factor = np.abs((t[:, 1] - t[:, 0]) / (z[1] - z[0])), np.ones_like(value)
+    last, error = np.zeros_like(value), np.full_like(value, np.inf)
     for k in range(1, int(good.sum(axis=1).max(initial=2))):
         table[k:] = (table[k:] - table[k - 1]) / (z[k:] - z[k - 1])
         factor = factor * -z[k - 1]
         term = np.where(good[:, k], table[k] * factor, np.inf)
         value, size = value + term, np.abs(term)
-        worse = size if k == 1 else np.maximum(size, last)
+        worse = np.maximum(size, last)
         better = worse < error
         best, error, last = np.where(better, value, best), np.where(better, worse, error), size
     return best, error, slope

@@ -7,7 +7,6 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import legendre
 
 from lazyrich._typing import Array, Float
 
@@ -26,6 +25,8 @@ class Gauss(NamedTuple):
 
 @cache
 def gauss(stages: int) -> Gauss:
+    from numpy.polynomial import legendre  # here, to keep `import lazyrich` quick
+
     x, weights = legendre.leggauss(stages)
     coefficients = (2 * np.arange(stages) + 1)[:, None] / 2 * legendre.legvander(x, stages - 1).T * weights
     return Gauss((x + 1) / 2, _integrals(x, stages) @ coefficients, weights / 2, coefficients)
@@ -34,6 +35,8 @@ def gauss(stages: int) -> Gauss:
 def _integrals(x: Float[Array, " n"], stages: int) -> Float[Array, "n s"]:
     """∫ of each Legendre polynomial from the start of [0, 1] up to some points, which are given in [−1, 1]:
     (P_{j+1} − P_{j−1})/(2j + 1), with P_{−1} = −1."""
+    from numpy.polynomial import legendre
+
     P = legendre.legvander(x, stages)
     before = np.concatenate([-np.ones((len(P), 1)), P[:, : stages - 1]], axis=1)
     return (P[:, 1:] - before) / (4 * np.arange(stages) + 2)

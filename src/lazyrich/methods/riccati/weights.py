@@ -118,7 +118,7 @@ class _Path:
             if factor >= 0.25 * _TURN:
                 slopes, tail = solved(active, H)
                 factor = min(factor, 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES))
-                if tail <= 4 * _TAIL or H <= _SHORTEST * self.first:
+                if tail <= 4 * _TAIL or self.first * _SHORTEST >= H:
                     taken = _Step(self.now, self.now + H, self.Omega, slopes, turning)
                     self.Omega, self.now = taken.rotation(self.now + H), self.now + H
                     self.H = H * min(2.0, max(0.2, factor))
