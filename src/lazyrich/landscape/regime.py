@@ -31,7 +31,6 @@ _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _RISEN = 1 + 1e-9  # beyond rounding
 _SAMPLES = 30
 _ROUNDS = 8
-_NEAR = 4  # records on each side through which a time is interpolated
 _LINE = 1e-6  # of the time: between records as close as this all is straight
 _FLAT = 1e-3  # of the time: as close as this to its highest point a curve is flat
 
@@ -197,33 +196,29 @@ def _look(trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], fir
 def _closer(found: Regime, times: Float[Array, " T"], seen: Float[Array, "four T"]) -> Float[Array, " n"]:
     """Where to look next: on both sides of what was found, as close as it is known; and where the kernel turns back."""
     change, _, _, loss = seen
-    lazy = found.name is RegimeName.LAZY
     marks = {(found.learned_by, False), (found.kernel_half_time, True)}
-    marks |= {(t, not lazy) for phase in found.phases for t in (phase.start, phase.end)}
+    marks |= {(t, found.name is not RegimeName.LAZY) for phase in found.phases for t in (phase.start, phase.end)}
+    marks = {(t, of_kernel) for t, of_kernel in marks if np.isfinite(t) and t > 0}
     until = int(np.searchsorted(times, found.learned_by, side="right"))
-    new = [_summit(times, change, int(np.argmax(change[:until])))]
-    for t, of_kernel in marks:
-        if np.isfinite(t) and t > 0:
-            new.append(_both_sides(t, times, change if of_kernel else loss - loss[-1]))
-    return unseen(np.concatenate(new), times)
+    top = _summit(times, change, int(np.argmax(change[:until])))
+    if not marks:
+        return unseen(top, times)
+    values = np.stack([change if of_kernel else loss - loss[-1] for _, of_kernel in marks], axis=1)
+    return unseen(np.append(top, _both_sides(np.array([t for t, _ in marks]), times, values)), times)
 
 
-def _both_sides(t: float, times: Float[Array, " T"], values: Float[Array, " T"]) -> Float[Array, " n"]:
-    """Two times around the one at which a value is reached, between two records whose line says `t`; none where these
+@np.errstate(divide="ignore", invalid="ignore")  # before it grows, or when nothing is left
+def _both_sides(t: Float[Array, " M"], times: Float[Array, " T"], values: Float[Array, "T M"]) -> Float[Array, " n"]:
+    """Two times around each at which a value is reached, between two records whose line says `t`; none where these
     are so close that a line will do. What grows or is left changes by factors: logarithms are interpolated."""
-    after = int(np.clip(np.searchsorted(times, t), 1, len(times) - 1))
-    start, end = times[after - 1], times[after]
-    if end - start <= _LINE * t:
-        return np.empty(0)
-    level, near = float(np.interp(t, times, values)), slice(max(after - _NEAR, 0), after + _NEAR)
-    with np.errstate(divide="ignore", invalid="ignore"):  # before it grows, or when nothing is left
-        rises = np.log(values[near] / level) * np.sign(values[after] - values[after - 1])
-    best, error = reached(times[near], rises, after - near.start)
-    if error < 0.1 * (end - start):
-        apart = max(2 * error, _LINE / 4 * best)
-        sides = np.array([best - apart, best + apart])
-        return sides[(sides > start) & (sides < end)]
-    return np.array([t, (t + (start if t - start > end - t else end)) / 2])  # the farther record would stay
+    after, own = np.clip(np.searchsorted(times, t), 1, len(times) - 1), np.arange(len(t))
+    start, end, before, behind = times[after - 1], times[after], values[after - 1, own], values[after, own]
+    level = before + (behind - before) * (t - start) / (end - start)
+    best, error = reached(times, np.log(values / level) * np.sign(behind - before), after)
+    known, apart = error < 0.1 * (end - start), np.maximum(2 * error, _LINE / 4 * best)
+    farther = (t + np.where(t - start > end - t, start, end)) / 2  # that record would stay
+    new = np.where(known, [best - apart, best + apart], [t, farther])
+    return new[(new > start) & (new < end) & (end - start > _LINE * t)]
 
 
 def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> Float[Array, " n"]:

@@ -25,6 +25,7 @@ Strengths = Callable[[Array, Float[Array, "b T"]], Float[Array, "b T m"]]
 STILL = 1e-9  # of the largest strength: a mode that moves by less rests
 _EPS = 2 * float(np.finfo(np.float64).eps)
 _NODES = 12  # times around the crossing that t is interpolated through
+_SIDE = 4  # records on each side that `reached` interpolates through
 _INSIDE = 1e-5  # shares nearer to 0 or 1 than this have lost digits
 _SURE = 2e-13  # of the time: an error that is rounding
 _SEEN = 1e-12  # of the time: what is closer to a time looked at is known
@@ -204,19 +205,22 @@ def _newton(
     return best, error, slope
 
 
-def reached(times: Float[Array, " p"], values: Float[Array, " p"], after: int) -> tuple[float, float]:
-    """When values pass zero between the records `after` − 1 and `after`, and how far that may be off; inf: not known.
-    Neighbours have a say as long as values rise away from there."""
-    with np.errstate(invalid="ignore"):
-        rises = (np.diff(values) > 0) & np.isfinite(values[1:]) & np.isfinite(values[:-1])
-    last = after + int(np.argmin(np.append(rises[after:], False)))
-    first = after - 1 - int(np.argmin(np.append(rises[: after - 1][::-1], False)))
-    z, t = values[first : last + 1], times[first : last + 1]
-    if not rises[after - 1]:
-        return float(times[after]), np.inf
-    best, error, _ = _newton(z[None, :, None], t[None, :, None], np.ones((1, len(z), 1), dtype=bool))
-    inside = times[after - 1] < best[0, 0] < times[after] and len(z) > 2
-    return float(best[0, 0]), float(error[0, 0]) if inside else np.inf
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def reached(
+    times: Float[Array, " T"], values: Float[Array, "T M"], after: Array
+) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
+    """When each column of values passes zero between the records `after` − 1 and `after`, and how far that may be off;
+    inf: not known. Neighbours have a say as long as values rise away from there."""
+    near = after + np.arange(-_SIDE, _SIDE)[:, None]
+    at = np.clip(near, 0, len(times) - 1)
+    z, t = np.take_along_axis(values, at, axis=0), times[at]
+    rises = (np.diff(z, axis=0) > 0) & np.all(np.isfinite([z[1:], z[:-1]]), axis=0) & (at[1:] != at[:-1])
+    good = np.ones(z.shape, dtype=bool)
+    good[_SIDE + 1 :] = np.logical_and.accumulate(rises[_SIDE:], axis=0)
+    good[: _SIDE - 1] = np.logical_and.accumulate(rises[: _SIDE - 1][::-1], axis=0)[::-1]
+    best, error, _ = (a[0] for a in _newton(z[None], t[None], good[None]))
+    inside = rises[_SIDE - 1] & (t[_SIDE - 1] < best) & (best < t[_SIDE]) & (good.sum(axis=0) > 2)
+    return best, np.where(inside, error, np.inf)
 
 
 def _thinned(asked: Float[Array, "B m"], width: Float[Array, "B m"]) -> Float[Array, "B m"]:
