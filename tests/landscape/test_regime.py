@@ -348,3 +348,21 @@ def test_a_kernel_that_moves_hardly_farther_than_lazy_goes_has_a_phase_that_ends
     found = lr.predict(lr.Problem(task, lr.inits.pytorch(seed, sizes=(4, 24, 1)))).regime
     assert found.name == "rich" and 0.1 < found.kernel_movement < 0.12
     assert all(phase.start < phase.end and phase.share >= 0 for phase in found.phases)
+
+
+def test_the_numbers_of_a_regime_are_those_of_a_dense_grid():
+    """A task turned round: the kernel shrinks and comes back, so that it is farthest on the way."""
+    W1, W2 = lr.inits.zero_balanced(1, sizes=(4, 5, 3), scale=1.0).weights
+    problem = lr.Problem(lr.Task.from_correlations(-(W2 @ W1) + 0.1 * np.eye(3, 4)), lr.Network([W1, W2]))
+    found = lr.fate(problem).regime
+    times = np.append(0.0, np.geomspace(1e-4, 1e3, 20_000))
+    loss = lr.solve(problem, times).loss
+    by = np.interp(0.99, (loss[0] - loss) / (loss[0] - loss[-1]), times)
+    assert found.learned_by == pytest.approx(by, rel=1e-5)
+    until = np.append(times[times < by][::20], by)
+    many = lr.observables.kernels(lr.solve(problem, until))
+    moved = [K.change(many[0]) for K in many]
+    top = int(np.argmax(moved))
+    half = np.interp(moved[top] / 2, moved[: top + 1], until[: top + 1])
+    assert found.kernel_movement == pytest.approx(max(moved) / max(many[0].norm, many[len(many) - 1].norm), rel=1e-5)
+    assert found.kernel_half_time == pytest.approx(half, rel=1e-4)
