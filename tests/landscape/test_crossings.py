@@ -17,11 +17,10 @@ def brute_force(problem: lr.Problem, found: lr.Fate) -> tuple[np.ndarray, np.nda
     """The first crossing of half way on a dense grid, to rounding, nan where a mode is not learned, or rests; and how
     far a rounding of the strongest strength shifts it."""
     fit = align(problem.task.target, problem.task.sigma_xx, [found.function_limit])  # a basis among equal modes
-    m = len(fit.s)
+    m, solution = len(fit.s), lr.solve(problem, [0.0]).solution
 
     def strengths(times):
-        W = lr.solve(problem, times).function
-        return np.einsum("toi,om,im->tm", W, fit.U[:, :m], fit.V[:, :m])
+        return np.einsum("toi,om,im->tm", solution.function(np.asarray(times)), fit.U[:, :m], fit.V[:, :m])
 
     start, limit = strengths([0.0])[0], found.limit
     fastest = sum(np.linalg.norm(W, 2) ** 2 for W in problem.network.weights) + found.s.max()

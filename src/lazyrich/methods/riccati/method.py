@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.facts import Condition, Facts, Refusal
@@ -168,7 +169,8 @@ class RiccatiSolution(Solution):
         """D = λI again, where weights that have shrunk carry the rounding of what they were."""
         d_in, lam = self.problem.task.d_in, self.problem.facts.lam[0]
         inputs, outputs = Q[:, :d_in], Q[:, d_in:]
-        D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
+        with one_blas_thread():
+            D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
         used = lam * self.graded.rows.T @ self.graded.rows  # hidden directions without weights have D = 0
         off = np.linalg.norm(D - used, axis=(1, 2)) > 16 * _EPS * np.sum(Q**2, axis=(1, 2))
         if self.pushed or self.problem.network.eps > _EPS:  # balanced up to the push, or up to its own digits

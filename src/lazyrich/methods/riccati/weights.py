@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from lazyrich._progress import progress
-from lazyrich._threads import spread
+from lazyrich._threads import one_blas_thread, spread
 from lazyrich._typing import Array, Float
 from lazyrich.methods.riccati.collocation import between, gauss, solved
 from lazyrich.methods.riccati.evaluation import Evaluation
@@ -116,11 +116,13 @@ class _Path:
             size = H * float(np.linalg.norm(active, axis=(1, 2)).max())
             factor = _TURN / size
             if factor >= 0.25 * _TURN:
-                slopes, tail = solved(active, H)
+                with one_blas_thread():
+                    slopes, tail = solved(active, H)
                 factor = min(factor, 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES))
                 if tail <= 4 * _TAIL or self.first * _SHORTEST >= H:
                     taken = _Step(self.now, self.now + H, self.Omega, slopes, turning)
-                    self.Omega, self.now = taken.rotation(self.now + H), self.now + H
+                    with one_blas_thread():
+                        self.Omega, self.now = taken.rotation(self.now + H), self.now + H
                     self.H = H * min(2.0, max(0.2, factor))
                     return taken
             self.H = H * min(0.7, max(0.1, factor))
