@@ -376,3 +376,21 @@ def test_some_records_of_a_nonlinear_run_tell_what_all_of_them_do(activation, mo
     assert few.kernel_movement == pytest.approx(every.kernel_movement, rel=0.01)
     for name in ("kernel_half_time", "learned_by", "lazy_time"):
         assert getattr(few, name) == pytest.approx(getattr(every, name), rel=0.02)
+
+
+def test_the_numbers_of_a_regime_are_those_of_a_dense_grid():
+    """A task turned round: the kernel shrinks and comes back, so that it is farthest on the way."""
+    W1, W2 = lr.inits.zero_balanced(1, sizes=(4, 5, 3), scale=1.0).weights
+    problem = lr.Problem(lr.Task.from_correlations(-(W2 @ W1) + 0.1 * np.eye(3, 4)), lr.Network([W1, W2]))
+    found = lr.fate(problem).regime
+    times = np.append(0.0, np.geomspace(1e-4, 1e3, 20_000))
+    loss = lr.solve(problem, times).loss
+    by = np.interp(0.99, (loss[0] - loss) / (loss[0] - loss[-1]), times)
+    assert found.learned_by == pytest.approx(by, rel=1e-5)
+    until = np.append(times[times < by][::20], by)
+    many = lr.observables.kernels(lr.solve(problem, until))
+    pair = many.compared_with(many[0])
+    moved, top = pair.change, int(np.argmax(pair.change))
+    half = np.interp(moved[top] / 2, moved[: top + 1], until[: top + 1])
+    assert found.kernel_movement == pytest.approx(moved[top] / max(pair.norm[0], pair.other_norm[-1]), rel=1e-5)
+    assert found.kernel_half_time == pytest.approx(half, rel=1e-4)

@@ -19,19 +19,22 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
+from lazyrich.observables.crossings import reached, unseen
 from lazyrich.observables.kernels.algebra import Kernel
-from lazyrich.observables.kernels.along import kernels
-from lazyrich.observables.modes import unseen
+from lazyrich.observables.kernels.along import Kernels, kernels
 from lazyrich.problem import Problem, loss_of
+from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _RISEN = 1 + 1e-9  # beyond rounding
-_SAMPLES = 60
+_SAMPLES = 30
 _ROUNDS = 8
 _STEADY = 0.01  # relative: what the verdict of some records rests on may still move
 _RECORDS = 9  # that a nonlinear network is looked at first, by their number and by the loss
+_LINE = 1e-6  # of the time: between records as close as this all is straight
+_FLAT = 1e-3  # of the time: as close as this to its highest point a curve is flat
 
 
 @dataclass(frozen=True)
@@ -185,13 +188,7 @@ def _marks(found: Regime) -> Float[Array, " m"]:
 
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
-    solution: Any = trajectory.solution
     along, end = kernels(trajectory), float(trajectory.clock[-1])
-
-    def look(times: Float[Array, " T"]) -> Float[Array, "four T"]:
-        pair = along.at(times).compared_with(first)
-        return np.array([pair.change, pair.other_norm, pair.distance, solution.loss(times)])
-
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
     first, last, late = along.at(np.array([0.0, end, latest]))
@@ -203,19 +200,65 @@ def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresh
     chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
-        seen = np.append(seen, look(new), axis=1)[:, order]
+        seen = np.append(seen, _look(trajectory, along.at(new), new, first), axis=1)[:, order]
         found = _verdict(chosen, seen, lazy_time, thresholds)
-        new = _closer(_marks(found), chosen)
+        new = _closer(found, chosen, seen)
         if not len(new):
             break
     return found
 
 
-def _closer(found: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
-    """Where to look next: at what was found between two times, and half way to the farther one, which would stay."""
-    after = np.searchsorted(times, found)
-    start, end = times[after - 1], times[after]
-    return unseen(np.append(found, (found + np.where(found - start > end - found, start, end)) / 2), times)
+def _look(trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], first: Kernel) -> Float[Array, "four T"]:
+    """‖K − K(0)‖, ‖K‖, S and the loss; where QQᵀ is known, it has the function too."""
+    solution: Any = trajectory.solution
+    task, loss = trajectory.problem.task, np.empty(len(times))
+    if not solution.gives_gram:
+        pair, loss = along.compared_with(first), solution.loss(times)
+        return np.array([pair.change, pair.other_norm, pair.distance, loss])
+
+    def read(some: slice, state: State) -> None:
+        loss[some] = task.loss(state.gram[:, task.d_in :, : task.d_in])
+
+    pair = along.compared_with(first, read)
+    return np.array([pair.change, pair.other_norm, pair.distance, loss])
+
+
+def _closer(found: Regime, times: Float[Array, " T"], seen: Float[Array, "four T"]) -> Float[Array, " n"]:
+    """Where to look next: on both sides of what was found, as close as it is known; and where the kernel turns back."""
+    change, _, _, loss = seen
+    marks = {(found.learned_by, False), (found.kernel_half_time, True)}
+    marks |= {(t, found.name is not RegimeName.LAZY) for phase in found.phases for t in (phase.start, phase.end)}
+    marks = {(t, of_kernel) for t, of_kernel in marks if np.isfinite(t) and t > 0}
+    until = int(np.searchsorted(times, found.learned_by, side="right"))
+    top = _summit(times, change, int(np.argmax(change[:until])))
+    if not marks:
+        return unseen(top, times)
+    values = np.stack([change if of_kernel else loss - loss[-1] for _, of_kernel in marks], axis=1)
+    return unseen(np.append(top, _both_sides(np.array([t for t, _ in marks]), times, values)), times)
+
+
+@np.errstate(divide="ignore", invalid="ignore")  # before it grows, or when nothing is left
+def _both_sides(t: Float[Array, " M"], times: Float[Array, " T"], values: Float[Array, "T M"]) -> Float[Array, " n"]:
+    """Two times around each at which a value is reached, between two records whose line says `t`; none where these
+    are so close that a line will do. What grows or is left changes by factors: logarithms are interpolated."""
+    after, own = np.clip(np.searchsorted(times, t), 1, len(times) - 1), np.arange(len(t))
+    start, end, before, behind = times[after - 1], times[after], values[after - 1, own], values[after, own]
+    level = before + (behind - before) * (t - start) / (end - start)
+    best, error = reached(times, np.log(values / level) * np.sign(behind - before), after)
+    known, apart = error < 0.1 * (end - start), np.maximum(2 * error, _LINE / 4 * best)
+    farther = (t + np.where(t - start > end - t, start, end)) / 2  # that record would stay
+    new = np.where(known, [best - apart, best + apart], [t, farther])
+    return new[(new > start) & (new < end) & (end - start > _LINE * t)]
+
+
+def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> Float[Array, " n"]:
+    """Where a parabola through the largest value and its neighbours is highest, while they are apart."""
+    if not 0 < at < len(times) - 1 or times[at + 1] - times[at - 1] <= _FLAT * times[at]:
+        return np.empty(0)
+    t, v = times[at - 1 : at + 2], values[at - 1 : at + 2]
+    left, right = (v[1] - v[0]) / (t[1] - t[0]), (v[2] - v[1]) / (t[2] - t[1])
+    top = (t[0] + t[1] + left * (t[2] - t[0]) / (left - right)) / 2 if left > 0 > right else t[1]  # else: it rises on
+    return np.array([top])
 
 
 def _lazy_time(problem: Problem, first: Kernel) -> float:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.facts import Condition, Facts, Refusal
@@ -48,6 +49,16 @@ def _well_conditioned(F: Spectrum, Q0: Float[Array, "n h"]) -> Spectrum:
             R = np.linalg.svd(rows[group])[0]
             U[:, group], V[:, group] = U[:, group] @ R, V[:, group] @ R
     return F._replace(U=U, V=V)
+
+
+def half_times_alone(w: Float[Array, "... k"], l: Float[Array, "... k"]) -> Float[Array, "... k"]:
+    """When y = ĝ l² e^{2wt} is one: a pivot of length l is then half way, if it is alone; inf where it does not grow.
+
+    >>> half_times_alone(np.array([2.0, 1.0, -1.0]), np.array([0.1, 0.1, 0.1])).round(3)  # ln(1 + 2w/l²)/2w
+    array([1.498, 2.652,   inf])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(w > 0, np.logaddexp(0.0, np.log(2 * w) - 2 * np.log(l)) / (2 * w), np.inf)
 
 
 class Riccati(Method):
@@ -158,7 +169,8 @@ class RiccatiSolution(Solution):
         """D = λI again, where weights that have shrunk carry the rounding of what they were."""
         d_in, lam = self.problem.task.d_in, self.problem.facts.lam[0]
         inputs, outputs = Q[:, :d_in], Q[:, d_in:]
-        D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
+        with one_blas_thread():
+            D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
         used = lam * self.graded.rows.T @ self.graded.rows  # hidden directions without weights have D = 0
         off = np.linalg.norm(D - used, axis=(1, 2)) > 16 * _EPS * np.sum(Q**2, axis=(1, 2))
         if self.pushed or self.problem.network.eps > _EPS:  # balanced up to the push, or up to its own digits
@@ -175,6 +187,11 @@ class RiccatiSolution(Solution):
     def doubt_until(self, time: float) -> float:
         """How far rounding of the initialisation may have moved the function by then, relative."""
         return self.graded.doubt_until(self.clock * time)
+
+    def likely_half_times(self) -> Float[Array, " k"]:
+        """When each new part of the initialisation would be half way if it were alone."""
+        w, pivots = self.graded.spectrum.w, self.graded.pivots
+        return half_times_alone(w[pivots], self.graded.pivot_lengths) / self.clock
 
     def separatrix(self) -> Separatrix:
         """Smallest new part of a row that could be learned, relative to the longest row."""
