@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.alignment import equal_groups
 from lazyrich.facts import Condition, Facts, Refusal
 from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers, white_inputs
 from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.methods.riccati.evaluation import Evaluation
-from lazyrich.methods.riccati.grading import Graded, Spectrum, grade, resume, spectrum
+from lazyrich.methods.riccati.grading import Graded, grade, resume, spectrum, well_conditioned
 from lazyrich.methods.riccati.weights import follow
 
 if TYPE_CHECKING:
@@ -38,16 +37,6 @@ if TYPE_CHECKING:
 _EPS = float(np.finfo(np.float64).eps)
 _AT_ONCE = 2**20  # numbers
 _STACKED_BELOW = 16  # columns: below, plain arrays for all times are faster; above, blocks of times in place
-
-
-def _well_conditioned(F: Spectrum, Q0: Float[Array, "n h"]) -> Spectrum:
-    """Modes of equal strength turned so that the initialisation has orthogonal rows in them, longest first."""
-    U, V, rows = F.U.copy(), F.V.copy(), F.from_coordinates(Q0)
-    for group in equal_groups(F.s[F.s > 0]):
-        if group.stop - group.start > 1:
-            R = np.linalg.svd(rows[group])[0]
-            U[:, group], V[:, group] = U[:, group] @ R, V[:, group] @ R
-    return F._replace(U=U, V=V)
 
 
 class Riccati(Method):
@@ -94,7 +83,7 @@ class RiccatiSolution(Solution):
         Q0, s = np.concatenate([W1.T, W2]) / self.scale[:, None], fit.s * (unit.gain / unit.clock)
         self.graded: Graded = grade(
             Q0,
-            _well_conditioned(spectrum(fit.U, s, fit.V, lam, unit.decay), Q0),
+            well_conditioned(spectrum(fit.U, s, fit.V, lam, unit.decay), Q0),
             unit.target,
             eps=problem.network.eps,
             eps_task=problem.task.eps,
