@@ -91,8 +91,11 @@ class Trajectory:
         *,
         citations: tuple[str, ...] = (),
         pushed: float = 0.0,
+        notes: tuple[str, ...] | None = None,
+        known: Mapping[str, Callable[[], Any]] | None = None,
     ) -> Trajectory:
-        """A solution at the given times, np.inf among them; `pushed` as in `solve`."""
+        """A solution at the given times, np.inf among them; `pushed` as in `solve`. Where it is one of many that are
+        evaluated together, `notes` and what gives its parts are `known`."""
         times = _check.as_times(times, forever=True)
         clock, problem = np.minimum(times, FOREVER), solution.problem
         parts: dict[str, Callable[[], Any]] = {
@@ -103,7 +106,8 @@ class Trajectory:
         }
         if solution.gives_gram:
             parts["gram"] = lambda: solution.gram(clock)
-        notes = notes_on(solution, pushed, float(clock[-1]))
+        parts |= known or {}
+        notes = notes_on(solution, pushed, float(clock[-1])) if notes is None else notes
         about: dict[str, Any] = {"citations": citations, "notes": notes, "pushed": pushed}
         traj = cls(problem, times, method, parts, solution=solution, **about)
         return traj

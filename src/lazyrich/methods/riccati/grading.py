@@ -51,6 +51,14 @@ class Spectrum(NamedTuple):
         Array, "... n"
     ]  # w − |λ|/2 of the rows that grow, by s²/(w + |λ|/2): what tells them apart where |λ| ≫ s
 
+    def of(self, members: Array | int) -> Spectrum:
+        """Of some of a stack, or of one; what all share stays as it is."""
+        return self._replace(**{
+            name: X[members] if len(X) > 1 else X[0] if isinstance(members, int) else X
+            for name, X in self._asdict().items()
+            if isinstance(X, np.ndarray)
+        })  # fmt: skip
+
     def rate_differences(self, columns: Array) -> Float[Array, "... n k"]:
         """w_i⁺ − w_j⁺ for all rows i and the rows j in `columns`, and 0 where that is positive."""
         grows, w_plus, rows = self.w > 0, np.maximum(self.w, 0.0), (..., slice(None), None)
@@ -118,6 +126,11 @@ class Graded:
     def pivot_lengths(self) -> Float[Array, "... k"]:
         """|l_jj|, what each column starts with."""
         return np.abs(self.L[..., self.pivots, np.arange(len(self.pivots))])
+
+    def of(self, member: int) -> Graded:
+        """One of a stack."""
+        own = {name: getattr(self, name)[member] for name in ("L", "rows", "novelty", "doubt")}
+        return Graded(self.spectrum.of(member), pivots=self.pivots, missed=self.missed, **own)
 
     def doubt_until(self, t: float) -> float:
         """How far rounding of initialisation and task may have moved the function by time t, relative."""

@@ -1,0 +1,79 @@
+"""`batch.solve`: what `lr.solve` does, for a list of problems at once.
+
+Those of the two-layer closed form are set up and evaluated in stacked arrays, those that need care or other methods one
+by one; the numbers are the same to 1e-12 of the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from lazyrich import _check
+from lazyrich._progress import progress
+from lazyrich._typing import Array, Float
+from lazyrich.batch.api import as_problems, times_of_each
+from lazyrich.batch.ensemble import ensembles
+from lazyrich.methods.base import FOREVER
+from lazyrich.methods.solve import NoExactSolution
+from lazyrich.methods.solve import solve as solve_one
+from lazyrich.problem import Problem
+from lazyrich.trajectory import Trajectory
+
+
+def solve(problems: object, times: object) -> list[Trajectory]:
+    """The exact trajectories of many problems, each as by `lr.solve`.
+
+    Many starts of one task and shape take a small part of the time that they take one by one. They are evaluated
+    together, when the first number is asked for, and each holds on to what all of them have in memory.
+
+    Parameters
+    ----------
+    problems : a list of them, of any shapes and tasks
+    times : one vector, or one row per problem; the last may be np.inf
+
+    Returns
+    -------
+    list of Trajectory : one per problem, in their order
+
+    Raises
+    ------
+    NoExactSolution : for one or more of them none applies; the message says for which is the first, why, and how many
+
+    >>> import lazyrich as lr
+    >>> task = lr.tasks.semantic_hierarchy()
+    >>> problems = [lr.Problem(task, lr.inits.zero_balanced(seed, sizes=(8, 14, 8), scale=0.1)) for seed in range(100)]
+    >>> trajectories = lr.batch.solve(problems, [0.0, 50.0, np.inf])
+    >>> np.mean([traj.loss for traj in trajectories], axis=0).round(3)
+    array([0.25 , 0.121, 0.009])
+    """
+    checked = as_problems(problems)
+    found = attempts(checked, times_of_each(times, len(checked), partial(_check.as_times, forever=True)))
+    refused = [i for i, one in enumerate(found) if isinstance(one, NoExactSolution)]
+    if refused:
+        others = f", and {len(refused)} of {len(found)} have none" if len(refused) > 1 else ""
+        raise NoExactSolution(f"problems[{refused[0]}] has no exact solution{others}. {found[refused[0]]}")
+    return [one for one in found if isinstance(one, Trajectory)]
+
+
+def attempts(problems: Sequence[Problem], times: Float[Array, "b T"]) -> list[Trajectory | NoExactSolution]:
+    """A trajectory of each problem, at its row of the times or at the one row; or why there is none."""
+    found: dict[int, Trajectory | NoExactSolution] = {}
+    for ensemble in ensembles(problems, np.minimum(times, FOREVER)):
+        own = times if len(times) == 1 else times[ensemble.numbers]
+        found |= dict(ensemble.trajectories(own))
+    alone = [i for i in range(len(problems)) if i not in found]
+    with progress(len(alone), "solve") as move_on:
+        for i in alone:
+            found[i] = _attempt(problems[i], times[i if len(times) > 1 else 0])
+            move_on(1)
+    return [found[i] for i in range(len(problems))]
+
+
+def _attempt(problem: Problem, times: Array) -> Trajectory | NoExactSolution:
+    try:
+        return solve_one(problem, times)
+    except NoExactSolution as refusal:
+        return refusal
