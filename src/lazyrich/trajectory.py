@@ -39,6 +39,15 @@ NO_NETWORK = (
 )
 
 
+class _Checked(Array):
+    """Times of a closed form that have been checked: many trajectories may share them."""
+
+
+def checked_times(times: Any) -> _Checked:
+    """Not negative, sorted, np.inf among them; or a sentence."""
+    return _check.as_times(times, forever=True).view(_Checked)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
     """What a network does over time; its arrays are read-only.
@@ -70,7 +79,9 @@ class Trajectory:
 
     def __post_init__(self, parts: Mapping[str, Any], citations: tuple[str, ...]) -> None:
         as_problem(self.problem)
-        if isinstance(self.times, np.ndarray | list | tuple | float | int) and np.size(self.times):
+        if isinstance(self.times, _Checked):
+            object.__setattr__(self, "times", self.times.view(np.ndarray))
+        elif isinstance(self.times, np.ndarray | list | tuple | float | int) and np.size(self.times):
             object.__setattr__(self, "times", _check.as_times(self.times, forever=self._formula))
         elif isinstance(self.times, str) or self.times is None:
             raise InvalidInput(f"times must be a vector of numbers, and it is {_check.shown(self.times)}.")
@@ -96,8 +107,8 @@ class Trajectory:
     ) -> Trajectory:
         """A solution at the given times, np.inf among them; `pushed` as in `solve`. Where it is one of many that are
         evaluated together, `notes` and what gives its parts are `known`."""
-        times = _check.as_times(times, forever=True)
-        clock, problem = np.minimum(times, FOREVER), solution.problem
+        times = times if isinstance(times, _Checked) else checked_times(times)
+        clock, problem = np.minimum(times.view(np.ndarray), FOREVER), solution.problem
         parts: dict[str, Callable[[], Any]] = {
             "function": lambda: solution.function(clock),
             # the function is the larger part of the work, and holds the loss
@@ -316,15 +327,15 @@ class Trajectory:
 
     def _shapes(self, name: str) -> list[tuple[int, ...]]:
         """What one state of a part looks like; of the weights, each layer."""
-        network = self.problem.network
-        n = network.sizes[0] + network.sizes[-1]
+        network, inputs = self.problem.network, self.problem.task.inputs
+        d_in, *_, d_out = network.sizes
         shapes: dict[str, list[tuple[int, ...]]] = {
             "loss": [()],
-            "function": [(network.sizes[-1], network.sizes[0])],
-            "outputs": [(0 if self.problem.task.inputs is None else len(self.problem.task.inputs), network.sizes[-1])],
-            "gram": [(n, n)],
+            "function": [(d_out, d_in)],
+            "outputs": [(0 if inputs is None else len(inputs), d_out)],
+            "gram": [(d_in + d_out, d_in + d_out)],
+            "weights": [W.shape for W in network.weights],
         }
-        shapes["weights"] = [W.shape for W in network.weights]
         return shapes[_check.choice("parts", name, tuple(shapes))]
 
     def _checked(self, name: str, value: Any) -> Any:

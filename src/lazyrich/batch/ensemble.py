@@ -26,7 +26,7 @@ from lazyrich.methods.riccati.method import STACKED_BELOW, Riccati, RiccatiSolut
 from lazyrich.methods.riccati.stacked import coupled, graded_together, start
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task
-from lazyrich.trajectory import Trajectory
+from lazyrich.trajectory import Trajectory, checked_times
 
 _EPS = float(np.finfo(np.float64).eps)
 _FEWEST = 4  # problems that are worth a stack
@@ -67,7 +67,10 @@ class Ensemble:
         found: dict[int, list[Piece]] = {}
 
         def set_up(block: slice) -> None:
-            found[block.start] = list(self._pieces(block))
+            try:
+                found[block.start] = list(self._pieces(block))
+            except np.linalg.LinAlgError:  # which of them it was, they say one by one
+                found[block.start] = []
 
         spread(set_up, blocks, heavy=len(blocks) > 1)
         self.pieces = [piece for block in blocks for piece in found[block.start]]
@@ -105,6 +108,7 @@ class Ensemble:
     def trajectories(self, times: Array) -> Iterator[tuple[int, Trajectory]]:
         """Number in the list and trajectory of all that were set up; `times` as they were asked for."""
         ends = np.broadcast_to(self.times[:, -1], len(self.problems))
+        checked = [checked_times(row) for row in times]
         for piece in self.pieces:
             graded, together = piece.graded, len(piece.graded.pivots) < STACKED_BELOW
             ended = ends[piece.members] * self.clocks[piece.members]
@@ -116,7 +120,7 @@ class Ensemble:
                 known: dict[str, Callable[[], Any]] = {}
                 if together:
                     known = {name: partial(self.part, name, member) for name in ("function", "loss", "gram")}
-                own = times[member if len(times) > 1 else 0]
+                own = checked[member if len(checked) > 1 else 0]
                 yield (
                     int(self.numbers[member]),
                     Trajectory.exact(

@@ -13,7 +13,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._progress import progress
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Float
 from lazyrich.batch.api import as_problems, times_of_each
 from lazyrich.batch.ensemble import ensembles
 from lazyrich.methods.base import FOREVER
@@ -58,22 +58,24 @@ def solve(problems: object, times: object) -> list[Trajectory]:
     return [one for one in found if isinstance(one, Trajectory)]
 
 
-def attempts(problems: Sequence[Problem], times: Float[Array, "b T"]) -> list[Trajectory | NoExactSolution]:
-    """A trajectory of each problem, at its row of the times or at the one row; or why there is none."""
-    found: dict[int, Trajectory | NoExactSolution] = {}
+def attempts(
+    problems: Sequence[Problem],
+    times: Float[Array, "b T"],
+    *,
+    kept: tuple[type[Exception], ...] = (NoExactSolution,),
+) -> list[Trajectory | Exception]:
+    """A trajectory of each problem, at its row of the times or at the one row; or why there is none, where that is an
+    error of the `kept` kinds."""
+    found: dict[int, Trajectory | Exception] = {}
     for ensemble in ensembles(problems, np.minimum(times, FOREVER)):
         own = times if len(times) == 1 else times[ensemble.numbers]
         found |= dict(ensemble.trajectories(own))
     alone = [i for i in range(len(problems)) if i not in found]
     with progress(len(alone), "solve") as move_on:
         for i in alone:
-            found[i] = _attempt(problems[i], times[i if len(times) > 1 else 0])
+            try:
+                found[i] = solve_one(problems[i], times[i if len(times) > 1 else 0])
+            except kept as error:
+                found[i] = error
             move_on(1)
     return [found[i] for i in range(len(problems))]
-
-
-def _attempt(problem: Problem, times: Array) -> Trajectory | NoExactSolution:
-    try:
-        return solve_one(problem, times)
-    except NoExactSolution as refusal:
-        return refusal

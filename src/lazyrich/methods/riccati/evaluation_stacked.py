@@ -80,7 +80,7 @@ class Stack:
         if results.function is not None:
             turned = _turned(V, _turned(U, W, shape).swapaxes(0, 1), shape)  # (in, out, points)
             turned *= self.scale[0] * self.scale[-1]
-            results.function[members, at] = turned.T.reshape(*shape, -1, d_in)
+            results.function[members, at] = turned.reshape(d_in, -1, *shape).transpose(2, 3, 1, 0)
         if results.squared_errors is not None:
             diagonal, error = np.arange(len(self.s)), W.reshape(*W.shape[:2], *shape)
             error[diagonal, diagonal] -= some(self.s)[..., None]
