@@ -53,8 +53,10 @@ def solve(problems: object, times: object) -> list[Trajectory]:
     found = attempts(checked, times_of_each(times, len(checked), partial(_check.as_times, forever=True)))
     refused = [i for i, one in enumerate(found) if isinstance(one, NoExactSolution)]
     if refused:
-        others = f", and {len(refused)} of {len(found)} have none" if len(refused) > 1 else ""
-        raise NoExactSolution(f"problems[{refused[0]}] has no exact solution{others}. {found[refused[0]]}")
+        which = f"problems[{refused[0]}] is refused"
+        if len(refused) > 1:
+            which = f"{len(refused)} of {len(found)} problems are refused, first problems[{refused[0]}]"
+        raise NoExactSolution(f"{which}: {found[refused[0]]}")
     return [one for one in found if isinstance(one, Trajectory)]
 
 
