@@ -107,26 +107,23 @@ class Ensemble:
 
     def trajectories(self, times: Array) -> Iterator[tuple[int, Trajectory]]:
         """Number in the list and trajectory of all that were set up; `times` as they were asked for."""
-        ends = np.broadcast_to(self.times[:, -1], len(self.problems))
         checked = [checked_times(row) for row in times]
         for piece in self.pieces:
-            graded, together = piece.graded, len(piece.graded.pivots) < STACKED_BELOW
-            ended = ends[piece.members] * self.clocks[piece.members]
-            doubt = np.maximum(*graded.doubts_until(ended))
-            distance, on_it = graded.novelty.min(axis=1, initial=1.0), len(graded.missed) > 0
-            for place, member in enumerate(piece.members.tolist()):
-                notes = notes_of(Separatrix(float(distance[place]), on_it), float(doubt[place]), 0.0, True)
-                solution = RiccatiSolution(self.problems[member], known=partial(graded.of, place))
-                known: dict[str, Callable[[], Any]] = {}
-                if together:
-                    known = {name: partial(self.part, name, member) for name in ("function", "loss", "gram")}
+            names = ("function", "loss", "gram") if len(piece.graded.pivots) < STACKED_BELOW else ()
+            for member, solution, notes in self.solutions(piece):
+                known: dict[str, Callable[[], Any]] = {name: partial(self.part, name, member) for name in names}
                 own = checked[member if len(checked) > 1 else 0]
-                yield (
-                    int(self.numbers[member]),
-                    Trajectory.exact(
-                        own, Riccati.name, solution, citations=Riccati.citations, notes=tuple(notes), known=known
-                    ),
-                )
+                about: dict[str, Any] = {"citations": Riccati.citations, "notes": notes, "known": known}
+                yield int(self.numbers[member]), Trajectory.exact(own, Riccati.name, solution, **about)
+
+    def solutions(self, piece: Piece) -> Iterator[tuple[int, RiccatiSolution, tuple[str, ...]]]:
+        """Member, solution and notes of each start of a piece."""
+        graded, ends = piece.graded, np.broadcast_to(self.times[:, -1], len(self.problems))[piece.members]
+        doubt = np.maximum(*graded.doubts_until(ends * self.clocks[piece.members]))
+        distance, on_it = graded.novelty.min(axis=1, initial=1.0), len(graded.missed) > 0
+        for place, member in enumerate(piece.members.tolist()):
+            notes = notes_of(Separatrix(float(distance[place]), on_it), float(doubt[place]), 0.0, True)
+            yield member, RiccatiSolution(self.problems[member], known=partial(graded.of, place)), tuple(notes)
 
     def part(self, name: str, member: int) -> Array:
         """Function, loss or Gram matrix of one of them; computed for all when it is first asked for."""

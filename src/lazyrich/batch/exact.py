@@ -23,7 +23,7 @@ from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
 
-def solve(problems: object, times: object) -> list[Trajectory]:
+def solve(problems: object, times: object, *, device_arrays: bool = False) -> list[Trajectory]:
     """The exact trajectories of many problems, each as by `lr.solve`.
 
     Many starts of one task and shape take a small part of the time that they take one by one. They are evaluated
@@ -33,6 +33,8 @@ def solve(problems: object, times: object) -> list[Trajectory]:
     ----------
     problems : a list of them, of any shapes and tasks
     times : one vector, or one row per problem; the last may be np.inf
+    device_arrays : evaluate where the array `times` lives (JAX, PyTorch, CuPy), in one program for many starts, and give
+        such arrays back; np.inf is not among such times
 
     Returns
     -------
@@ -50,7 +52,12 @@ def solve(problems: object, times: object) -> list[Trajectory]:
     array([0.25 , 0.121, 0.009])
     """
     checked = as_problems(problems)
-    found = attempts(checked, times_of_each(times, len(checked), partial(_check.as_times, forever=True)))
+    if device_arrays:
+        from lazyrich.batch.device import attempts_on_device  # only here: it looks for the other libraries
+
+        found = attempts_on_device(checked, times)
+    else:
+        found = attempts(checked, times_of_each(times, len(checked), partial(_check.as_times, forever=True)))
     refused = [i for i, one in enumerate(found) if isinstance(one, NoExactSolution)]
     if refused:
         which = f"problems[{refused[0]}] is refused"
