@@ -135,7 +135,7 @@ def _ends(panel: Axes, known: Sequence[Fate]) -> None:
         panel.barh(place, count, color=style.COLOURS["blue" if minimum else "orange"], height=0.62)
         panel.annotate(f"{100 * count / len(known):.3g} %", (count, place), (4, 0), textcoords="offset points", va="center")
     panel.set_yticks(range(len(bars)), [label for label, _, _ in bars])
-    panel.invert_yaxis()
+    panel.set_ylim(max(len(bars), 4) - 0.5, -0.5)  # two bars are as thin as four
     panel.margins(x=0.2)
     panel.grid(visible=False, axis="y")
     panel.locator_params(axis="x", nbins=4, integer=True)
