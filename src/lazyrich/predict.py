@@ -29,7 +29,8 @@ from lazyrich.methods.flow import flow
 from lazyrich.methods.gram import Equation, equation_of, same_sign, steps
 from lazyrich.methods.solve import solve
 from lazyrich.observables.kernels.along import has_kernel
-from lazyrich.observables.modes import half_way, look_closer
+from lazyrich.observables.crossings import crossings_of
+from lazyrich.observables.modes import half_way
 from lazyrich.prediction import NEAR, WEAK, ClosedForm, Frames, Knowledge, Prediction, frames_of, in_frames
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
@@ -329,7 +330,7 @@ def _closed_form(modes: Decoupled, times: Array, strengths: Array, end: float, *
 
 def _half_times(modes: Decoupled, end: float) -> Float[Array, " m"]:
     times = np.append(0.0, np.geomspace(1e-8 * end, 1e2 * end, _GRID))
-    return half_way(*look_closer(modes.strengths, times, modes.limit), modes.limit)
+    return crossings_of(modes.strengths, times, modes.limit)
 
 
 def _by_modes(problem: Problem, asked: Array | None) -> Prediction:

@@ -20,11 +20,9 @@ from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution
 from lazyrich.methods.base import FOREVER
 from lazyrich.methods.solve import solve
-from lazyrich.observables.modes import half_way, look_closer
+from lazyrich.observables.crossings import filled, first_crossings, starting_times
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
-
-_GRID = 200
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def fate(problem: Problem) -> Fate:
     initial = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
     scale = max(float(fit.s.max()), float(np.abs(initial).max()))
     learned, missed = _verdict(problem, fit, scale)
-    times, strengths = _curves(trajectory, fit, scale)
+    half_times, times = _crossings(trajectory, fit, scale)
     assert trajectory.solution is not None
     separatrix = trajectory.solution.separatrix()
     return Fate(
@@ -133,7 +131,7 @@ def fate(problem: Problem) -> Fate:
         initial=initial,
         limit=fit.a,
         learned=learned,
-        half_times=np.where(learned, half_way(times, strengths, fit.a), np.nan),
+        half_times=np.where(learned, half_times, np.nan),
         function_limit=function,
         gram_limit=trajectory.gram[0] if problem.facts.depth == 2 else None,
         loss_initial=float(problem.task.loss(problem.network.function)),
@@ -161,22 +159,23 @@ def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tup
     return learned, tuple(int(i) for i in np.flatnonzero(wanted & (best > 0) & ~learned))
 
 
-def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float[Array, " T"], Float[Array, "T m"]]:
-    """Mode strengths on a logarithmic grid from before the first change to after the last, refined at half
-    way."""
+def _crossings(
+    trajectory: Trajectory, fit: Alignment, scale: float
+) -> tuple[Float[Array, " m"], Float[Array, " T"]]:
+    """When modes are half way, and times from before the first change to after the last."""
     problem, solution = trajectory.problem, trajectory.solution
     assert solution is not None
     m = len(fit.s)
     U, V = fit.U[:, :m], fit.V[:, :m]
 
-    def strengths(times: Float[Array, " T"]) -> Float[Array, "T m"]:
-        return solution.mode_strengths(times, U, V)
+    def strengths(_: Array, times: Float[Array, "one T"]) -> Float[Array, "one T m"]:
+        return solution.mode_strengths(np.minimum(times[0], FOREVER), U, V)[None]
 
     sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
     fastest = max(problem.rates) * max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300) * max(sizes, 1e-300)
-    far = min(0.01 / fastest, 1e-19 * FOREVER) * 4.0 ** np.arange(31)  # to 1e18 times the first
+    soonest = min(0.01 / fastest, 1e-19 * FOREVER)
     own = 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)  # of each mode, weak ones too
-    resting = np.all(np.abs(strengths(far) - fit.a) <= own, axis=1)
-    last = np.argmax(resting) if resting.any() else -1
-    times = np.concatenate([[0.0], np.geomspace(far[0], max(far[last], far[1]), _GRID)])
-    return look_closer(strengths, times, fit.a)
+    times = starting_times(np.array([soonest]), solution.likely_half_times()[None])
+    first = filled(strengths, times, fit.a[None], own[None])
+    found, (curves,) = first_crossings(strengths, first, fit.a[None])
+    return found[0], curves.times[0, np.isfinite(curves.times[0])]

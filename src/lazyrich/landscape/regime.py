@@ -20,16 +20,20 @@ from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.observables.kernels.algebra import Kernel
-from lazyrich.observables.kernels.along import kernels
-from lazyrich.observables.modes import unseen
+from lazyrich.observables.kernels.along import Kernels, kernels
+from lazyrich.observables.crossings import reached, unseen
 from lazyrich.problem import Problem, loss_of
+from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _RISEN = 1 + 1e-9  # beyond rounding
-_SAMPLES = 60
+_SAMPLES = 30
 _ROUNDS = 8
+_NEAR = 4  # records on each side through which a time is interpolated
+_LINE = 1e-6  # of the time: between records as close as this all is straight
+_FLAT = 1e-3  # of the time: as close as this to its highest point a curve is flat
 
 
 @dataclass(frozen=True)
@@ -155,13 +159,7 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
-    solution: Any = trajectory.solution
     along, end = kernels(trajectory), float(trajectory.clock[-1])
-
-    def look(times: Float[Array, " T"]) -> Float[Array, "four T"]:
-        pair = along.at(times).compared_with(first)
-        return np.array([pair.change, pair.other_norm, pair.distance, solution.loss(times)])
-
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
     first, last, late = along.at(np.array([0.0, end, latest]))
@@ -173,20 +171,71 @@ def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresh
     chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
-        seen = np.append(seen, look(new), axis=1)[:, order]
+        seen = np.append(seen, _look(trajectory, along.at(new), new, first), axis=1)[:, order]
         found = _verdict(chosen, seen, lazy_time, thresholds)
-        marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
-        new = _closer(np.array([t for t in marks if np.isfinite(t) and t > 0]), chosen)
+        new = _closer(found, chosen, seen)
         if not len(new):
             break
     return found
 
 
-def _closer(found: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
-    """Where to look next: at what was found between two times, and half way to the farther one, which would stay."""
-    after = np.searchsorted(times, found)
+def _look(
+    trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], first: Kernel
+) -> Float[Array, "four T"]:
+    """‖K − K(0)‖, ‖K‖, S and the loss; where QQᵀ is known, it has the function too."""
+    solution: Any = trajectory.solution
+    task, loss = trajectory.problem.task, np.empty(len(times))
+    if not solution.gives_gram:
+        pair, loss = along.compared_with(first), solution.loss(times)
+        return np.array([pair.change, pair.other_norm, pair.distance, loss])
+
+    def read(some: slice, state: State) -> None:
+        loss[some] = task.loss(state.gram[:, task.d_in :, : task.d_in])
+
+    pair = along.compared_with(first, read)
+    return np.array([pair.change, pair.other_norm, pair.distance, loss])
+
+
+def _closer(found: Regime, times: Float[Array, " T"], seen: Float[Array, "four T"]) -> Float[Array, " n"]:
+    """Where to look next: on both sides of what was found, as close as it is known; and where the kernel turns back."""
+    change, _, _, loss = seen
+    lazy = found.name is RegimeName.LAZY
+    marks = {(found.learned_by, False), (found.kernel_half_time, True)}
+    marks |= {(t, not lazy) for phase in found.phases for t in (phase.start, phase.end)}
+    until = int(np.searchsorted(times, found.learned_by, side="right"))
+    new = [_summit(times, change, int(np.argmax(change[:until])))]
+    for t, of_kernel in marks:
+        if np.isfinite(t) and t > 0:
+            new.append(_both_sides(t, times, change if of_kernel else loss - loss[-1]))
+    return unseen(np.concatenate(new), times)
+
+
+def _both_sides(t: float, times: Float[Array, " T"], values: Float[Array, " T"]) -> Float[Array, " n"]:
+    """Two times around the one at which a value is reached, between two records whose line says `t`; none where these
+    are so close that a line will do. What grows or is left changes by factors: logarithms are interpolated."""
+    after = int(np.clip(np.searchsorted(times, t), 1, len(times) - 1))
     start, end = times[after - 1], times[after]
-    return unseen(np.append(found, (found + np.where(found - start > end - found, start, end)) / 2), times)
+    if end - start <= _LINE * t:
+        return np.empty(0)
+    level, near = float(np.interp(t, times, values)), slice(max(after - _NEAR, 0), after + _NEAR)
+    with np.errstate(divide="ignore", invalid="ignore"):  # before it grows, or when nothing is left
+        rises = np.log(values[near] / level) * np.sign(values[after] - values[after - 1])
+    best, error = reached(times[near], rises, after - near.start)
+    if error < 0.1 * (end - start):
+        apart = max(2 * error, _LINE / 4 * best)
+        sides = np.array([best - apart, best + apart])
+        return sides[(sides > start) & (sides < end)]
+    return np.array([t, (t + (start if t - start > end - t else end)) / 2])  # the farther record would stay
+
+
+def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> Float[Array, " n"]:
+    """Where a parabola through the largest value and its neighbours is highest, while they are apart."""
+    if not 0 < at < len(times) - 1 or times[at + 1] - times[at - 1] <= _FLAT * times[at]:
+        return np.empty(0)
+    t, v = times[at - 1 : at + 2], values[at - 1 : at + 2]
+    left, right = (v[1] - v[0]) / (t[1] - t[0]), (v[2] - v[1]) / (t[2] - t[1])
+    top = (t[0] + t[1] + left * (t[2] - t[0]) / (left - right)) / 2 if left > 0 > right else t[1]  # else: it rises on
+    return np.array([top])
 
 
 def _lazy_time(problem: Problem, first: Kernel) -> float:

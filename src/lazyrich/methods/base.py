@@ -140,6 +140,10 @@ class Solution(ABC):
         """How far rounding of the initialisation may have moved the function by then, relative."""
         return 0.0
 
+    def likely_half_times(self) -> Float[Array, " j"]:
+        """About when modes will be half way, as far as the set-up tells; where to look first, and no promise."""
+        return np.empty(0)
+
     def separatrix(self) -> Separatrix:
         """How far the initialisation is from a saddle's stable set."""
         return Separatrix()

@@ -147,6 +147,9 @@ class FamilySolution(Solution):
     def doubt_until(self, time: float) -> float:
         return self.partner.doubt_until(time)
 
+    def likely_half_times(self) -> Float[Array, " k"]:
+        return self.partner.likely_half_times()
+
     def separatrix(self) -> Separatrix:
         return self.partner.separatrix()
 

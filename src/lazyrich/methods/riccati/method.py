@@ -39,6 +39,16 @@ _AT_ONCE = 2**20  # numbers
 STACKED_BELOW = 16  # columns: below, plain arrays for all times are faster; above, blocks of times in place
 
 
+def half_times_alone(w: Float[Array, "... k"], l: Float[Array, "... k"]) -> Float[Array, "... k"]:
+    """When y = ĝ l² e^{2wt} is one: a pivot of length l is then half way, if it is alone; inf where it does not grow.
+
+    >>> half_times_alone(np.array([2.0, 1.0, -1.0]), np.array([0.1, 0.1, 0.1])).round(3)  # ln(1 + 2w/l²)/2w
+    array([1.498, 2.652,   inf])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(w > 0, np.logaddexp(0.0, np.log(2 * w) - 2 * np.log(l)) / (2 * w), np.inf)
+
+
 class Riccati(Method):
     """Two balanced linear layers on white inputs."""
 
@@ -189,6 +199,11 @@ class RiccatiSolution(Solution):
     def doubt_until(self, time: float) -> float:
         """How far rounding of the initialisation may have moved the function by then, relative."""
         return self.graded.doubt_until(self.clock * time)
+
+    def likely_half_times(self) -> Float[Array, " k"]:
+        """When each new part of the initialisation would be half way if it were alone."""
+        w, pivots = self.graded.spectrum.w, self.graded.pivots
+        return half_times_alone(w[pivots], self.graded.pivot_lengths) / self.clock
 
     def separatrix(self) -> Separatrix:
         """Smallest new part of a row that could be learned, relative to the longest row."""

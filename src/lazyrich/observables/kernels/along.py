@@ -74,17 +74,21 @@ class Kernels:
                 numbers[some] = read(stack)
         return numbers
 
-    def compared_with(self, reference: Kernel) -> Comparison:
-        """Each kernel with the same other one."""
+    def compared_with(
+        self, reference: Kernel, look: Callable[[slice, State], None] = lambda some, state: None
+    ) -> Comparison:
+        """Each kernel with the same other one; `look` is shown the layers they are made of, which cost more."""
         numbers = np.empty((len(Comparison._fields), len(self)))
-        for some, stack in self._stacks():
+        for some, stack in self._stacks(look):
             with one_blas_thread():
                 pair = reference.compare(stack)
             for row, number in zip(numbers, pair, strict=True):
                 row[some] = number
         return Comparison(*numbers)
 
-    def _stacks(self) -> Iterator[tuple[slice, Kernel]]:
+    def _stacks(
+        self, look: Callable[[slice, State], None] = lambda some, state: None
+    ) -> Iterator[tuple[slice, Kernel]]:
         """As many kernels at a time as stay in the cache; one where it fills the cache, or has no stacks. They are
         evaluated many at a time, for the sake of all cores."""
         network = self._traj.problem.network
@@ -94,6 +98,7 @@ class Kernels:
         with progress(len(self), "tangent kernels") as advance:
             for start in range(0, len(self), many):
                 held = self._state(slice(start, start + many))
+                look(slice(start, start + many), held)
                 for first in range(start, min(start + many, len(self)), step):
                     with one_blas_thread():
                         stack = self._made(held.some(slice(first - start, first - start + step)), slice(None))
