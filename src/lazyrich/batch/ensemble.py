@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -134,7 +134,7 @@ class Ensemble:
 
     def _compute(self, name: str) -> None:
         first, shape = self.problems[0], (len(self.problems), self.times.shape[1])
-        n, stacks = first.task.d_in + first.task.d_out, self.stacks()
+        n, stacks = first.task.d_in + first.task.d_out, self._stacks
         sizes = {"loss": (), "function": (first.task.d_out, first.task.d_in), "gram": (n, n)}
         what, numbers = f"{name} of {shape[0]:,} starts at {shape[1]:,} times", float(np.prod((*shape, *sizes[name])))
         _check.memory(what, 1.1 * numbers, "fewer times, or fewer problems at once")
@@ -154,7 +154,26 @@ class Ensemble:
             floors = np.array([[p.task.loss_floor] for p in tasks])
             self._results["loss"] = errors * (self.clock[:, None] / self.unit.gain**2 / 2) + floors
 
-    def stacks(self) -> list[Stack]:
+    def at(
+        self, members: Array, times: Float[Array, "b T"], *, gram: bool = False
+    ) -> Float[Array, "b T out in"] | Float[Array, "b T n n"]:
+        """Function or Gram matrix of some of those that are evaluated together, at times of their own."""
+        task, scale = self.problems[0].task, self._stacks[0].scale
+        shape = (len(scale), len(scale)) if gram else (task.d_out, task.d_in)
+        array = np.empty((*times.shape, *shape))
+        order = np.full(len(self.problems), -1)
+        order[members] = np.arange(len(members))
+        chosen = []
+        for stack in self._stacks:
+            places = np.flatnonzero(order[stack.members] >= 0)
+            if len(places):
+                asked = order[stack.members[places]]
+                chosen.append(stack.some(places, asked, self.clocks[members[asked], None] * times[asked]))
+        evaluate(chosen, Results(gram=array) if gram else Results(function=array))
+        return array
+
+    @cached_property
+    def _stacks(self) -> list[Stack]:
         """What is evaluated together."""
         times, scale = self.clock[:, None] * self.times, scale_of(self.problems[0])
         return [

@@ -58,13 +58,18 @@ def solve(problems: object, times: object, *, device_arrays: bool = False) -> li
         found = attempts_on_device(checked, times)
     else:
         found = attempts(checked, times_of_each(times, len(checked), partial(_check.as_times, forever=True)))
-    refused = [i for i, one in enumerate(found) if isinstance(one, NoExactSolution)]
-    if refused:
-        which = f"problems[{refused[0]}] is refused"
-        if len(refused) > 1:
-            which = f"{len(refused)} of {len(found)} problems are refused, first problems[{refused[0]}]"
-        raise NoExactSolution(f"{which}: {found[refused[0]]}")
+    refused(found)
     return [one for one in found if isinstance(one, Trajectory)]
+
+
+def refused(found: Sequence[object]) -> None:
+    """A sentence where there are refusals among what was found."""
+    numbers = [i for i, one in enumerate(found) if isinstance(one, NoExactSolution)]
+    if numbers:
+        which = f"problems[{numbers[0]}] is refused"
+        if len(numbers) > 1:
+            which = f"{len(numbers)} of {len(found)} problems are refused, first problems[{numbers[0]}]"
+        raise NoExactSolution(f"{which}: {found[numbers[0]]}")
 
 
 def attempts(

@@ -7,8 +7,9 @@ and a share of what the loss falls.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
+from lazyrich.observables.crossings import reached, unseen
 from lazyrich.observables.kernels.algebra import Kernel
 from lazyrich.observables.kernels.along import Kernels, kernels
-from lazyrich.observables.crossings import reached, unseen
 from lazyrich.problem import Problem, loss_of
 from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
@@ -160,18 +161,42 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
     along, end = kernels(trajectory), float(trajectory.clock[-1])
+    first, last = along.at(np.array([0.0, end]))
+    search = regime_search(times, end, max(first.norm, last.norm), _lazy_time(trajectory.problem, first), thresholds)
+    seen = None
+    while True:
+        try:
+            new, from_the_end = search.send(seen)
+        except StopIteration as ended:
+            return ended.value
+        seen = _look(trajectory, along.at(new), new, last if from_the_end else first)
+
+
+class Look(NamedTuple):
+    """Where a search wants to see ‖K − K_ref‖, ‖K‖, S and the loss, and from which kernel: the first, or the last."""
+
+    times: Float[Array, " T"]
+    from_the_end: bool
+
+
+def regime_search(
+    times: Float[Array, " T"], end: float, largest: float, lazy_time: float, thresholds: Thresholds = USUAL
+) -> Generator[Look, Any, Regime]:
+    """Asks for looks, gets four rows of numbers for each, and gives the regime; `largest` is the norm of the larger of
+    the first and the last kernel."""
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
-    first, last, late = along.at(np.array([0.0, end, latest]))
-    while latest < 1e18 * chosen[chosen > 0].min() and late.change(last) > 1e-3 * max(first.norm, last.norm):
+    while latest < 1e18 * chosen[chosen > 0].min():
+        change, *_ = yield Look(np.array([latest]), True)
+        if change[0] <= 1e-3 * largest:
+            break
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
-        late = along.at(np.array([latest]))[0]
-    new, lazy_time = np.unique(np.minimum(chosen, end)), _lazy_time(trajectory.problem, first)
+    new = np.unique(np.minimum(chosen, end))
     chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
-        seen = np.append(seen, _look(trajectory, along.at(new), new, first), axis=1)[:, order]
+        seen = np.append(seen, (yield Look(new, False)), axis=1)[:, order]
         found = _verdict(chosen, seen, lazy_time, thresholds)
         new = _closer(found, chosen, seen)
         if not len(new):
@@ -241,8 +266,12 @@ def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> F
 def _lazy_time(problem: Problem, first: Kernel) -> float:
     """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
     with one_blas_thread():
-        own = first.largest_eigenvalue() * _weight(problem)
-    return 1 / own if own > 0 else float("inf")
+        return lazy_time_of_rate(first.largest_eigenvalue() * sample_weight(problem))
+
+
+def lazy_time_of_rate(rate: float) -> float:
+    """The time in which a kernel learns whose largest eigenvalue is this rate."""
+    return 1 / rate if rate > 0 else float("inf")
 
 
 def _verdict(
@@ -288,7 +317,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _weight(problem: Problem) -> float:
+def sample_weight(problem: Problem) -> float:
     """Of one sample in the loss, which turns eigenvalues of the kernel into rates."""
     task = problem.task
     return 1 / len(task.inputs) if task.inputs is not None and task.reduction == "mean" else 1.0

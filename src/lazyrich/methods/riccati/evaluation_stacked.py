@@ -10,7 +10,9 @@ Blocks of points depend on the shapes alone, not on the number of cores, and so 
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +55,15 @@ class Stack:
         self.ratio, self.log_l = _last(graded.L / l[:, None]), _last(np.log(l))
         self.exponent, self.w = _last(F.rate_differences(piv)), _last(F.w)
         self.a, self.b, self.s = _last(F.a), _last(F.b), _last(F.s)
+
+    def some(self, places: Array, members: Array, times: Float[Array, "b T"]) -> Stack:
+        """Some of its starts, under other numbers, at times of their own."""
+        other, own = copy(self), partial(_picked, places)
+        other.members, other.times = members, times
+        other.F = self.F.of(places)
+        for name in ("ratio", "log_l", "exponent", "w", "a", "b", "s"):
+            setattr(other, name, own(getattr(self, name)))
+        return other
 
     def blocks(self) -> list[_Block]:
         """Starts and times in pieces of at most so many points."""
@@ -140,6 +151,11 @@ def evaluate(stacks: list[Stack], results: Results) -> None:
     blocks = [block for stack in stacks for block in stack.blocks()]
     points = sum(len(stack.members) * stack.times.shape[1] for stack in stacks)
     spread(lambda block: block.stack.fill(block, results), blocks, heavy=points >= _HEAVY)
+
+
+def _picked(places: Array, X: Array) -> Array:
+    """Some starts along the last axis; what all of them share stays."""
+    return X if X.shape[-1] == 1 else X[..., places]
 
 
 def _turned(O: Float[Array, "d d b"], rows: Float[Array, "d k P"], shape: tuple[int, int]) -> Float[Array, "d k P"]:
