@@ -203,6 +203,24 @@ def _newton(
     return best, error, slope
 
 
+def _newton_of_few(z: list[float], t: list[float]) -> tuple[float, float]:
+    """As `_newton`, for a handful of points, where calls of NumPy would take longer than the numbers."""
+    order = sorted(range(len(z)), key=lambda i: abs(z[i]))
+    z, table = [z[i] for i in order], [t[i] for i in order]
+    value = best = table[0]
+    last, error, factor = np.inf, np.inf, 1.0
+    for k in range(1, len(z)):
+        for i in range(k, len(z)):
+            table[i] = (table[i] - table[k - 1]) / (z[i] - z[k - 1])
+        factor *= -z[k - 1]
+        value, size = value + table[k] * factor, abs(table[k] * factor)
+        worse = size if k == 1 else max(size, last)
+        if worse < error:
+            best, error = value, worse
+        last = size
+    return best, error
+
+
 def reached(times: Float[Array, " p"], values: Float[Array, " p"], after: int) -> tuple[float, float]:
     """When values pass zero between the records `after` − 1 and `after`, and how far that may be off; inf: not known.
     Neighbours have a say as long as values rise away from there."""
@@ -213,9 +231,9 @@ def reached(times: Float[Array, " p"], values: Float[Array, " p"], after: int) -
     z, t = values[first : last + 1], times[first : last + 1]
     if not rises[after - 1]:
         return float(times[after]), np.inf
-    best, error, _ = _newton(z[None, :, None], t[None, :, None], np.ones((1, len(z), 1), dtype=bool))
-    inside = times[after - 1] < best[0, 0] < times[after] and len(z) > 2
-    return float(best[0, 0]), float(error[0, 0]) if inside else np.inf
+    best, error = _newton_of_few(z.tolist(), t.tolist())
+    inside = times[after - 1] < best < times[after] and len(z) > 2
+    return best, error if inside else np.inf
 
 
 def _thinned(asked: Float[Array, "B m"], width: Float[Array, "B m"]) -> Float[Array, "B m"]:
