@@ -13,7 +13,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._progress import progress
-from lazyrich._typing import Float
+from lazyrich._typing import Array, Float
 from lazyrich.batch.api import as_problems, times_of_each
 from lazyrich.batch.ensemble import ensembles
 from lazyrich.methods.base import FOREVER
@@ -33,7 +33,7 @@ def solve(problems: object, times: object, *, device_arrays: bool = False) -> li
     ----------
     problems : a list of them, of any shapes and tasks
     times : one vector, or one row per problem; the last may be np.inf
-    device_arrays : evaluate where the array `times` lives (JAX, PyTorch, CuPy), in one program for many starts, and give
+    device_arrays : evaluate where the array `times` lives (JAX, PyTorch, CuPy), many starts in one program, and give
         such arrays back; np.inf is not among such times
 
     Returns

@@ -190,9 +190,7 @@ class Begun(NamedTuple):
         )
 
 
-def half_times_of(
-    many: Sequence[Begun], strengths: Strengths
-) -> list[tuple[Float[Array, " m"], Float[Array, " T"]]]:
+def half_times_of(many: Sequence[Begun], strengths: Strengths) -> list[tuple[Float[Array, " m"], Float[Array, " T"]]]:
     """When modes are half way, and times from before the first change to after the last, of problems with as many
     modes."""
     likely = [one.trajectory.solution.likely_half_times() for one in many if one.trajectory.solution is not None]

@@ -204,9 +204,7 @@ def regime_search(
     return found
 
 
-def _look(
-    trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], first: Kernel
-) -> Float[Array, "four T"]:
+def _look(trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], first: Kernel) -> Float[Array, "four T"]:
     """‖K − K(0)‖, ‖K‖, S and the loss; where QQᵀ is known, it has the function too."""
     solution: Any = trajectory.solution
     task, loss = trajectory.problem.task, np.empty(len(times))

@@ -17,7 +17,6 @@ from lazyrich.observables.crossings import STILL
 from lazyrich.trajectory import Trajectory
 
 
-
 @observable("mode", long_name="mode strength uᵀWv")
 def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     """u_αᵀ W(t) v_α of every mode of the task, strongest mode first.

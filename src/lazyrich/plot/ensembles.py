@@ -76,7 +76,9 @@ def ensemble(
         if count == 1:
             panel.collections[-1].set_label(between)
         title = f"{len(runs)} networks: means, and {between} of them" if count > 1 else ""
-        panel.set(xlabel=style.TIME, ylabel=words, yscale="log" if log and np.any(values > 0) else "linear", title=title)
+        panel.set(
+            xlabel=style.TIME, ylabel=words, yscale="log" if log and np.any(values > 0) else "linear", title=title
+        )
         if not log and values.min() >= 0:
             panel.set_ylim(bottom=0.0)
         panel.margins(x=0.01)
@@ -87,9 +89,9 @@ def ensemble(
 def fates(fates: Iterable[Fate]) -> Figure:
     """Where many networks end, and when their modes are learned.
 
-    Left: how many end in the global minimum, and in which saddles. Right: the half times of each mode, from the first to
-    the last network (thin), the middle 80 % (thick) and the median (circle), with the part of the networks that learn
-    it where that is not all.
+    Left: how many end in the global minimum, and in which saddles. Right: the half times of each mode, from the first
+    to the last network (thin), the middle 80 % (thick) and the median (circle), with the part of the networks that
+    learn it where that is not all.
 
     Parameters
     ----------
@@ -114,7 +116,12 @@ def fates(fates: Iterable[Fate]) -> Figure:
 
 
 def _band(
-    panel: Axes, times: Array, curves: Float[Array, "R T"], quantiles: tuple[float, float], few: int, shade: style.Colour
+    panel: Axes,
+    times: Array,
+    curves: Float[Array, "R T"],
+    quantiles: tuple[float, float],
+    few: int,
+    shade: style.Colour,
 ) -> None:
     """Single curves, band and mean of one number per time; the mean comes last."""
     for curve in curves[:few]:
@@ -133,7 +140,9 @@ def _ends(panel: Axes, known: Sequence[Fate]) -> None:
         bars = [*bars[: _ENDS - 1], (f"{len(others)} other saddles", sum(counts[missed] for missed in others), False)]
     for place, (_, count, minimum) in enumerate(bars):
         panel.barh(place, count, color=style.COLOURS["blue" if minimum else "orange"], height=0.62)
-        panel.annotate(f"{100 * count / len(known):.3g} %", (count, place), (4, 0), textcoords="offset points", va="center")
+        panel.annotate(
+            f"{100 * count / len(known):.3g} %", (count, place), (4, 0), textcoords="offset points", va="center"
+        )
     panel.set_yticks(range(len(bars)), [label for label, _, _ in bars])
     panel.set_ylim(max(len(bars), 4) - 0.5, -0.5)  # two bars are as thin as four
     panel.margins(x=0.2)
@@ -206,14 +215,18 @@ def _values(runs: Sequence[Trajectory], name: str) -> tuple[Float[Array, "R T m"
 def _quantiles(value: object) -> tuple[float, float]:
     pair = _check.as_array("quantiles", value)
     if pair.shape != (2,) or not 0 <= pair[0] < pair[1] <= 1:
-        raise InvalidInput(f"quantiles must be two growing fractions, such as (0.1, 0.9), and it is {_check.shown(value)}.")
+        raise InvalidInput(
+            f"quantiles must be two growing fractions, such as (0.1, 0.9), and it is {_check.shown(value)}."
+        )
     return float(pair[0]), float(pair[1])
 
 
 def _fates(fates: object) -> list[Fate]:
     """Fates with as many modes, or a sentence."""
     if isinstance(fates, Fate) or not isinstance(fates, Iterable):
-        raise InvalidInput(f"fates must be a list of fates, and it is a {type(fates).__name__}: try [lr.fate(problem)].")
+        raise InvalidInput(
+            f"fates must be a list of fates, and it is a {type(fates).__name__}: try [lr.fate(problem)]."
+        )
     known = list(fates)
     if not known:
         raise InvalidInput("fates is empty, and at least one is needed to draw.")
@@ -221,5 +234,7 @@ def _fates(fates: object) -> list[Fate]:
         if not isinstance(fate, Fate):
             raise InvalidInput(f"fates[{i}] must be a Fate, and it is a {type(fate).__name__}: lr.fate makes one.")
         if len(fate.s) != len(known[0].s):
-            raise InvalidInput(f"fates must have as many modes, and fates[{i}] has {len(fate.s)}, not {len(known[0].s)}.")
+            raise InvalidInput(
+                f"fates must have as many modes, and fates[{i}] has {len(fate.s)}, not {len(known[0].s)}."
+            )
     return known

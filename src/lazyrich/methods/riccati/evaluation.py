@@ -96,7 +96,8 @@ def block_by_elimination(xp: Any, c: Constants, t: Any, block: str, d_in: int) -
     which a compiler makes one of."""
     rows, columns = blocks(block, d_in)
     Y, A = factors(xp, c, t)
-    M, done, k = xp.concat([A, Y], axis=-2), [], A.shape[-1]
+    M, k = xp.concat([A, Y], axis=-2), A.shape[-1]
+    done: list[Any] = []
     for j in range(k):
         column = M[..., j]
         for before in done:
@@ -119,10 +120,7 @@ class Evaluation:
             return xp.asarray(array, **({"device": creation.get("device")} if whole else creation))
 
         self.constants = constants_of(graded, scale, make)
-
-    @property
-    def O(self) -> Any:
-        return self.constants.O
+        self.O = self.constants.O
 
     def factors(self, t: Any) -> tuple[Any, Any]:
         """Y (T, n, k) and A (T, k, k) at the times `t` (T,)."""

@@ -53,11 +53,14 @@ class Spectrum(NamedTuple):
 
     def of(self, members: Array | int) -> Spectrum:
         """Of some of a stack, or of one; what all share stays as it is."""
-        return self._replace(**{
-            name: X[members] if len(X) > 1 else X[0] if isinstance(members, int) else X
-            for name, X in self._asdict().items()
-            if isinstance(X, np.ndarray)
-        })  # fmt: skip
+
+        def own(X: Array) -> Array:
+            if len(X) > 1:
+                return X[members]
+            return X[0] if isinstance(members, int) else X
+
+        U, s, V, w, a, b = (own(X) for X in (self.U, self.s, self.V, self.w, self.a, self.b))
+        return Spectrum(U, s, V, w, a, b, self.outputs_first, own(self.excess))
 
     def rate_differences(self, columns: Array) -> Float[Array, "... n k"]:
         """w_i⁺ − w_j⁺ for all rows i and the rows j in `columns`, and 0 where that is positive."""
@@ -152,7 +155,9 @@ class Graded:
         with np.errstate(divide="ignore"):
             log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
         y = np.exp(np.minimum(log_y, 0.0))
-        of_initialisation = (2 * y / (1 + y) ** 2 * self.doubt[..., grows] * w).max(axis=-1) / np.linalg.norm(w, axis=-1)
+        of_initialisation = (2 * y / (1 + y) ** 2 * self.doubt[..., grows] * w).max(axis=-1) / np.linalg.norm(
+            w, axis=-1
+        )
         gap = -F.rate_differences(self.pivots)[..., growing, :][..., grows]
         share = np.minimum(np.abs(self.L[..., growing, :][..., grows]) / l[..., None, :], 1.0)
         when = np.minimum(np.divide(1.0, gap, out=np.full_like(gap, np.inf), where=gap > 0), t[..., None])
