@@ -28,7 +28,7 @@ from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
 _NUMBERS = 2**26  # of one temporary array: half a gigabyte
-_FEW = 64  # starts that are not worth a program of their own
+_FEW, _SHARE = 64, 0.01  # starts, and part of all, that are not worth a program of their own
 
 
 class OnDevice:
@@ -59,22 +59,28 @@ class OnDevice:
             self._results["function"] = self.compute("function")
         found = []
         for number, piece in enumerate(self.ensemble.pieces):
-            if len(piece.members) < _FEW and len(piece.graded.pivots) < STACKED_BELOW:
-                found.append(np.stack([self.ensemble.part(name, member) for member in piece.members.tolist()]))
-            elif name == "loss":
+            if name == "loss":
                 found.append(self._loss(piece, self._results["function"][number]))
+            elif self._few(piece):
+                times = np.broadcast_to(self.ensemble.times, (len(self.ensemble.problems), self.ensemble.times.shape[1]))
+                found.append(self.ensemble.at(piece.members, times[piece.members], gram=name == "gram"))
             else:
                 found.append(self._evaluated(piece, name))
         return found
 
+    def _few(self, piece: Piece) -> bool:
+        few = len(piece.members) < max(_FEW, _SHARE * len(self.ensemble.problems))
+        return few and len(piece.graded.pivots) < STACKED_BELOW
+
     def _loss(self, piece: Piece, function: Any) -> Any:
         many = self.ensemble
+        xp, array = (np, np.asarray) if isinstance(function, np.ndarray) else (self.xp, self.array)
         problems = many.problems[:1] if many.shared else [many.problems[i] for i in piece.members]
-        target = self.array(np.stack([problem.task.target for problem in problems]))
-        c = self.array(np.array([problem.task.input_scale for problem in problems]))
-        floor = self.array(np.array([problem.task.loss_floor for problem in problems]))
+        target = array(np.stack([problem.task.target for problem in problems]))
+        c = array(np.array([problem.task.input_scale for problem in problems]))
+        floor = array(np.array([problem.task.loss_floor for problem in problems]))
         error = function - target[:, None, :, :]
-        return self.xp.sum(error * error, axis=(-2, -1)) * (c / 2)[:, None] + floor[:, None]
+        return xp.sum(error * error, axis=(-2, -1)) * (c / 2)[:, None] + floor[:, None]
 
     def _evaluated(self, piece: Piece, block: str) -> Any:
         many, graded = self.ensemble, piece.graded
@@ -89,7 +95,7 @@ class OnDevice:
             chosen = type(graded)(graded.spectrum.of(some), pivots=graded.pivots, missed=graded.missed, **own)
             at = times if len(times) == 1 else times[piece.members[some]]
             constants = constants_of(chosen, scale, self.array)
-            found.append(run(constants, self.array(at))[: len(piece.members) - i, ...])
+            found.append(run(constants, self.array(at))[: min(several, len(piece.members) - i), ...])
         return found[0] if len(found) == 1 else self.xp.concat(found, axis=0)
 
 
