@@ -61,12 +61,12 @@ def main() -> None:
     print(f"  {together:,} in {len(many.pieces)} patterns of pivots, {wish.starts - together} for lr.solve one by one")
     with jax.enable_x64(True):
         there = OnDevice(many, jax.numpy.asarray(grid))
-        scale = scale_of(problems[0])
-        timed(
-            told,
-            "transfer of the constants, by itself",
-            lambda: [constants_of(piece.graded, scale, there.array) for piece in many.pieces],
-        )
+        large, scale = max(many.pieces, key=lambda piece: len(piece.members)).graded, scale_of(problems[0])
+        constants = jax.block_until_ready(constants_of(large, scale, there.array))
+        part = f"constants of the largest pattern ({len(large.L):,}), made and moved"
+        timed(told, part, lambda: constants_of(large, scale, there.array))
+        moved = sum(array.nbytes for array in constants)
+        print(f"  {moved:.3g} bytes")
         timed(told, "W2W1, compiled and evaluated", lambda: there.compute("function"))
         functions = timed(told, "W2W1, transfer and evaluation", lambda: there.compute("function"))
         there._results["function"] = functions
