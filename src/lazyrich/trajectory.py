@@ -7,9 +7,10 @@ is read-only: copy it to change it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class Trajectory:
         object.__setattr__(self, "times", _read_only(self.times))
         held = {name: part if callable(part) else self._checked(name, part) for name, part in parts.items()}
         object.__setattr__(self, "_sources", tuple(citations))
-        object.__setattr__(self, "citation", "\n\n".join(BIBTEX[key] for key in citations))
+        object.__setattr__(self, "citation", _cited(tuple(citations)))
         object.__setattr__(self, "_parts", held)
 
     @classmethod
@@ -318,7 +319,7 @@ class Trajectory:
             self._parts[name] = self._checked(name, self._derive(name))
         elif callable(self._parts[name]):
             count = len(np.asarray(self.times))
-            numbers = sum(float(count) * np.prod(shape) for shape in self._shapes(name))
+            numbers = sum(float(count) * math.prod(shape) for shape in self._shapes(name))
             smaller = "traj.function" if name in ("gram", "weights") else "traj.loss"
             remedy = f"fewer times, traj.at(some of them), or {smaller}"
             _check.memory(f"{name} at {count:,} times", 1.1 * numbers, remedy)
@@ -406,6 +407,11 @@ class Trajectory:
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
+
+
+@cache
+def _cited(keys: tuple[str, ...]) -> str:
+    return "\n\n".join(BIBTEX[key] for key in keys)
 
 
 def _read_only(array: Any) -> Any:

@@ -80,18 +80,19 @@ class Stack:
         shape = (block.starts.stop - block.starts.start, t.shape[1])
         members, d_in = self.members[block.starts], self.F.V.shape[-1]
         Z = self._factor(some, t)
-        V, U = (some(np.moveaxis(X, 0, -1)) for X in (self.F.V, self.F.U))
+        V, U = (X if len(X) == 1 else X[block.starts] for X in (self.F.V, self.F.U))
         if results.gram is not None:
-            Q = np.concatenate([_turned(V, Z[:d_in], shape), _turned(U, Z[d_in:], shape)])
-            Q = np.ascontiguousarray(np.moveaxis(Q, -1, 0)) * self.scale[:, None]
-            results.gram[members, at] = (Q @ Q.mT).reshape(*shape, len(self.scale), len(self.scale))
+            Q = _first(Z, shape)
+            Q = np.concatenate([V[:, None] @ Q[..., :d_in, :], U[:, None] @ Q[..., d_in:, :]], axis=-2)
+            Q *= self.scale[:, None]
+            results.gram[members, at] = Q @ Q.mT
         if results.function is None and results.squared_errors is None:
             return
         W = np.einsum("okp,ikp->oip", Z[d_in:], Z[:d_in])
         if results.function is not None:
-            turned = _turned(V, _turned(U, W, shape).swapaxes(0, 1), shape)  # (in, out, points)
-            turned *= self.scale[0] * self.scale[-1]
-            results.function[members, at] = turned.reshape(d_in, -1, *shape).transpose(2, 3, 1, 0)
+            function = _turned(W, U, V, shape)
+            function *= self.scale[0] * self.scale[-1]
+            results.function[members, at] = function
         if results.squared_errors is not None:
             diagonal, error = np.arange(len(self.s)), W.reshape(*W.shape[:2], *shape)
             error[diagonal, diagonal] -= some(self.s)[..., None]
@@ -158,13 +159,20 @@ def _picked(places: Array, X: Array) -> Array:
     return X if X.shape[-1] == 1 else X[..., places]
 
 
-def _turned(O: Float[Array, "d d b"], rows: Float[Array, "d k P"], shape: tuple[int, int]) -> Float[Array, "d k P"]:
-    """O @ rows, with one O for all starts or one for each."""
-    d, k, P = rows.shape
-    if O.shape[-1] == 1:
-        return (O[..., 0] @ rows.reshape(d, k * P)).reshape(d, k, P)
-    own = np.moveaxis(rows.reshape(d, k, *shape), 2, 0).reshape(shape[0], d, -1)
-    return np.moveaxis((np.moveaxis(O, -1, 0) @ own).reshape(shape[0], d, k, -1), 0, 2).reshape(d, k, P)
+def _turned(
+    W: Float[Array, "out in P"], U: Float[Array, "b out out"], V: Float[Array, "b in in"], shape: tuple[int, int]
+) -> Float[Array, "starts T out in"]:
+    """UWVᵀ, points first; with one U and V for all starts in large products."""
+    if len(U) > 1:
+        return U[:, None] @ _first(W, shape) @ V[:, None].mT
+    d_out, d_in, P = W.shape
+    return _first((U[0] @ np.matmul(V[0], W).reshape(d_out, d_in * P)).reshape(W.shape), shape)
+
+
+def _first(X: Float[Array, "r c P"], shape: tuple[int, int]) -> Float[Array, "starts T r c"]:
+    """Starts and times as the first axes, each matrix together in memory."""
+    r, c, P = X.shape
+    return np.ascontiguousarray(X.reshape(r * c, P).T).reshape(*shape, r, c)
 
 
 def _exp(x: Array) -> Array:
