@@ -230,11 +230,11 @@ def ensembles(task: lr.Task) -> Iterator[Row]:
         lambda: read(lr.solve(problem, times) for problem in next(waiting[1])[1]),
         rounds=3,
     )
-    limit = "of 0.2 ms each, 0.1 are the evaluation, 0.05 the set-up, 0.04 the objects"
+    limit = "of 0.25 ms each on one core, 0.15 are the evaluation, 0.06 the set-up, 0.04 objects and reading"
     yield Row("batch.solve, 2,000 starts of 8-14-8, 50 times", together, 10 * apart, "lr.solve, from 200", 0.1, limit)
     fresh = iter([starts(500) for _ in range(3)])
     (seconds,) = least(lambda: lr.batch.fate(next(fresh)), rounds=3)
-    limit = "the search for the regime, start by start: half of it; kernels and half times, together: a quarter"
+    limit = "the search for the regime, start by start in Python: half of it; a quarter is the evaluation"
     yield Row("batch.fate, 500 starts of 8-14-8", seconds, 1.0, "1 s", 1.0, limit)
 
 

@@ -37,9 +37,16 @@ def assert_same_regime(mine, its):
     assert [phase.name for phase in mine.phases] == [phase.name for phase in its.phases]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sizes, lam, scale",
-    [((4, 5, 4), 0.0, 0.05), ((3, 2, 5), 0.0, 0.3), ((4, 3, 3), 0.4, 0.1), ((3, 3, 4), -3.0, 0.1), ((4, 9, 3), 0.0, 4.0)],
+    [
+        ((4, 5, 4), 0.0, 0.05),
+        ((3, 2, 5), 0.0, 0.3),
+        ((4, 3, 3), 0.4, 0.1),
+        ((3, 3, 4), -3.0, 0.1),
+        ((4, 9, 3), 0.0, 4.0),
+    ],
 )
 def test_random_starts(rng, sizes, lam, scale):
     task = lr.Task.from_correlations(rng.normal(size=(sizes[-1], sizes[0])))
@@ -62,7 +69,9 @@ def test_samples_rates_decay_and_tasks_of_all_kinds(rng):
 def test_what_has_no_exact_solution_is_named():
     task = lr.Task.from_correlations(np.diag([2.0, 1.0]))
     problems = [lr.Problem(task, lr.inits.gaussian(seed, sizes=(2, 3, 2), scale=0.1)) for seed in range(3)]
-    with pytest.raises(lr.NoExactSolution, match=r"^3 of 3 problems are refused, first problems\[0\]: no exact solution"):
+    with pytest.raises(
+        lr.NoExactSolution, match=r"^3 of 3 problems are refused, first problems\[0\]: no exact solution"
+    ):
         lr.batch.fate(problems)
     with pytest.raises(lr.InvalidInput, match="problems is empty"):
         lr.batch.fate([])

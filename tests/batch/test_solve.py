@@ -59,6 +59,7 @@ def assert_same(problems, times, *, stacked=None):
 SHAPES = [(4, 4, 4), (4, 7, 4), (3, 2, 5), (5, 9, 3), (4, 12, 4), (1, 3, 1), (2, 1, 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", SHAPES, ids=lambda sizes: "-".join(map(str, sizes)))
 @pytest.mark.parametrize("kind", ["generic", "equal", "all equal", "low rank", "close"])
 def test_random_starts_of_one_task(rng, sizes, kind):
@@ -68,6 +69,7 @@ def test_random_starts_of_one_task(rng, sizes, kind):
     assert_same(problems, LONG, stacked=0.9 if usual else None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lam", [1e-3, 0.7, 20.0, -0.4, -30.0])
 @pytest.mark.parametrize("sizes", [(4, 4, 4), (5, 3, 4), (3, 3, 6)])
 def test_balanced_starts_with_lambda(rng, sizes, lam):
@@ -84,6 +86,7 @@ def test_lambdas_of_both_signs_and_zero_together(rng):
     assert_same([lr.Problem(task, network) for network in networks], LONG)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e-9, 30.0, 1e6])
 def test_tiny_and_huge_weights(rng, scale):
     task = task_of(rng, 4, 4)
@@ -199,7 +202,7 @@ def test_weights_and_other_times_are_those_of_one_problem(rng):
 
 def test_bits_do_not_depend_on_threads_or_on_what_is_asked_first(rng):
     task = task_of(rng, 4, 4)
-    problems = [lr.Problem(task, lr.inits.zero_balanced(rng, sizes=(4, 6, 4), scale=0.1)) for _ in range(300)]
+    problems = [lr.Problem(task, lr.inits.zero_balanced(rng, sizes=(4, 6, 4), scale=0.1)) for _ in range(150)]
     times = np.linspace(0.0, 20.0, 60)
     spread = [traj.function for traj in lr.batch.solve(problems, times)]
     with one_blas_thread():

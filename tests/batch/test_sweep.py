@@ -1,4 +1,4 @@
-"""Sweeps by `solve` take their cells together: each has the numbers of `lr.solve`, and one that is refused stops none."""
+"""Sweeps by `solve` take their cells together: each has the numbers of `lr.solve`, and a refused one stops none."""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ class OnDevice:
             if name == "loss":
                 found.append(self._loss(piece, self._results["function"][number]))
             elif self._few(piece):
-                times = np.broadcast_to(self.ensemble.times, (len(self.ensemble.problems), self.ensemble.times.shape[1]))
+                times = np.broadcast_to(
+                    self.ensemble.times, (len(self.ensemble.problems), self.ensemble.times.shape[1])
+                )
                 found.append(self.ensemble.at(piece.members, times[piece.members], gram=name == "gram"))
             else:
                 found.append(self._evaluated(piece, name))

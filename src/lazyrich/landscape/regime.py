@@ -236,8 +236,8 @@ def _closer(found: Regime, times: Float[Array, " T"], seen: Float[Array, "four T
 def _both_sides(t: float, times: Float[Array, " T"], values: Float[Array, " T"]) -> Float[Array, " n"]:
     """Two times around the one at which a value is reached, between two records whose line says `t`; none where these
     are so close that a line will do. What grows or is left changes by factors: logarithms are interpolated."""
-    after = int(np.clip(np.searchsorted(times, t), 1, len(times) - 1))
-    start, end = times[after - 1], times[after]
+    after = min(max(int(np.searchsorted(times, t)), 1), len(times) - 1)
+    start, end = float(times[after - 1]), float(times[after])
     if end - start <= _LINE * t:
         return np.empty(0)
     level, near = float(np.interp(t, times, values)), slice(max(after - _NEAR, 0), after + _NEAR)

@@ -12,6 +12,8 @@ be as close as anything happens; `starting_times` and `filled` choose them, `Sol
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -224,16 +226,18 @@ def _newton_of_few(z: list[float], t: list[float]) -> tuple[float, float]:
 def reached(times: Float[Array, " p"], values: Float[Array, " p"], after: int) -> tuple[float, float]:
     """When values pass zero between the records `after` − 1 and `after`, and how far that may be off; inf: not known.
     Neighbours have a say as long as values rise away from there."""
-    with np.errstate(invalid="ignore"):
-        rises = (np.diff(values) > 0) & np.isfinite(values[1:]) & np.isfinite(values[:-1])
-    last = after + int(np.argmin(np.append(rises[after:], False)))
-    first = after - 1 - int(np.argmin(np.append(rises[: after - 1][::-1], False)))
-    z, t = values[first : last + 1], times[first : last + 1]
+    z, t = values.tolist(), times.tolist()
+    rises = [math.isfinite(a) and math.isfinite(b) and b > a for a, b in itertools.pairwise(z)]
     if not rises[after - 1]:
-        return float(times[after]), np.inf
-    best, error = _newton_of_few(z.tolist(), t.tolist())
-    inside = times[after - 1] < best < times[after] and len(z) > 2
-    return best, error if inside else np.inf
+        return t[after], math.inf
+    first, last = after - 1, after
+    while first > 0 and rises[first - 1]:
+        first -= 1
+    while last < len(rises) and rises[last]:
+        last += 1
+    best, error = _newton_of_few(z[first : last + 1], t[first : last + 1])
+    inside = t[after - 1] < best < t[after] and last > first + 1
+    return best, error if inside else math.inf
 
 
 def _thinned(asked: Float[Array, "B m"], width: Float[Array, "B m"]) -> Float[Array, "B m"]:
