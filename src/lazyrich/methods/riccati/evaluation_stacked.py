@@ -22,7 +22,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.methods.riccati.evaluation import CEILING, FLOOR, TINY
 from lazyrich.methods.riccati.grading import Graded
 
-_POINTS = 2**12  # times columns, of one block: about what the cache holds
+_POINTS = 2**14  # times columns, of one block: fewer would let threads wait for the interpreter, more leave the cache
 _HEAVY = 2**13  # points that pay for threads
 
 
