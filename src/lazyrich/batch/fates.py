@@ -26,7 +26,7 @@ from lazyrich.methods.solve import NoExactSolution
 from lazyrich.observables.kernels.algebra import Inputs, KroneckerKernel
 from lazyrich.problem import Problem
 
-_AT_ONCE = 2**21  # numbers in the Gram matrices of the problems that are looked at together, at a hundred times
+_AT_ONCE = 2**23  # numbers in the Gram matrices of the problems that are looked at together, at a hundred times
 _TIMES = 100
 
 
@@ -143,8 +143,10 @@ class _Looks:
     def __call__(self, asked: dict[int, Any]) -> dict[int, Float[Array, "four T"]]:
         """‖K − K_ref‖, ‖K‖, S and the loss; rows of times are filled up with their last."""
         which = np.array(list(asked))
-        longest = max(len(look.times) for look in asked.values())
-        times = np.stack([np.pad(look.times, (0, longest - len(look.times)), mode="edge") for look in asked.values()])
+        lengths = np.array([len(look.times) for look in asked.values()])
+        all_times = np.concatenate([look.times for look in asked.values()])
+        starts = np.cumsum(lengths) - lengths
+        times = all_times[starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)]
         gram = self.ensemble.at(self.members[which], np.minimum(times, FOREVER), gram=True)
         d_in, at_end = self.task.d_in, np.array([look.from_the_end for look in asked.values()])
         with one_blas_thread():
