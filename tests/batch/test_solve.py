@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich._threads import one_blas_thread
+from lazyrich.batch import ensemble
 from lazyrich.batch.ensemble import ensembles
 
 pytestmark = pytest.mark.timeout(120)
@@ -179,6 +180,18 @@ def test_any_mixture(data):
             problems.append(problem)
     if problems:
         assert_same(problems, LONG)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.4])
+def test_blocks_of_the_set_up_are_joined(rng, monkeypatch, lam):
+    monkeypatch.setattr(ensemble, "_AT_ONCE", 64 * 5)
+    task = task_of(rng, 4, 4)
+    networks = [lr.inits.lambda_balanced(rng, sizes=(4, 4, 4), lam=lam, scale=0.1) for _ in range(18)]
+    problems = [lr.Problem(task, network) for network in networks]
+    assert_same(problems, LONG, stacked=0.5)
+    (many,) = ensembles(problems, np.ones((1, 1)))
+    patterns = [(piece.graded.pivots.tobytes(), piece.graded.missed.tobytes()) for piece in many.pieces]
+    assert len(set(patterns)) == len(patterns)
 
 
 def test_many_columns_are_evaluated_one_by_one(rng):

@@ -73,7 +73,7 @@ class Ensemble:
                 found[block.start] = []
 
         spread(set_up, blocks, heavy=len(blocks) > 1)
-        self.pieces = [piece for block in blocks for piece in found[block.start]]
+        self.pieces = _merged([piece for block in blocks for piece in found[block.start]])
         self._results: dict[str, Array] = {}
         self._lock = Lock()
 
@@ -181,6 +181,37 @@ class Ensemble:
             for piece in self.pieces
             if len(piece.graded.pivots) < STACKED_BELOW
         ]
+
+
+def _merged(pieces: Sequence[Piece]) -> list[Piece]:
+    """Those of all blocks that have their pivots, and what they miss, in common."""
+    alike: dict[tuple[object, ...], list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        F, graded = piece.graded.spectrum, piece.graded
+        growing = (F.w[0] > 0).tobytes()
+        alike[graded.pivots.tobytes(), graded.missed.tobytes(), F.outputs_first, growing].append(piece)
+    return [some[0] if len(some) == 1 else _joined(some) for some in alike.values()]
+
+
+def _joined(pieces: Sequence[Piece]) -> Piece:
+    first, counts = pieces[0].graded, [len(piece.members) for piece in pieces]
+
+    def over_all(name: str) -> Array:
+        """An array of the spectra: one for all, where all share it."""
+        arrays = [getattr(piece.graded.spectrum, name) for piece in pieces]
+        if all(len(X) == 1 and np.array_equal(X, arrays[0]) for X in arrays):
+            return arrays[0]
+        return np.concatenate(
+            [np.broadcast_to(X, (count, *X.shape[1:])) for X, count in zip(arrays, counts, strict=True)]
+        )
+
+    names = [name for name in first.spectrum._fields if name != "outputs_first"]
+    F = first.spectrum._replace(**{name: over_all(name) for name in names})
+    own = {
+        name: np.concatenate([getattr(p.graded, name) for p in pieces]) for name in ("L", "rows", "novelty", "doubt")
+    }
+    members = np.concatenate([piece.members for piece in pieces])
+    return Piece(members, Graded(F, pivots=first.pivots, missed=first.missed, **own))
 
 
 def ensembles(problems: Sequence[Problem], times: Float[Array, "b T"]) -> list[Ensemble]:
