@@ -21,7 +21,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.methods.base import Separatrix, notes_of
 from lazyrich.methods.riccati.evaluation_stacked import Results, Stack, evaluate
-from lazyrich.methods.riccati.grading import Graded, spectrum, well_conditioned
+from lazyrich.methods.riccati.grading import Graded, Spectrum, spectrum, well_conditioned
 from lazyrich.methods.riccati.method import STACKED_BELOW, Riccati, RiccatiSolution, scale_of
 from lazyrich.methods.riccati.stacked import coupled, graded_together, start
 from lazyrich.problem import Problem
@@ -205,11 +205,10 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
             [np.broadcast_to(X, (count, *X.shape[1:])) for X, count in zip(arrays, counts, strict=True)]
         )
 
-    names = [name for name in first.spectrum._fields if name != "outputs_first"]
-    F = first.spectrum._replace(**{name: over_all(name) for name in names})
-    own = {
-        name: np.concatenate([getattr(p.graded, name) for p in pieces]) for name in ("L", "rows", "novelty", "doubt")
-    }
+    U, s, V, w, a, b, excess = (over_all(name) for name in ("U", "s", "V", "w", "a", "b", "excess"))
+    F = Spectrum(U, s, V, w, a, b, first.spectrum.outputs_first, excess)
+    parts = ("L", "rows", "novelty", "doubt")
+    own = {name: np.concatenate([getattr(piece.graded, name) for piece in pieces]) for name in parts}
     members = np.concatenate([piece.members for piece in pieces])
     return Piece(members, Graded(F, pivots=first.pivots, missed=first.missed, **own))
 
