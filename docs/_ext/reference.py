@@ -30,7 +30,7 @@ NAMESPACES = {
     "lazyrich.landscape": "where the flow ends, and why",
     "lazyrich.laziness": "what lazy and rich mean, and how lazy a model of your own is",
     "lazyrich.bias": "function space, and which of many solutions is reached",
-    "lazyrich.batch": "many networks in one compiled program",
+    "lazyrich.batch": "many networks at once, in stacked arrays or one compiled program",
     "lazyrich.jax": "the closed form for JAX, with derivatives",
     "lazyrich.sweeps": "grids of problems",
     "lazyrich.plot": "one-line plots",

@@ -7,8 +7,9 @@ and a share of what the loss falls.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,7 @@ _STEADY = 0.01  # relative: what the verdict of some records rests on may still 
 _RECORDS = 9  # that a nonlinear network is looked at first, by their number and by the loss
 _LINE = 1e-6  # of the time: between records as close as this all is straight
 _FLAT = 1e-3  # of the time: as close as this to its highest point a curve is flat
+_NEAR = 4  # records on each side through which a time is interpolated
 
 
 @dataclass(frozen=True)
@@ -189,18 +191,42 @@ def _marks(found: Regime) -> Float[Array, " m"]:
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
     along, end = kernels(trajectory), float(trajectory.clock[-1])
+    first, last = along.at(np.array([0.0, end]))
+    search = regime_search(times, end, max(first.norm, last.norm), _lazy_time(trajectory.problem, first), thresholds)
+    seen = None
+    while True:
+        try:
+            new, from_the_end = search.send(seen)
+        except StopIteration as ended:
+            return ended.value
+        seen = _look(trajectory, along.at(new), new, last if from_the_end else first)
+
+
+class Look(NamedTuple):
+    """Where a search wants to see ‖K − K_ref‖, ‖K‖, S and the loss, and from which kernel: the first, or the last."""
+
+    times: Float[Array, " T"]
+    from_the_end: bool
+
+
+def regime_search(
+    times: Float[Array, " T"], end: float, largest: float, lazy_time: float, thresholds: Thresholds = USUAL
+) -> Generator[Look, Any, Regime]:
+    """Asks for looks, gets four rows of numbers for each, and gives the regime; `largest` is the norm of the larger of
+    the first and the last kernel."""
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
-    first, last, late = along.at(np.array([0.0, end, latest]))
-    while latest < 1e18 * chosen[chosen > 0].min() and late.change(last) > 1e-3 * max(first.norm, last.norm):
+    while latest < 1e18 * chosen[chosen > 0].min():
+        change, *_ = yield Look(np.array([latest]), True)
+        if change[0] <= 1e-3 * largest:
+            break
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
-        late = along.at(np.array([latest]))[0]
-    new, lazy_time = np.unique(np.minimum(chosen, end)), _lazy_time(trajectory.problem, first)
+    new = np.unique(np.minimum(chosen, end))
     chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
-        seen = np.append(seen, _look(trajectory, along.at(new), new, first), axis=1)[:, order]
+        seen = np.append(seen, (yield Look(new, False)), axis=1)[:, order]
         found = _verdict(chosen, seen, lazy_time, thresholds)
         new = _closer(found, chosen, seen)
         if not len(new):
@@ -226,29 +252,33 @@ def _look(trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], fir
 def _closer(found: Regime, times: Float[Array, " T"], seen: Float[Array, "four T"]) -> Float[Array, " n"]:
     """Where to look next: on both sides of what was found, as close as it is known; and where the kernel turns back."""
     change, _, _, loss = seen
+    lazy = found.name is RegimeName.LAZY
     marks = {(found.learned_by, False), (found.kernel_half_time, True)}
-    marks |= {(t, found.name is not RegimeName.LAZY) for phase in found.phases for t in (phase.start, phase.end)}
-    marks = {(t, of_kernel) for t, of_kernel in marks if np.isfinite(t) and t > 0}
+    marks |= {(t, not lazy) for phase in found.phases for t in (phase.start, phase.end)}
     until = int(np.searchsorted(times, found.learned_by, side="right"))
-    top = _summit(times, change, int(np.argmax(change[:until])))
-    if not marks:
-        return unseen(top, times)
-    values = np.stack([change if of_kernel else loss - loss[-1] for _, of_kernel in marks], axis=1)
-    return unseen(np.append(top, _both_sides(np.array([t for t, _ in marks]), times, values)), times)
+    new = [_summit(times, change, int(np.argmax(change[:until])))]
+    for t, of_kernel in marks:
+        if np.isfinite(t) and t > 0:
+            new.append(_both_sides(t, times, change if of_kernel else loss - loss[-1]))
+    return unseen(np.concatenate(new), times)
 
 
-@np.errstate(divide="ignore", invalid="ignore")  # before it grows, or when nothing is left
-def _both_sides(t: Float[Array, " M"], times: Float[Array, " T"], values: Float[Array, "T M"]) -> Float[Array, " n"]:
-    """Two times around each at which a value is reached, between two records whose line says `t`; none where these
+def _both_sides(t: float, times: Float[Array, " T"], values: Float[Array, " T"]) -> Float[Array, " n"]:
+    """Two times around the one at which a value is reached, between two records whose line says `t`; none where these
     are so close that a line will do. What grows or is left changes by factors: logarithms are interpolated."""
-    after, own = np.clip(np.searchsorted(times, t), 1, len(times) - 1), np.arange(len(t))
-    start, end, before, behind = times[after - 1], times[after], values[after - 1, own], values[after, own]
-    level = before + (behind - before) * (t - start) / (end - start)
-    best, error = reached(times, np.log(values / level) * np.sign(behind - before), after)
-    known, apart = error < 0.1 * (end - start), np.maximum(2 * error, _LINE / 4 * best)
-    farther = (t + np.where(t - start > end - t, start, end)) / 2  # that record would stay
-    new = np.where(known, [best - apart, best + apart], [t, farther])
-    return new[(new > start) & (new < end) & (end - start > _LINE * t)]
+    after = min(max(int(np.searchsorted(times, t)), 1), len(times) - 1)
+    start, end = float(times[after - 1]), float(times[after])
+    if end - start <= _LINE * t:
+        return np.empty(0)
+    level, near = float(np.interp(t, times, values)), slice(max(after - _NEAR, 0), after + _NEAR)
+    with np.errstate(divide="ignore", invalid="ignore"):  # before it grows, or when nothing is left
+        rises = np.log(values[near] / level) * np.sign(values[after] - values[after - 1])
+    best, error = reached(times[near], rises, after - near.start)
+    if error < 0.1 * (end - start):
+        apart = max(2 * error, _LINE / 4 * best)
+        sides = np.array([best - apart, best + apart])
+        return sides[(sides > start) & (sides < end)]
+    return np.array([t, (t + (start if t - start > end - t else end)) / 2])  # the farther record would stay
 
 
 def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> Float[Array, " n"]:
@@ -264,8 +294,12 @@ def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> F
 def _lazy_time(problem: Problem, first: Kernel) -> float:
     """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
     with one_blas_thread():
-        own = first.largest_eigenvalue() * _weight(problem)
-    return 1 / own if own > 0 else float("inf")
+        return lazy_time_of_rate(first.largest_eigenvalue() * sample_weight(problem))
+
+
+def lazy_time_of_rate(rate: float) -> float:
+    """The time in which a kernel learns whose largest eigenvalue is this rate."""
+    return 1 / rate if rate > 0 else float("inf")
 
 
 def _verdict(
@@ -311,7 +345,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _weight(problem: Problem) -> float:
+def sample_weight(problem: Problem) -> float:
     """Of one sample in the loss, which turns eigenvalues of the kernel into rates."""
     task = problem.task
     return 1 / len(task.inputs) if task.inputs is not None and task.reduction == "mean" else 1.0

@@ -12,6 +12,8 @@ be as close as anything happens; `starting_times` and `filled` choose them, `Sol
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -205,22 +207,39 @@ def _newton(
     return best, error, slope
 
 
-@np.errstate(divide="ignore", invalid="ignore", over="ignore")
-def reached(
-    times: Float[Array, " T"], values: Float[Array, "T M"], after: Array
-) -> tuple[Float[Array, " M"], Float[Array, " M"]]:
-    """When each column of values passes zero between the records `after` − 1 and `after`, and how far that may be off;
-    inf: not known. Neighbours have a say as long as values rise away from there."""
-    near = after + np.arange(-_SIDE, _SIDE)[:, None]
-    at = np.clip(near, 0, len(times) - 1)
-    z, t = np.take_along_axis(values, at, axis=0), times[at]
-    rises = (np.diff(z, axis=0) > 0) & np.all(np.isfinite([z[1:], z[:-1]]), axis=0) & (at[1:] != at[:-1])
-    good = np.ones(z.shape, dtype=bool)
-    good[_SIDE + 1 :] = np.logical_and.accumulate(rises[_SIDE:], axis=0)
-    good[: _SIDE - 1] = np.logical_and.accumulate(rises[: _SIDE - 1][::-1], axis=0)[::-1]
-    best, error, _ = (a[0] for a in _newton(z[None], t[None], good[None]))
-    inside = rises[_SIDE - 1] & (t[_SIDE - 1] < best) & (best < t[_SIDE]) & (good.sum(axis=0) > 2)
-    return best, np.where(inside, error, np.inf)
+def _newton_of_few(z: list[float], t: list[float]) -> tuple[float, float]:
+    """As `_newton`, for a handful of points, where calls of NumPy would take longer than the numbers."""
+    order = sorted(range(len(z)), key=lambda i: abs(z[i]))
+    z, table = [z[i] for i in order], [t[i] for i in order]
+    value = best = table[0]
+    last, error, factor = np.inf, np.inf, 1.0
+    for k in range(1, len(z)):
+        for i in range(k, len(z)):
+            table[i] = (table[i] - table[k - 1]) / (z[i] - z[k - 1])
+        factor *= -z[k - 1]
+        value, size = value + table[k] * factor, abs(table[k] * factor)
+        worse = size if k == 1 else max(size, last)
+        if worse < error:
+            best, error = value, worse
+        last = size
+    return best, error
+
+
+def reached(times: Float[Array, " p"], values: Float[Array, " p"], after: int) -> tuple[float, float]:
+    """When values pass zero between the records `after` − 1 and `after`, and how far that may be off; inf: not known.
+    Neighbours have a say as long as values rise away from there."""
+    z, t = values.tolist(), times.tolist()
+    rises = [math.isfinite(a) and math.isfinite(b) and b > a for a, b in itertools.pairwise(z)]
+    if not rises[after - 1]:
+        return t[after], math.inf
+    first, last = after - 1, after
+    while first > 0 and rises[first - 1]:
+        first -= 1
+    while last < len(rises) and rises[last]:
+        last += 1
+    best, error = _newton_of_few(z[first : last + 1], t[first : last + 1])
+    inside = t[after - 1] < best < t[after] and last > first + 1
+    return best, error if inside else math.inf
 
 
 def _thinned(asked: Float[Array, "B m"], width: Float[Array, "B m"]) -> Float[Array, "B m"]:
