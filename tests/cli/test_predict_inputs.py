@@ -142,6 +142,15 @@ def test_outputs_without_a_label_are_told_of(capsys, folder):
     assert told(capsys, "--network", "bare.npz", "--data", "labels.npz")[1] == ""
 
 
+@pytest.mark.parametrize("stray", [-1, 3, 37, 0.5])
+def test_labels_number_the_outputs_and_no_others_are_taken_for_them(capsys, folder, stray):
+    labels = np.where(folder["labels"] == 2, stray, folder["labels"])
+    np.savez("stray.npz", X=folder["X"], labels=labels)
+    assert main(["predict", "--network", "bare.npz", "--data", "stray.npz"]) == 2
+    err = capsys.readouterr().err
+    assert f"labels in stray.npz must number the 3 outputs of the network, 0 to 2, and {stray:g} is among them" in err
+
+
 def test_rounding_is_printed_as_0_and_one_layer_has_no_separatrix(capsys, folder, rng):
     X = rng.normal(size=(40, 4))
     np.savez("line.npz", X=X, Y=X @ rng.normal(size=(4, 1)))
