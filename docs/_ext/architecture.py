@@ -31,6 +31,12 @@ FLOORS = {
     "methods": ("methods: closed forms", "methods: solve, flow …"),
     "laziness": ("laziness: of a model", "laziness: of a run"),
 }
+UPSTAIRS = {  # what of a room stands on rooms that stand on the rest of it
+    "lazyrich.batch": "batch: fate",
+    "lazyrich.batch.fates": "batch: fate",
+    "lazyrich.batch.exact": "batch: solve",
+    "lazyrich.batch.device": "batch: solve",
+}
 INTERFACE = ("papers", "explorer", "cli")  # above the face: they call what a user calls
 
 Graph = Mapping[str, frozenset[str]]  # room → rooms that it imports
@@ -60,6 +66,8 @@ def house() -> House:
 
 def _room(module: str, reads_problems: bool) -> str:
     name = module.partition(".")[2].partition(".")[0]
+    if module in UPSTAIRS:
+        return UPSTAIRS[module]
     if name in FLOORS:
         return FLOORS[name][reads_problems]
     return BASE if name.startswith("_") or name == "citations" else name or FACE
@@ -142,7 +150,7 @@ _WORDS = {
     "state": "what observables read of a trajectory: Gram matrix or weights, decided once",
     "certificate": "the evidence for a trajectory",
     "trajectory": "the one result type",
-    "batch": "many networks in one compiled program",
+    "batch": "many networks at once, in stacked arrays or one compiled program",
     "observables": "functions of a trajectory",
     "bias": "function space, and which of many solutions is reached",
     "landscape": "critical points, fate and regime: where the flow ends, and why",

@@ -123,8 +123,9 @@ class RiccatiSolution(Solution):
             push=self.push,
         )
 
-    @property
+    @cached_property
     def wide(self) -> bool:
+        """Whether blocks of times in place are faster than arrays for all times."""
         return self.graded.L.shape[1] >= STACKED_BELOW
 
     @cached_property
