@@ -36,6 +36,9 @@ UPSTAIRS = {  # what of a room stands on rooms that stand on the rest of it
     "lazyrich.batch.fates": "batch: fate",
     "lazyrich.batch.exact": "batch: solve",
     "lazyrich.batch.device": "batch: solve",
+    "lazyrich.methods.gram": "methods: equations",
+    "lazyrich.methods.linearised": "methods: equations",
+    "lazyrich.methods.decoupled": "methods: equations",
 }
 INTERFACE = ("papers", "explorer", "cli")  # above the face: they call what a user calls
 
