@@ -93,8 +93,8 @@ def _layered(graph: Graph) -> tuple[list[list[str]], list[tuple[str, str]]]:
 
 # the picture ----------------------------------------------------------------------------------------------------------
 
-_WIDTH, _ROW, _BOX = 9.0, 0.66, (2.0, 0.42)  # inches: as wide as the column of text
-_WIDE = {"papers": 6.4, FACE: 2.6, BASE: 6.4}
+_WIDTH, _ROW, _BOX, _GAP = 9.2, 0.66, (1.66, 0.42), 0.1  # inches: as wide as the column of text
+_WIDE = {"papers": 6.4, FACE: 2.6, BASE: 6.4} | dict.fromkeys((*FLOORS["methods"], *FLOORS["laziness"]), 2.0)
 _COLOURS = {"papers": "#fde8cf", FACE: "#e3f1dd", "explorer": "#e3f1dd", "cli": "#e3f1dd", BASE: "#eeeeee"}
 _LIBRARY, _INK, _GREY = "#dbe9f6", "#1f2933", "#55606b"
 
@@ -122,8 +122,11 @@ def _places(found: House) -> dict[str, tuple[float, float]]:
     for level, layer in enumerate(found.layers):
         under = {room: [places[other][0] for one, other in found.arrows if one == room] for room in layer}
         ordered = sorted(layer, key=lambda room: (sum(under[room]) / max(len(under[room]), 1), room))
-        for index, room in enumerate(ordered):
-            places[room] = (_WIDTH / 2 + (index - (len(layer) - 1) / 2) * (_BOX[0] + 0.2), _ROW * level)
+        widths = [_WIDE.get(room, _BOX[0]) for room in ordered]
+        left = (_WIDTH - sum(widths) - _GAP * (len(widths) - 1)) / 2
+        for room, width in zip(ordered, widths, strict=True):
+            places[room] = (left + width / 2, _ROW * level)
+            left += width + _GAP
     return places
 
 
