@@ -1,6 +1,6 @@
 """Sweeps of two-layer ReLU students (Kunin et al. 2024, Fig. 1b): the step, the flow, and the rate of the device.
 
-    python benchmarks/sweep.py [--part step|flow|device] [--rtol 0.002] [--full] [--seeds 1]
+    python benchmarks/sweep.py [--part step|flow|device|grid] [--rtol 0.002] [--full] [--seeds 1]
                                 [--networks N] [--steps N]
 
 All problems are cells of the published sweep: d 100, h 50, n 1000, float64. Without `--part`, step and flow run in
@@ -15,8 +15,10 @@ flow    Gradients that the flow takes to 10⁵ published steps, over the grid of
         descent is from a flow of small tolerance, at the published rate, a half and a quarter of it, and how far from
         itself at twice the rate, which no error of the flow enters. The test loss is relative to its start. Some
         ten minutes.
-device  Seconds per step of the whole grid wherever JAX computes, in float64 and float32, transfers included. On a CPU,
+device  Seconds per step of the whole grid wherever JAX computes, in every precision, transfers included. On a CPU,
         `--networks 16 --steps 100` keeps it short.
+grid    The sweep itself, to its last step, for some seeds in every precision: minutes, all that is measured included,
+        and how far means over the seeds are from those in float64. For a GPU.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-if not any("device" in word for word in sys.argv[1:]):  # one core: libraries count them when they are loaded
+if not {"device", "grid"} & set(sys.argv[1:]):  # one core: libraries count them when they are loaded
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PJRT_NPROC"), "1")
@@ -38,7 +41,7 @@ if not any("device" in word for word in sys.argv[1:]):  # one core: libraries co
 import numpy as np
 
 from lazyrich._engines import device_kind
-from lazyrich.batch.api import in_precision
+from lazyrich.batch.api import PRECISIONS, in_precision
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import Stack, stacks
 from lazyrich.papers import sweep as published
@@ -59,7 +62,7 @@ def cells(taus: Sequence[int], deltas: Sequence[int], seeds: int) -> list[Cell]:
 def stacked(chosen: Sequence[Cell], precision: str = "float64") -> Iterator[tuple[Stack, np.ndarray]]:
     """Stacks as the library makes them, and the published rate of each network."""
     clocks = np.array([cell.clock for cell in chosen])
-    for stack in stacks([cell.problem for cell in chosen], np.dtype(precision)):
+    for stack in stacks([cell.problem for cell in chosen], np.dtype(PRECISIONS[precision][0])):
         yield stack, SWEEP.rate * clocks[stack.members]
 
 
@@ -265,7 +268,7 @@ def device(networks: int, steps: int) -> None:
     chosen = cells(range(17), range(17), len(SWEEP.axes["seed"]))[:networks]
     print(f"\n{len(chosen)} networks, {steps} steps, on {device_kind()}")
     print(f"{'':<12}{'stacks':>8}{'ms per step':>14}{'TFLOP/s':>10}{'minutes to 1e5 steps':>23}")
-    for precision in ("float64", "float32"):
+    for precision in PRECISIONS:
         with in_precision(precision):
             prepared = list(stacked(chosen, precision))
             for stack, rates in prepared:
@@ -278,17 +281,37 @@ def device(networks: int, steps: int) -> None:
         print(f"{line}{each * 1e5 / 60:>23.3g}", flush=True)
 
 
+def grid(seeds: int, last: int) -> None:
+    axes, at = SWEEP.axes | {"seed": range(seeds)}, [step for step in SWEEP.at if step <= last]
+    found = {}
+    print(f"\n{seeds} × 17 × 17 networks to step {at[-1]:,} on {device_kind()}, made and measured", flush=True)
+    for precision in PRECISIONS:
+        sweep = replace(SWEEP, axes=axes, at=at, precision=precision).in_blocks({})
+        start = time.perf_counter()
+        found[precision] = sweep.compute(sweep.block_at(0))
+        minutes = (time.perf_counter() - start) / 60
+        line = f"{precision:<10}{minutes:>8.2f} min"
+        assert not found[precision].causes, "some networks did not get to the end"
+        for name in found[precision].values:
+            means, exact = (run.values[name].astype(float).mean(axis=0) for run in (found[precision], found["float64"]))
+            off = np.abs(means - exact) / (np.abs(exact).max() if name.endswith("loss") else 1.0)
+            line += f"   {name} {off.max():.1e} (median {np.median(off):.0e})"
+        print(line, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("step", "flow", "device"))
+    parser.add_argument("--part", choices=("step", "flow", "device", "grid"))
     parser.add_argument("--rtol", type=float, default=0.002, help="flow: tolerance; the other is half of it")
     parser.add_argument("--full", action="store_true", help="flow: every τ and δ")
-    parser.add_argument("--seeds", type=int, default=1, help="flow: how many")
+    parser.add_argument("--seeds", type=int, default=1, help="flow and grid: how many")
     parser.add_argument("--networks", type=int, help="step: 8; device: all 4,624")
-    parser.add_argument("--steps", type=int, help="step: 100; device: 2,000")
+    parser.add_argument("--steps", type=int, help="step: 100; device: 2,000; grid: all")
     args = parser.parse_args()
     if args.part == "device":
         device(args.networks or SWEEP.cells, args.steps or 2000)
+    if args.part == "grid":
+        grid(args.seeds, args.steps or SWEEP.at[-1])
     if args.part in ("step", None):
         step(args.networks or 8, args.steps or 100)
     if args.part in ("flow", None):

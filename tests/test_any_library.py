@@ -27,7 +27,7 @@ def loss(W):
 class TestJax:
     SENTENCE = (
         "weights[0] must hold known numbers, and JAX is tracing it, but lazyrich computes in NumPy and cannot be "
-        "traced or differentiated through: try the call outside of jax.jit, grad and vmap, or finite differences."
+        "traced or differentiated through: try the call outside of jax.jit, grad and vmap, or lr.jax, which can."
     )
 
     @pytest.mark.parametrize("transform", ["jit", "grad", "vmap", "jacfwd", "make_jaxpr"])

@@ -64,6 +64,15 @@ def test_no_nearer_one_is_found_by_constrained_minimisation(sizes):
     assert lr.balanced(lr.Network(W)).distance < least + 1e-6
 
 
+@pytest.mark.parametrize(
+    ("sizes", "proven"),
+    [((3, 3, 3), True), ((3, 5, 3), True), ((3, 2, 3), False), ((3, 5, 2), False), ((2, 2, 2, 2), False)],
+)
+def test_what_is_not_proven_nearest_says_that_it_is_a_bound(sizes, proven):
+    found = lr.balanced(lr.inits.gaussian(0, sizes=sizes, scale=0.3))
+    assert found.nearest is proven and ("an upper bound" in str(found)) is not proven
+
+
 def test_of_a_square_function_the_distance_is_known():
     """‖W1‖² + ‖W2‖² − ½ ‖W1V + W2ᵀU‖² with the singular vectors of W2W1."""
     W1, W2 = drawn(5, (4, 6, 4))

@@ -89,11 +89,24 @@ class TestCurves:
         )
         assert len(curves(lr.plot.loss(traj))) == len(curves(lr.plot.kernel_distance(traj))) == 1
 
+    @pytest.mark.usefixtures("unchecked_shapes")
     def test_labels_name_the_curves(self, theory):
         shown = lr.plot.loss(theory, theory, labels=["one", "two"]).axes[0].get_legend().get_texts()
         assert [text.get_text() for text in shown] == ["one", "two"]
-        with pytest.raises(lr.InvalidInput, match=r"one name per trajectory \(2\)"):
-            lr.plot.loss(theory, theory, labels=["one"])
+        for labels in (["one"], 5, iter("ab"), "ab"):
+            with pytest.raises(lr.InvalidInput, match=r"one name per trajectory \(2\)"):
+                lr.plot.loss(theory, theory, labels=labels)
+
+    def test_a_run_below_theory_is_wide_and_pale(self, problem, theory):
+        run, over = lr.plot.loss(lr.descend(problem, rate=0.05, steps=100), theory).axes[0].lines
+        assert run.get_linewidth() > 3 * over.get_linewidth() and run.get_alpha() < 0.5
+        (alone,) = lr.plot.loss(theory).axes[0].lines
+        assert alone.get_alpha() is None
+
+    def test_a_run_that_ends_early_says_so(self, problem, theory):
+        run = lr.flow(problem, [0.0, 1.0, 50.0], max_steps=20)
+        assert "flow ended early, at t = " in lr.plot.loss(run).axes[0].get_title(loc="left")
+        assert lr.plot.loss(theory).axes[0].get_title(loc="left") == ""
 
     def test_one_time_is_a_point(self, problem):
         (line,) = lr.plot.loss(lr.solve(problem, [3.0])).axes[0].lines

@@ -117,6 +117,19 @@ def test_a_staircase_is_drawn_where_modes_begin_small_and_else_the_legend_says_w
         assert ("no staircase: modes begin at 0.051 of their limit" in entries(figure)) is not seen
     large = lr.Problem(HIERARCHY, lr.inits.gaussian(0, sizes=(8, 40, 8), scale=1.0))
     assert not any("staircase" in entry for entry in entries(lr.plot.limits(large)))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4)) * [2.0, 1.0, 1.0, 0.5]
+    task, W = (
+        lr.Task.from_data(X, X @ rng.normal(size=(4, 2))),
+        lr.inits.gaussian(0, sizes=(4, 5, 2), scale=0.05).weights,
+    )
+    for network, why in (
+        (lr.Network(W, biases=[np.zeros(5), np.zeros(2)]), "only without biases"),
+        (lr.Network(W, "relu"), "only for linear layers"),
+        (lr.Network(W), "only on white inputs"),
+    ):
+        words = entries(lr.plot.limits(lr.Problem(task, network), [0.0, 1.0]))
+        assert f"no staircase: its times are known {why}" in words
     relu = lr.Problem(HIERARCHY, lr.Network(large.network.weights, "relu"))  # none was to be expected
     assert len(entries(lr.plot.limits(relu, [0.0, 1.0]))) == 2
 

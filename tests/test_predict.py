@@ -62,13 +62,60 @@ def test_integrated_elsewhere_and_the_error_holds(rng, activation):
     assert (found.regime is None) == (activation == "tanh")
 
 
-def test_modes_of_a_nonlinear_network_are_those_of_the_nearest_linear_map(rng):
-    problem = on_samples(rng, "relu")
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_modes_of_a_nonlinear_network_are_correlations_of_its_outputs(rng, reduction):
+    """As Σyx is of the targets; an input that hardly varies, on which a nearest linear map would stand, has no say."""
+    X, Y = rng.normal(size=(30, 4)) * [1.0, 1.0, 1.0, 1e-6], rng.normal(size=(30, 2))
+    task = lr.Task.from_data(X, Y / (1 if reduction == "mean" else 30), reduction=reduction)
+    problem = lr.Problem(task, lr.inits.gaussian(rng, sizes=(4, 6, 2), scale=0.4, activation="relu"))
     found = lr.predict(problem, [0.0, 1.0])
-    X, network = problem.task.inputs, found.trajectory.network(-1)
-    nearest = np.linalg.lstsq(X, network(X), rcond=None)[0].T
-    U, _, Vt = np.linalg.svd(problem.task.sigma_yx)
-    np.testing.assert_allclose(np.abs(found.strengths[-1]), np.abs(np.diag(U.T @ nearest @ Vt.T)), atol=1e-10)
+    outputs = found.trajectory.network(-1)(X)
+    correlation = sum(np.outer(f, x) for f, x in zip(outputs, X, strict=True)) / (30 if reduction == "mean" else 1)
+    U, s, Vt = np.linalg.svd(problem.task.sigma_yx)
+    np.testing.assert_allclose(np.abs(found.strengths[-1]), np.abs(np.diag(U.T @ correlation @ Vt.T)), atol=1e-10)
+    np.testing.assert_allclose(found.frames.target, s, rtol=1e-12)
+    np.testing.assert_allclose(found.last_function, correlation, atol=1e-12)
+    assert "strengths are uᵀE[f xᵀ]v" in str(found)
+    image = found.plot().axes[2].images[0].get_array()
+    np.testing.assert_allclose(image, np.cov(outputs.T, X.T, bias=True)[:2, 2:], atol=1e-12)
+
+
+def caption(figure):
+    return "" if figure._supxlabel is None else " ".join(figure._supxlabel.get_text().split())
+
+
+def test_notes_stand_in_the_picture():
+    """Whatever is noted of an answer, in few words; and nothing where there is nothing to note."""
+    problem = lr.Problem(TASK, lr.inits.gaussian(3, sizes=(2, 3, 2), scale=0.1))
+    whole, early = lr.predict(problem), lr.predict(problem, [0.0, 0.1, 0.2])
+    assert whole.cautions == () and caption(whole.plot()) == ""
+    assert "the loss is still falling at t = 0.2" in caption(early.plot())
+    assert "2 of 2 modes still on the way" in caption(early.plot())
+    single = lr.Network([W.astype(np.float32) for W in problem.network.weights])
+    found = lr.predict(lr.Problem(TASK, single))
+    assert caption(found.plot()) == "Note: input in float32" and "came in float32" in str(found)
+    balanced = lr.Network([W.astype(np.float32) for W in lr.inits.zero_balanced(0, sizes=(2, 3, 2), scale=0.1).weights])
+    exact = lr.predict(lr.Problem(TASK, balanced))
+    assert exact.exact and "float32" in caption(exact.plot()) and str(exact).count("came in float32") == 1
+
+
+def test_a_mode_that_is_never_learned_and_a_run_that_stops_early_are_noted_in_the_picture(rng, monkeypatch):
+    task = lr.Task.from_data(rng.normal(size=(20, 2)) * [2.0, 0.5], rng.normal(size=(20, 2)))
+    starts = (lr.Problem(task, lr.inits.zero_balanced(seed, sizes=(2, 2, 2), scale=0.3)) for seed in range(20))
+    obstructed = next(problem for problem in starts if problem.facts.determinant_obstruction)
+    assert "one mode is never learned" in caption(lr.predict(obstructed, [0.0, 1.0]).plot())
+    monkeypatch.setattr(import_module("lazyrich.predict"), "_STEPS", 30)
+    found = lr.predict(lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 5, 2), scale=0.3)), [0.0, 0.1, 1e5])
+    assert "stopped at t = " in caption(found.plot()) and found.trajectory.times[-1] < 1e5
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_still_falling_is_one_number(share):
+    """Of all that the loss has changed, in the last tenth of the time."""
+    from lazyrich.prediction import FALLING, falls
+
+    times = np.array([0.0, 0.9, 1.0])
+    assert falls(times, np.array([1.0, share * FALLING, 0.0])) is (share > 1)
 
 
 def test_times_are_checked():
@@ -132,21 +179,13 @@ def test_picture_with_a_training_run_below(rng, tmp_path, activation):
     losses, modes = figure.axes[:2]
     trained, predicted = losses.lines
     np.testing.assert_array_equal(trained.get_ydata(), run.loss)
+    assert trained.get_linewidth() > 3 * predicted.get_linewidth() and trained.get_alpha() < 0.5
     for drawn, values in ((predicted, found.trajectory.loss), (modes.lines[2], found.strengths[:, 0])):
         asked = np.isin(drawn.get_xdata(), found.trajectory.times)  # and times between
         np.testing.assert_array_equal(np.asarray(drawn.get_ydata())[asked], values)
     np.testing.assert_array_equal(modes.lines[1].get_ydata(), found.strengths_of(run)[:, 1])
-    nearest = np.linalg.lstsq(problem.task.inputs, _outputs(problem, found), rcond=None)[0].T
-    np.testing.assert_allclose(found.last_function, nearest, rtol=1e-9, atol=1e-12)
     of_loss = lr.descend(problem, rate=0.01, steps=20, record="loss")
     assert len(found.plot(run=of_loss).axes[1].lines) < len(modes.lines)
-
-
-def _outputs(problem, found):
-    layers = [W[-1] for W in found.trajectory.weights] if found.method == "flow" else None
-    if layers is None:
-        return problem.task.inputs @ found.trajectory.function[-1].T
-    return lr.Network(layers, problem.network.activation)(problem.task.inputs)
 
 
 def test_picture_of_another_network_is_refused(rng):
@@ -160,9 +199,15 @@ def test_a_run_on_a_logarithmic_axis_begins_at_its_first_step():
     problem = lr.Problem(
         lr.Task.from_correlations(np.diag([100.0, 2.0])), lr.inits.gaussian(0, sizes=(2, 5, 2), scale=0.3)
     )
-    figure = lr.predict(problem, np.linspace(0, 10, 50)).plot(run=lr.descend(problem, rate=0.002, steps=100))
+    run = lr.descend(problem, rate=0.002, steps=100)
+    figure = lr.predict(problem, np.linspace(0, 10, 50)).plot(run=run)
     assert figure.axes[0].get_xscale() == "log"
     assert not np.isfinite(figure.axes[0].transData.transform([0.0, 1.0])).all()
+    at_zero = figure.axes[0].lines[-1]  # its first record is marked at the left end
+    assert at_zero.get_marker() == ">" and at_zero.get_ydata() == [run.loss[0]]
+    assert at_zero.get_xdata() == [figure.axes[0].get_xlim()[0]]
+    late = lr.descend(problem, rate=0.002, steps=100, at=[50, 100])
+    assert all(line.get_marker() != ">" for line in lr.predict(problem).plot(run=late).axes[0].lines)
 
 
 def gram_flow(problem, times):

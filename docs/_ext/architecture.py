@@ -151,6 +151,8 @@ _WORDS = {
     "generalisation": "the loss on data that was not trained on",
     "predict": "exact, integrated or estimated: the first call",
     "prediction": "what it returns, with its print and its error",
+    "sensitivity": "how all of it moves with the initial weights",
+    "jax": "the closed form as JAX functions, with derivatives",
     "fit": "which initialisation a measured curve speaks of",
     "sweeps": "grids of problems: declared, computed in blocks, stored, resumed",
     "plot": "one-line plots, and the look of all figures",

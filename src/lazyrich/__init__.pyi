@@ -2,6 +2,7 @@ from . import (
     batch,
     bias,
     inits,
+    jax,
     landscape,
     laziness,
     methods,
@@ -25,6 +26,7 @@ from .networks import Activation, Network
 from .predict import predict
 from .prediction import Prediction
 from .problem import Problem
+from .sensitivity import Sensitivity, sensitivity
 from .sequences import Continual, continual, forgetting
 from .tasks import Task
 from .trajectory import Trajectory
@@ -44,6 +46,7 @@ __all__ = [
     "Refusal",
     "Regime",
     "RegimePrediction",
+    "Sensitivity",
     "Task",
     "Trajectory",
     "__version__",
@@ -56,6 +59,7 @@ __all__ = [
     "flow",
     "forgetting",
     "inits",
+    "jax",
     "landscape",
     "laziness",
     "lazy_limit",
@@ -66,6 +70,7 @@ __all__ = [
     "predict",
     "predict_regime",
     "regime",
+    "sensitivity",
     "solve",
     "sweeps",
     "tasks",

@@ -69,7 +69,7 @@ def _unreadable(name: str, value: Any, error: Exception) -> str:
     if jax and isinstance(error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError):
         return (
             f"{name} must hold known numbers, and JAX is tracing it, but lazyrich computes in NumPy and cannot be"
-            " traced or differentiated through: try the call outside of jax.jit, grad and vmap, or finite differences."
+            " traced or differentiated through: try the call outside of jax.jit, grad and vmap, or lr.jax, which can."
         )
     if torch and isinstance(value, torch.Tensor):
         return (
@@ -117,6 +117,8 @@ def as_labels(name: str, value: Any) -> list[int] | list[str]:
     if array.ndim != 1 or not array.size:
         raise InvalidInput(f"{name} must be a vector with one label per sample, and it has shape {array.shape}.")
     if array.dtype.kind in "U":
+        if isinstance(value, list | tuple) and not all(isinstance(label, str) for label in value):
+            raise InvalidInput(f"{name} must be whole numbers or words, and these are mixed: {shown(value)}.")
         return [str(label) for label in array]
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.count_nonzero(~np.isfinite(array)))

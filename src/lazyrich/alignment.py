@@ -279,10 +279,10 @@ def _sine(stray: Array, slack: Array, size: Array) -> float:
     return float(sine.max(initial=0.0))
 
 
-def lengths(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
+def lengths(rows: Float[Array, "*batch n k"]) -> Float[Array, "*batch n"]:
     """Euclidean norms of rows, also where their squares would underflow."""
-    largest = np.abs(rows).max(axis=1, initial=0.0)
-    return largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[:, None], axis=1)
+    largest = np.abs(rows).max(axis=-1, initial=0.0)
+    return largest * np.linalg.norm(rows / np.where(largest > 0, largest, 1.0)[..., None], axis=-1)
 
 
 def _turn(

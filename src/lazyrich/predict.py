@@ -28,8 +28,9 @@ from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.flow import flow
 from lazyrich.methods.gram import Equation, equation_of, same_sign, steps
 from lazyrich.methods.solve import solve
+from lazyrich.observables.crossings import crossings_of
 from lazyrich.observables.kernels.along import has_kernel
-from lazyrich.observables.modes import half_way, look_closer
+from lazyrich.observables.modes import half_way
 from lazyrich.prediction import NEAR, WEAK, ClosedForm, Frames, Knowledge, Prediction, frames_of, in_frames
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
@@ -41,7 +42,6 @@ _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-9)  # toleran
 _REST = 10 * _GRAM[1]  # as near to its end as steps at the limit of stability let it come
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
-_KERNELS, _FEWEST = 20_000_000, 25  # entries of all kernels of a nonlinear network, and times all the same
 _SQUARES, _FEW = 13_000_000, 60  # entries of all kernels of a linear network, inputs squared, and times all the same
 _TWICE = 5.0  # times the distance of the two at the steps of the first: no less than the error of the second anywhere
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
@@ -168,14 +168,8 @@ def _stopped(problem: Problem, time: float) -> Status:
 
 
 def _for_kernels(course: Trajectory) -> Trajectory | None:
-    """At as many times as one waits for: the kernel of a nonlinear network has the samples squared as entries."""
-    problem = course.problem
-    if not has_kernel(problem.network):
-        return None
-    if problem.network.activation.linear or problem.task.inputs is None:
-        return course
-    most = max(_KERNELS // len(problem.task.inputs) ** 2, _FEWEST)
-    return course.at(_evenly(course.times, most))
+    """All of it, where there are kernels: `regime` looks at the records that it needs."""
+    return course if has_kernel(course.problem.network) else None
 
 
 def _evenly(times: Array, most: int) -> Array:
@@ -331,7 +325,7 @@ def _closed_form(modes: Decoupled, times: Array, strengths: Array, end: float, *
 
 def _half_times(modes: Decoupled, end: float) -> Float[Array, " m"]:
     times = np.append(0.0, np.geomspace(1e-8 * end, 1e2 * end, _GRID))
-    return half_way(*look_closer(modes.strengths, times, modes.limit), modes.limit)
+    return crossings_of(modes.strengths, times, modes.limit)
 
 
 def _by_modes(problem: Problem, asked: Array | None) -> Prediction:

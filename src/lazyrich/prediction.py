@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._progress import progress
 from lazyrich._rounding import ROUNDING, cleared
 from lazyrich._status import End
+from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import align
 from lazyrich.facts import Refusal
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 NEAR = 0.05  # of its target: a mode this close to it is taken to be on its way there
 WEAK, _NOTHING = 0.01, 1e-6  # of the strongest mode: too weak to wait for; not a mode of the task
+FALLING = 0.001  # of all that the loss has changed, in the last tenth of the time: then it is still falling
+_UNCERTAIN = 1e-10  # of a closed form: an error to be told
 _ROWS = 12  # of the table of modes
 _NEXT = "\n" + 14 * " "  # line, below the second column
 
@@ -82,7 +86,15 @@ class Frames(NamedTuple):
     u: Float[Array, "out m"]
     v: Float[Array, "in m"]
     s: Float[Array, " m"]  # singular values: of Σyx, the correlation of outputs with inputs
-    target: Float[Array, " m"]  # uᵀTv: what the best linear map has of each
+    target: Float[Array, " m"]  # uᵀTv, what the best linear map has of each; of a nonlinear network s
+
+
+class Caution(NamedTuple):
+    """What a reader must know, in few words for a picture and as a sentence; that is empty where the notes of the
+    trajectory have one."""
+
+    short: str
+    sentence: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +139,19 @@ class Prediction:
 
     @cached_property
     def strengths(self) -> Float[Array, "T m"]:
-        """uᵀW(t)v of each mode; of a nonlinear network, W(t) is the linear map nearest to it."""
-        return self.strengths_of(self.trajectory)
+        """uᵀW(t)v of each mode; of a nonlinear network uᵀE[f xᵀ]v, which is s where all of Σyx is learned."""
+        same = np.array_equal(self.trajectory.times, self.course.times)
+        return self._along if same else self.strengths_of(self.trajectory)
+
+    @cached_property
+    def _along(self) -> Float[Array, "T m"]:
+        """The strengths until all that happens can be seen."""
+        return self.strengths_of(self.course)
 
     @cached_property
     def limit(self) -> Float[Array, " m"]:
         """Where each mode ends, if that is known (`limit_known`); else how strong it is when all has been seen."""
-        return self.strengths_of(self.course)[-1] if self._end is None else self._end
+        return self._along[-1] if self._end is None else self._end
 
     @property
     def limit_known(self) -> bool:
@@ -159,20 +177,20 @@ class Prediction:
         narrow = min(problem.network.sizes[1:-1]) - problem.network.biased < problem.facts.rank_target
         if narrow or problem.facts.determinant_obstruction:
             return None
-        first, last = self.strengths_of(self.course)[[0, -1]]
+        first, last = self._along[[0, -1]]
         near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
         return target if near.all() else None
 
     @cached_property
     def last_function(self) -> Float[Array, "out in"]:
-        """W at the last time; of a nonlinear network, the linear map nearest to it."""
+        """W at the last time; of a nonlinear network E[f xᵀ], the correlation of its outputs with the inputs."""
         return _functions(self.trajectory.at(self.trajectory.times[-1:]))[0]
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
         """When each mode is half way from its initialisation to `limit`; nan: never, or later than was looked."""
         if self.fate is None:
-            return half_times(self.course.times, self.strengths_of(self.course), self.limit)
+            return half_times(self.course.times, self._along, self.limit)
         return self.fate.half_times
 
     @cached_property
@@ -192,20 +210,16 @@ class Prediction:
 
     @property
     def still_falling(self) -> bool:
-        """Whether the last tenth of the curve falls by a hundredth of all change; by a thousandth where nobody knows
-        where it ends.
+        """Whether the loss falls, in the last tenth of the time, by a thousandth of all that it has changed.
 
-        Or, where it was integrated, by a hundredth of what is left to the least loss of any linear map, while a mode is
-        on its way: a weak one may come long after the loss looks flat.
+        Or, where it was integrated and a mode is on its way, by a thousandth of what is left to the least loss of any
+        linear map: a weak mode may come long after the loss looks flat.
         """
         if not self.learns:
             return False
         times, loss, _ = self.curve
-        fall, change = np.interp(0.9 * times[-1], times, loss) - loss[-1], np.ptp(loss)
-        if fall > (0.01 if self.limit_known else 0.001) * change:
-            return True
         left = loss[-1] - self.trajectory.problem.task.loss_floor
-        return bool(not self.exact and self.on_the_way and fall > 0.01 * left > 0)
+        return falls(times, loss) or bool(not self.exact and self.on_the_way and left > 0 and falls(times, loss, left))
 
     @cached_property
     def curve(self) -> tuple[Float[Array, " T"], Float[Array, " T"], Float[Array, "T m"]]:
@@ -213,7 +227,8 @@ class Prediction:
 
         A few times may leave out what happens between them; this does not.
         """
-        parts = [(traj.times, traj.loss, self.strengths_of(traj)) for traj in (self.trajectory, self.course)]
+        asked, all_seen = self.trajectory, self.course
+        parts = [(asked.times, asked.loss, self.strengths), (all_seen.times, all_seen.loss, self._along)]
         times, loss, strengths = (np.concatenate(part) for part in zip(*parts, strict=True))
         last = self.trajectory.times[np.isfinite(self.trajectory.times)].max(initial=0.0)
         times, first = np.unique(times, return_index=True)
@@ -227,6 +242,34 @@ class Prediction:
             return []
         size, off = np.abs(self.frames.target), np.abs(self.strengths[-1] - self.limit)
         return np.flatnonzero((off > NEAR * size) & (size > _NOTHING * size.max())).tolist()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know, and how it was computed."""
+        return (*self.trajectory.notes, *(each.sentence for each in self.cautions if each.sentence))
+
+    @cached_property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What a reader of curves and numbers must know: they stand in print, and in few words in the picture."""
+        traj, facts = self.trajectory, self.trajectory.problem.facts
+        end, found = f"{traj.times[-1]:g}", []
+        if facts.determinant_obstruction and self.fate is None:
+            words = "det W and det Σyx differ in sign, and W keeps it: one mode is never learned"
+            found.append(Caution("one mode is never learned, for det W keeps its sign", words))
+        elif self.exact and self.error > max(_UNCERTAIN, facts.eps):
+            found.append(Caution(f"next to a separatrix, and known to {self.error:.0e}", ""))
+        if facts.precision != "float64":
+            words = f"the weights or data came in {facts.precision}, and are known to {facts.eps:.1g} of themselves"
+            found.append(Caution(f"input in {facts.precision}", "" if self.exact else words))
+        if traj.status.end is not End.COMPLETE:
+            found.append(Caution(traj.status.what, traj.status))
+        if later := self.on_the_way:
+            words = f"{len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}"
+            found.append(Caution(words, words))
+        if self.still_falling:
+            words = f"the loss is still falling at t = {end}"
+            found.append(Caution(words, words))
+        return tuple(found)
 
     def plot(self, path: str | Path | None = None, *, run: Trajectory | None = None) -> Figure:
         """The picture: loss, modes with their half times, and where it ends.
@@ -257,12 +300,12 @@ class Prediction:
         return figure
 
     def strengths_of(self, traj: Trajectory) -> Float[Array, "T m"]:
-        """uᵀW(t)v of each mode along another trajectory of the network."""
+        """The same of each mode along another trajectory of the network."""
         return in_frames(_functions(traj), self.frames)
 
     def __str__(self) -> str:
         traj, network = self.trajectory, self.trajectory.problem.network
-        facts, end = traj.problem.facts, f"{traj.times[-1]:g}"
+        end = f"{traj.times[-1]:g}"
         sure = "exact" if self.exact else f"{self.known}: loss and modes to {self.error:.1g} of their largest"
         lines = [
             f"network       {network.architecture}",
@@ -283,19 +326,13 @@ class Prediction:
                     f"{_NEXT[1:]}as far as t = {float(self.course.times[-1]):.4g}; what comes later may be richer"
                 )
             lines += self._modes_in_words()
-        if facts.determinant_obstruction and self.fate is None:
-            lines.append("note: det W and det Σyx differ in sign, and W keeps it: one mode is never learned")
-        lines += [f"note: {note}" for note in traj.notes]
-        if traj.status.end is not End.COMPLETE:
-            lines.append(f"note: {traj.status}")
-        if later := self.on_the_way:
-            lines.append(f"note: {len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}")
-        return "\n".join(lines + [f"note: the loss is still falling at t = {end}"] * self.still_falling)
+        return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
     def _modes_in_words(self) -> list[str]:
         """A table of the modes, and what the closed form says of them."""
-        closed, (_, _, s, target), first = self.closed_form, self.frames, self.strengths_of(self.course)[0]
-        shown, white = range(min(len(target), _ROWS)), self.trajectory.problem.facts.whitened
+        closed, (_, _, s, target), first = self.closed_form, self.frames, self._along[0]
+        linear, shown = self.trajectory.problem.network.activation.linear, range(min(len(target), _ROWS))
+        white = self.trajectory.problem.facts.whitened or not linear  # where Σyx is the target
         end = float(self.course.times[-1])
         size, ends = float(np.abs(target).max()), "limit" if self.limit_known else f"at t = {end:.4g}"
         lines = [f"{'mode':>6}{'' if white else f' {chr(931)}yx'.rjust(11)}"]
@@ -312,6 +349,8 @@ class Prediction:
             lines.append(row + (alone or ""))
         if len(target) > len(shown):
             lines.append(f"   and {len(target) - len(shown)} weaker modes")
+        if not linear:
+            lines.append("   strengths are uᵀE[f xᵀ]v of the outputs f, and targets the same of the data, in Σyx")
         if closed:
             lines.append(f"closed form   {str(closed).replace('; ', _NEXT)}")
         return lines
@@ -334,7 +373,8 @@ def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Arr
     task = problem.task
     fit = problem.alignment if layers is None else align(of, task.sigma_xx, layers)
     u, v = fit.U[:, : len(fit.s)], fit.V[:, : len(fit.s)]
-    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0))
+    linear = problem.network.activation.linear
+    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0) if linear else fit.s)
 
 
 def in_frames(functions: Float[Array, "T out in"], frames: Frames) -> Float[Array, "T m"]:
@@ -342,13 +382,33 @@ def in_frames(functions: Float[Array, "T out in"], frames: Frames) -> Float[Arra
     return np.asarray(np.sum(frames.u * (functions @ frames.v), axis=1))
 
 
+def falls(times: Float[Array, " T"], loss: Float[Array, " T"], of: float | None = None) -> bool:
+    """Whether a loss falls in the last tenth of the time by more than `FALLING`, of all that it has changed.
+
+    >>> times = np.linspace(0, 1, 11)
+    >>> falls(times, 1 - times), falls(times, np.exp(-9 * times))
+    (True, False)
+    """
+    size = float(np.ptp(loss)) if of is None else of
+    return bool(np.interp(0.9 * times[-1], times, loss) - loss[-1] > FALLING * size)
+
+
 def _functions(traj: Trajectory) -> Float[Array, "T out in"]:
-    """W at each time, or the linear map nearest to a nonlinear network on the samples."""
+    """W at each time, or, of a nonlinear network, E[f xᵀ] as Σyx is E[y xᵀ].
+
+    The linear map nearest to the network would divide that by the variance of the inputs, and inputs that hardly vary,
+    of which neither network nor loss feels anything, would be all one sees.
+    """
     task, network = traj.problem.task, traj.problem.network
     if network.activation.linear:
         return np.asarray(traj.function)
     X = task.inputs
     assert X is not None  # the flow has asked for samples
-    states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
-    outputs = np.array([list(forward(state, network.activation, X))[-1] for state in states])
-    return np.swapaxes(outputs, 1, 2) @ np.linalg.pinv(X).T
+    share = 1 / len(X) if task.reduction == "mean" else 1.0
+    found = np.empty((len(traj.times), task.d_out, task.d_in))
+    with one_blas_thread(max(network.sizes) <= SMALL), progress(len(found), "modes") as advance:
+        for E, *state in zip(found, *(np.asarray(W) for W in traj.weights), strict=True):
+            *_, f = forward(state, network.activation, X)
+            E[:] = share * f.T @ X
+            advance(1)
+    return found

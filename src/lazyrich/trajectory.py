@@ -7,9 +7,10 @@ is read-only: copy it to change it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._observable import all_observables
 from lazyrich._status import COMPLETE, Status
+from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array
 from lazyrich.certificate import Certificate, certify
 from lazyrich.citations import BIBTEX
@@ -37,6 +39,15 @@ NO_NETWORK = (
     "traj must be of a network, whose weights are read here, and this is the lazy limit of one, which has no weights "
     "and whose kernel never moves: try lr.solve or lr.flow."
 )
+
+
+class _Checked(Array):
+    """Times of a closed form that have been checked: many trajectories may share them."""
+
+
+def checked_times(times: Any) -> _Checked:
+    """Not negative, sorted, np.inf among them; or a sentence."""
+    return _check.as_times(times, forever=True).view(_Checked)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +81,9 @@ class Trajectory:
 
     def __post_init__(self, parts: Mapping[str, Any], citations: tuple[str, ...]) -> None:
         as_problem(self.problem)
-        if isinstance(self.times, np.ndarray | list | tuple | float | int) and np.size(self.times):
+        if isinstance(self.times, _Checked):
+            object.__setattr__(self, "times", self.times.view(np.ndarray))
+        elif isinstance(self.times, np.ndarray | list | tuple | float | int) and np.size(self.times):
             object.__setattr__(self, "times", _check.as_times(self.times, forever=self._formula))
         elif isinstance(self.times, str) or self.times is None:
             raise InvalidInput(f"times must be a vector of numbers, and it is {_check.shown(self.times)}.")
@@ -79,7 +92,7 @@ class Trajectory:
         object.__setattr__(self, "times", _read_only(self.times))
         held = {name: part if callable(part) else self._checked(name, part) for name, part in parts.items()}
         object.__setattr__(self, "_sources", tuple(citations))
-        object.__setattr__(self, "citation", "\n\n".join(BIBTEX[key] for key in citations))
+        object.__setattr__(self, "citation", _cited(tuple(citations)))
         object.__setattr__(self, "_parts", held)
 
     @classmethod
@@ -91,10 +104,13 @@ class Trajectory:
         *,
         citations: tuple[str, ...] = (),
         pushed: float = 0.0,
+        notes: tuple[str, ...] | None = None,
+        known: Mapping[str, Callable[[], Any]] | None = None,
     ) -> Trajectory:
-        """A solution at the given times, np.inf among them; `pushed` as in `solve`."""
-        times = _check.as_times(times, forever=True)
-        clock, problem = np.minimum(times, FOREVER), solution.problem
+        """A solution at the given times, np.inf among them; `pushed` as in `solve`. Where it is one of many that are
+        evaluated together, `notes` and what gives its parts are `known`."""
+        times = times if isinstance(times, _Checked) else checked_times(times)
+        clock, problem = np.minimum(times.view(np.ndarray), FOREVER), solution.problem
         parts: dict[str, Callable[[], Any]] = {
             "function": lambda: solution.function(clock),
             # the function is the larger part of the work, and holds the loss
@@ -103,7 +119,8 @@ class Trajectory:
         }
         if solution.gives_gram:
             parts["gram"] = lambda: solution.gram(clock)
-        notes = notes_on(solution, pushed, float(clock[-1]))
+        parts |= known or {}
+        notes = notes_on(solution, pushed, float(clock[-1])) if notes is None else notes
         about: dict[str, Any] = {"citations": citations, "notes": notes, "pushed": pushed}
         traj = cls(problem, times, method, parts, solution=solution, **about)
         return traj
@@ -303,7 +320,7 @@ class Trajectory:
             self._parts[name] = self._checked(name, self._derive(name))
         elif callable(self._parts[name]):
             count = len(np.asarray(self.times))
-            numbers = sum(float(count) * np.prod(shape) for shape in self._shapes(name))
+            numbers = sum(float(count) * math.prod(shape) for shape in self._shapes(name))
             smaller = "traj.function" if name in ("gram", "weights") else "traj.loss"
             remedy = f"fewer times, traj.at(some of them), or {smaller}"
             _check.memory(f"{name} at {count:,} times", 1.1 * numbers, remedy)
@@ -312,15 +329,15 @@ class Trajectory:
 
     def _shapes(self, name: str) -> list[tuple[int, ...]]:
         """What one state of a part looks like; of the weights, each layer."""
-        network = self.problem.network
-        n = network.sizes[0] + network.sizes[-1]
+        network, inputs = self.problem.network, self.problem.task.inputs
+        d_in, *_, d_out = network.sizes
         shapes: dict[str, list[tuple[int, ...]]] = {
             "loss": [()],
-            "function": [(network.sizes[-1], network.sizes[0])],
-            "outputs": [(0 if self.problem.task.inputs is None else len(self.problem.task.inputs), network.sizes[-1])],
-            "gram": [(n, n)],
+            "function": [(d_out, d_in)],
+            "outputs": [(0 if inputs is None else len(inputs), d_out)],
+            "gram": [(d_in + d_out, d_in + d_out)],
+            "weights": [W.shape for W in network.weights],
         }
-        shapes["weights"] = [W.shape for W in network.weights]
         return shapes[_check.choice("parts", name, tuple(shapes))]
 
     def _checked(self, name: str, value: Any) -> Any:
@@ -374,7 +391,8 @@ class Trajectory:
         if network.activation.linear:
             return self.problem.task.loss(self.function)
         states = zip(*self.weights, strict=True)
-        return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
+        with one_blas_thread(max(network.sizes) <= SMALL):
+            return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
 
     def _outputs(self) -> Array:
         """From the function, or from the weights where the network is not linear."""
@@ -386,11 +404,17 @@ class Trajectory:
         if network.activation.linear:
             return inputs @ np.swapaxes(self.function, 1, 2)
         states = zip(*self.weights, strict=True)
-        return np.array([list(forward(state, network.activation, inputs))[-1] for state in states])
+        with one_blas_thread(max(network.sizes) <= SMALL):
+            return np.array([list(forward(state, network.activation, inputs))[-1] for state in states])
 
     def __repr__(self) -> str:
         span = f"{len(self.times)} times to {float(self.times[-1]):g}" if len(self.times) else "no times"
         return f"<Trajectory: {self.method}, {span}, {self.status}>"
+
+
+@cache
+def _cited(keys: tuple[str, ...]) -> str:
+    return "\n\n".join(BIBTEX[key] for key in keys)
 
 
 def _read_only(array: Any) -> Any:

@@ -91,8 +91,26 @@ def test_several_tasks_exactly_and_in_words(capsys, folder, rng):
     assert status == 0, err
     assert "2 tasks in turn" in out and out.count("riccati, exact") == 2 and "Figure: f.png" in out
     assert "still falling" not in out
+    tasks = [lr.Task.from_data(np.load(f"{name}.npz")["X"], np.load(f"{name}.npz")["Y"]) for name in ("a", "b")]
+    difference = tasks[1].loss(tasks[0].target)  # each is learned, and the other's loss is then that of its map
+    lines = out[out.index("forgotten:") :].splitlines()
+    assert lines[2].split() == ["after", "of", "task", "1", "of", "task", "2"]
+    assert float(lines[4].split()[-2]) == pytest.approx(difference, rel=0.01) and lines[3].split()[-1] == "–"
     assert main(["predict", "--network", "balanced.npz", "--data", "a.npz", "--data", "b.npz", "--horizon", "0.5"]) == 0
     assert capsys.readouterr().out.count("its loss is still falling when its time is over") == 2
+
+
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+def test_tasks_in_turn_have_an_error_and_say_the_same_once(capsys, folder, activation):
+    arguments = ["--network", "biased.safetensors", "--data", "data.npz", "--data", "other.npz", "--horizon", "1"]
+    assert main(["predict", *arguments, "--activation", activation, "--no-figure"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("integrated, for no exact solution") == (activation == "linear")
+    assert out.count("flow, integrated to ") == 2 and "still falling" in out
+    found, _ = told(capsys, *arguments, "--activation", activation)
+    assert all(0 < stage["error"] < (1e-6 if activation == "linear" else 1e-2) for stage in found["stages"])
+    assert any(stage["still_falling"] for stage in found["stages"])
+    assert found["forgetting"][1][0] == pytest.approx(found["loss_matrix"][1][0] - found["loss_matrix"][0][0])
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu"])
@@ -122,6 +140,15 @@ def test_outputs_without_a_label_are_told_of(capsys, folder):
     _, err = told(capsys, "--network", "bare.npz", "--data", "labels.npz", "--layers", "W1")
     assert "labels in labels.npz are 0 to 2, and the network has 5 outputs: the targets of the 2 without" in err
     assert told(capsys, "--network", "bare.npz", "--data", "labels.npz")[1] == ""
+
+
+@pytest.mark.parametrize("stray", [-1, 3, 37, 0.5])
+def test_labels_number_the_outputs_and_no_others_are_taken_for_them(capsys, folder, stray):
+    labels = np.where(folder["labels"] == 2, stray, folder["labels"])
+    np.savez("stray.npz", X=folder["X"], labels=labels)
+    assert main(["predict", "--network", "bare.npz", "--data", "stray.npz"]) == 2
+    err = capsys.readouterr().err
+    assert f"labels in stray.npz must number the 3 outputs of the network, 0 to 2, and {stray:g} is among them" in err
 
 
 def test_rounding_is_printed_as_0_and_one_layer_has_no_separatrix(capsys, folder, rng):

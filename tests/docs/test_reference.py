@@ -48,6 +48,7 @@ _COMPILE = (
     "bias.factorisation",
     "bias.interpolation",
     "batch.api",
+    "jax",
     "laziness.measuring",
     "laziness.result",
 )

@@ -7,6 +7,7 @@ they differ, a number must stand close to its threshold, and the test's report l
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -348,3 +349,48 @@ def test_a_kernel_that_moves_hardly_farther_than_lazy_goes_has_a_phase_that_ends
     found = lr.predict(lr.Problem(task, lr.inits.pytorch(seed, sizes=(4, 24, 1)))).regime
     assert found.name == "rich" and 0.1 < found.kernel_movement < 0.12
     assert all(phase.start < phase.end and phase.share >= 0 for phase in found.phases)
+
+
+@pytest.mark.parametrize("activation", ["relu", 0.3])
+def test_some_records_of_a_nonlinear_run_tell_what_all_of_them_do(activation, monkeypatch):
+    rng = np.random.default_rng(1)
+    task = lr.Task.from_data(rng.normal(size=(40, 5)), np.abs(rng.normal(size=(40, 3))))
+    problem = lr.Problem(task, lr.inits.pytorch(1, sizes=(5, 12, 3), activation=activation))
+    run = lr.descend(problem, rate=0.02, steps=2000, at=np.arange(0, 2001, 4))
+    module = import_module("lazyrich.landscape.regime")
+    looked = []
+    kernels = module.kernels
+
+    def counted(traj):
+        found = kernels(traj)
+        some = found.some
+        found.some = lambda places: looked.append(len(places)) or some(places)
+        return found
+
+    monkeypatch.setattr(module, "kernels", counted)
+    few = regime(run)
+    assert sum(looked) < 60
+    monkeypatch.setattr(module, "_spread", lambda loss: np.arange(len(loss)))
+    every = regime(run)
+    assert sum(looked) > 500 and few.name == every.name
+    assert few.kernel_movement == pytest.approx(every.kernel_movement, rel=0.01)
+    for name in ("kernel_half_time", "learned_by", "lazy_time"):
+        assert getattr(few, name) == pytest.approx(getattr(every, name), rel=0.02)
+
+
+def test_the_numbers_of_a_regime_are_those_of_a_dense_grid():
+    """A task turned round: the kernel shrinks and comes back, so that it is farthest on the way."""
+    W1, W2 = lr.inits.zero_balanced(1, sizes=(4, 5, 3), scale=1.0).weights
+    problem = lr.Problem(lr.Task.from_correlations(-(W2 @ W1) + 0.1 * np.eye(3, 4)), lr.Network([W1, W2]))
+    found = lr.fate(problem).regime
+    times = np.append(0.0, np.geomspace(1e-4, 1e3, 20_000))
+    loss = lr.solve(problem, times).loss
+    by = np.interp(0.99, (loss[0] - loss) / (loss[0] - loss[-1]), times)
+    assert found.learned_by == pytest.approx(by, rel=1e-5)
+    until = np.append(times[times < by][::20], by)
+    many = lr.observables.kernels(lr.solve(problem, until))
+    pair = many.compared_with(many[0])
+    moved, top = pair.change, int(np.argmax(pair.change))
+    half = np.interp(moved[top] / 2, moved[: top + 1], until[: top + 1])
+    assert found.kernel_movement == pytest.approx(moved[top] / max(pair.norm[0], pair.other_norm[-1]), rel=1e-5)
+    assert found.kernel_half_time == pytest.approx(half, rel=1e-4)

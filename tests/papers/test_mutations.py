@@ -73,6 +73,27 @@ BY_HAND = {
         "(400, 40_000), 0.5)",
         "(400, 40_000), None)",
     ),
+    "the Gram matrix of the other layer": (
+        "chizat2019/two-layers",
+        "two_layers",
+        "W2 @ W2.T, W1.T @ W1, sigma_yx",
+        "W2 @ W2.T, 0 * W1.T @ W1, sigma_yx",
+    ),
+    "a layer too many below": ("chizat2019/any-depth", "any_depth", "*weights[:i]])", "*weights[: i and i - 1]])"),
+    "three layers as fast as two": ("chizat2019/rate", "rate", "(2, 5, 5, 2), 0.6", "(2, 5, 2), 0.6"),
+    "two layers as slow as three": (
+        "chizat2019/rate-of-two-layers",
+        "rate_of_two_layers",
+        "centred(draws.gaussian(rng, (2, 5, 2), 0.8))",
+        "centred(draws.gaussian(rng, (2, 5, 5, 2), 0.8))",
+    ),
+    "lazy from any start": (
+        "chizat2019/not-centred",
+        "not_centred",
+        "draws.gaussian(rng, (2, *hidden, 2), 0.6)",
+        "centred(draws.gaussian(rng, (2, *hidden, 2), 0.6))",
+    ),
+    "a sign in the balance": ("chizat2019/balance", "balance", "@ W2 - W1 @", "@ W2 + W1 @"),
     "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
     "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
     "Theorem 6 for any target": (

@@ -225,6 +225,14 @@ class TestValues:
             assert value.dtype == np.float32 and fine.values[name].dtype == np.float64
             np.testing.assert_allclose(value, fine.values[name], rtol=1e-4, atol=1e-6)
 
+    @pytest.mark.compiles
+    def test_shortened_products_are_a_gpus_alone_and_single_precision_is_what_is_kept(self):
+        few = ["loss", "kernel_distance"]
+        full, short = (whole(build(precision=word, observables=few)) for word in ("float32", "tf32"))
+        for name, value in short.values.items():
+            assert value.dtype == np.float32
+            np.testing.assert_allclose(value, full.values[name], rtol=2e-3, atol=1e-5)
+
     def test_vectors_and_matrices(self):
         sweep = build(
             "random_regression",

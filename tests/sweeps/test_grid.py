@@ -261,7 +261,7 @@ BAD_ENTRIES = {
     "a setting unknown": ({"settings": {"sample": 5}}, "not 'sample' (did you mean 'samples'?)"),
     "a setting twice": ({"settings": {"lam": 1.0}}, "lam is both an axis and a setting, and it can be one only"),
     "method": ({"method": "descent"}, "method must be one of 'descend', 'flow', 'solve'", "did you mean 'descend'?"),
-    "precision": ({"precision": "float16"}, "precision must be one of 'float64', 'float32', and it is 'float16'"),
+    "precision": ({"precision": "float16"}, "precision must be one of 'float64', 'float32', 'tf32'"),
     "precision of solve": (
         {"method": "solve", "precision": "float32"},
         "precision must be 'float64' where method is 'solve', and it is 'float32'",

@@ -1,6 +1,6 @@
 """Many networks at once, linear and nonlinear, on CPU or GPU; what stands below is the engine of sweeps too.
 
-`flow` and `descend` take the arguments of `lr.flow` and `lr.descend`, and are as accurate.
+`solve`, `flow` and `descend` take the arguments of `lr.solve`, `lr.flow` and `lr.descend`, and are as accurate.
 
 >>> import lazyrich as lr
 >>> task = lr.tasks.semantic_hierarchy()
@@ -10,6 +10,6 @@
 (5, (3, 8, 8))
 """
 
-from lazyrich.batch.api import descend, flow
+import lazy_loader
 
-__all__ = ["descend", "flow"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

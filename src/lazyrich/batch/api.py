@@ -26,7 +26,12 @@ from lazyrich.methods import _gradients
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
-PRECISIONS = ("float64", "float32")
+#: Word → the numbers of weights and records, and how a GPU multiplies matrices of them.
+PRECISIONS = {
+    "float64": ("float64", "highest"),
+    "float32": ("float32", "highest"),
+    "tf32": ("float32", "tensorfloat32"),
+}
 _RTOL, _RTOL_NONLINEAR = 1e-9, 1e-3  # unless told otherwise
 _FINEST, _COARSEST = 1e-14, 1e-2  # rounding fails every step below; above, the error of a step is no small quantity
 _COARSEST_ATOL = 1e-2  # of the mean size of the largest layer
@@ -63,7 +68,7 @@ def descend(
     >>> [run.function.ravel().round(6).tolist() for run in lr.batch.descend(problems, rate=0.1, steps=100, at=[0, 100])]
     [[0.01, 2.0], [0.04, 2.0]]
     """
-    checked = _problems(problems)
+    checked = as_problems(problems)
     rates = _per_problem("rate", rate, len(checked))
     return stepped(checked, rates, as_stops(at, _check.count("steps", steps)), record)
 
@@ -112,8 +117,9 @@ def flow(
     >>> [run.function.ravel().round(6).tolist() for run in lr.batch.flow(problems, [0.0, 1.0, 10.0])]
     [[0.01, 0.430588, 2.0], [0.04, 1.054037, 2.0]]
     """
-    checked = _problems(problems)
-    return integrated(checked, _times(times, len(checked)), record, rtol, atol, max_steps)
+    checked = as_problems(problems)
+    rows = times_of_each(times, len(checked), finite_times)
+    return integrated(checked, np.broadcast_to(rows, (len(checked), rows.shape[1])), record, rtol, atol, max_steps)
 
 
 def integrated(
@@ -204,11 +210,13 @@ def _only(traj: Trajectory, names: Sequence[str]) -> Trajectory:
 
 
 def in_precision(precision: object, wanted_by: str = "a batch of networks") -> AbstractContextManager[object]:
-    """JAX in float64 or float32 inside a `with` block; products of float32 in full, which a GPU would shorten."""
+    """JAX in float64 or float32 inside a `with` block; products of float32 in full, which a GPU would shorten, but for
+    "tf32", where it rounds the factors to ten bits."""
     jax = _engines.load("jax", wanted_by)
+    dtype, products = PRECISIONS[_check.choice("precision", precision, tuple(PRECISIONS))]
     both = ExitStack()
-    both.enter_context(jax.enable_x64(_check.choice("precision", precision, PRECISIONS) == "float64"))
-    both.enter_context(jax.default_matmul_precision("highest"))
+    both.enter_context(jax.enable_x64(dtype == "float64"))
+    both.enter_context(jax.default_matmul_precision(products))
     return both
 
 
@@ -258,7 +266,8 @@ def as_stops(at: object, steps: int) -> Array:
     return stops.astype(np.int64)
 
 
-def _problems(problems: object) -> list[Problem]:
+def as_problems(problems: object) -> list[Problem]:
+    """A list of problems, or a sentence."""
     if isinstance(problems, Problem) or not isinstance(problems, Iterable):
         raise InvalidInput(f"problems must be a list of problems, and it is a {type(problems).__name__}.")
     checked = [as_problem(problem) for problem in problems]
@@ -288,11 +297,12 @@ def _per_problem(name: str, value: object, count: int) -> Array:
     return np.broadcast_to(numbers, (count,))
 
 
-def _times(times: object, count: int) -> Array:
+def times_of_each(times: object, count: int, check: Callable[[object], Array]) -> Array:
+    """One row per problem, or one row for all."""
     rows = _check.as_array("times", times, infinite=True)
     if rows.ndim == 2 and len(rows) == count:
-        return np.stack([finite_times(row) for row in rows])
-    return np.broadcast_to(row := finite_times(times), (count, len(row)))
+        return np.stack([check(row) for row in rows])
+    return check(times)[None]
 
 
 def finite_times(times: object) -> Array:

@@ -1,7 +1,7 @@
 """Problems of one shape, stacked: some data sets, each shared by as many networks.
 
 Networks on the same task then meet its samples in one large matrix product instead of many small ones. A stack is as
-large as fits: on the CPU what stays near the cache, on a GPU a part of its memory.
+large as is fast: on the CPU what stays near the cache, on a GPU what keeps it busy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lazyrich.problem import Problem
 
 _NEAR_CACHE = 2**17  # numbers that the networks of a stack carry through their layers at once, on the CPU
 _MOST = 2**14  # networks of a stack
-_COPIES = 6  # of those numbers, in the memory of a GPU
+_ON_GPU = 2**25  # the same on a GPU, which four times as many make slower by a sixth (H200), and half as many too
 
 
 class Stack(NamedTuple):
@@ -51,7 +51,7 @@ def stacks(problems: Sequence[Problem], dtype: Any, limit: int | None = None) ->
         for members in by_task.values():
             sharing[len(members)].append(members)
         for each, sets in sharing.items():
-            most = limit or _fits(problems[sets[0][0]], dtype)
+            most = limit or _fits(problems[sets[0][0]])
             if each >= most:
                 parts = ([members[i : i + most]] for members in sets for i in range(0, each, most))
             else:
@@ -122,13 +122,8 @@ def _shape(problem: Problem) -> tuple[object, ...]:
     return network.activation, network.sizes, network.biased, len(task.inputs), task.reduction
 
 
-def _fits(problem: Problem, dtype: Any) -> int:
+def _fits(problem: Problem) -> int:
     """How many networks a stack holds."""
     sizes = problem.network.sizes
     carried = sum(sizes[1:]) * _columns(problem) + _numbers(sizes)
-    if _engines.device_kind() == "cpu":
-        return int(np.clip(_NEAR_CACHE // carried, 1, _MOST))
-    import jax
-
-    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 2**33)
-    return int(np.clip(memory // (_COPIES * carried * np.dtype(dtype).itemsize), 1, _MOST))
+    return int(np.clip(_engines.by_device(_NEAR_CACHE, _ON_GPU) // carried, 1, _MOST))

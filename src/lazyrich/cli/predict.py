@@ -145,15 +145,18 @@ def _problems(arguments: argparse.Namespace) -> list[lr.Problem]:
 
 
 def _task(path: str, network: lr.Network) -> lr.Task:
-    """Of targets, or of labels: those from 0 on number the outputs, others are all the classes there are."""
+    """Of targets, or of labels, which number the outputs from 0 on."""
     inputs, targets, labels = read_data_file(path, network.d_in, network.d_out)
     name = Path(path).stem
     if targets is not None:
         return lr.Task.from_data(inputs, targets, name=name)
     assert labels is not None
     outputs = range(network.d_out)
-    if not np.isin(labels, list(outputs)).all():
-        return lr.Task.from_labels(inputs, labels, name=name)
+    if len(other := labels[~np.isin(labels, list(outputs))]):
+        raise lr.InvalidInput(
+            f"labels in {path} must number the {len(outputs)} outputs of the network, 0 to {outputs[-1]}, and "
+            f"{other[0]:g} is among them: try targets with one column per output."
+        )
     if len(found := np.unique(labels)) < len(outputs):
         print(
             f"note: labels in {path} are {found[0]:g} to {found[-1]:g}, and the network has {len(outputs)} outputs: "
@@ -212,7 +215,7 @@ def _document(prediction: Prediction) -> dict[str, object]:
             "method": traj.method,
             "refusals": {name: list(map(str, found)) for name, found in prediction.refusals.items()},
             "status": traj.status,
-            "notes": traj.notes,
+            "notes": prediction.notes,
             "citation": traj.citation,
             "regime": prediction.regime.to_dict() if prediction.regime else None,
             "still_falling": prediction.still_falling,

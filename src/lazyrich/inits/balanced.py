@@ -20,7 +20,7 @@ from lazyrich._typing import Array, ArrayLike, Float, Rng
 from lazyrich.inits.random import gaussian, random_frame
 from lazyrich.networks import Network
 
-_BRAUN = 1.15  # factor on each layer in the published recipe
+BRAUN = 1.15  # factor on each layer in the published recipe
 
 
 def zero_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float) -> Network:
@@ -43,7 +43,7 @@ def zero_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], scale: float) -> 
     """
     generator, widths = _check.as_rng(rng), _check.sizes(sizes)
     U, s, Vt = _svd_of_gaussian_product(generator, widths, scale)
-    c = _BRAUN * s ** (1 / (len(widths) - 1))
+    c = BRAUN * s ** (1 / (len(widths) - 1))
     inner = [random_frame(generator, h, len(s)) for h in widths[1:-1]]
     frames = [Vt.T, *inner, U]
     return Network([(new * c) @ old.T for old, new in itertools.pairwise(frames)])
@@ -81,12 +81,9 @@ def lambda_balanced(rng: Rng, *, sizes: Sequence[SupportsIndex], lam: ArrayLike,
         return zero_balanced(rng, sizes=widths, scale=scale)
     generator = _check.as_rng(rng)
     alone = [_alone(i, widths, balance) for i in range(min(widths), max(widths[1:-1]))]
-    U, s, Vt = _svd_of_gaussian_product(generator, widths, scale)
-    b = layer_sizes(_BRAUN ** (len(widths) - 1) * s, np.tile(balance[:, None], len(s)))
+    s, frames = draws(generator, widths, scale)
+    b = layer_sizes(BRAUN ** (len(widths) - 1) * s, np.tile(balance[:, None], len(s)))
     b = np.concatenate([b, np.reshape(alone, (len(alone), len(widths) - 1)).T], axis=1)
-    inner = [random_frame(generator, h, h) for h in widths[1:-1]]
-    left, right = _complete(generator, U, b.shape[1]), _complete(generator, Vt.T, b.shape[1])
-    frames = [right, *inner, left]
     layers = []
     for b_l, old, new in zip(b, frames, frames[1:], strict=False):
         k = min(old.shape[1], new.shape[1], b.shape[1])
@@ -168,6 +165,18 @@ def smallest_size(product: Float[Array, " m"], kappa: Float[Array, "k m"]) -> Fl
             ratio = product[some] / np.prod(r, axis=0) / y[some]
         y[some] *= 1 + np.where((ratio > 0.5) & (ratio < 2), np.log(ratio, where=ratio > 0, out=left), left) / slope
     return y
+
+
+def draws(
+    generator: np.random.Generator, widths: tuple[int, ...], scale: float
+) -> tuple[Float[Array, " m"], list[Array]]:
+    """What is random in `lambda_balanced`: singular values of the Gaussian product, and orthonormal columns in inputs,
+    hidden layers and outputs. `scale` scales the singular values alone."""
+    U, s, Vt = _svd_of_gaussian_product(generator, widths, scale)
+    columns = max(min(widths), *widths[1:-1])
+    inner = [random_frame(generator, h, h) for h in widths[1:-1]]
+    left, right = _complete(generator, U, columns), _complete(generator, Vt.T, columns)
+    return s, [right, *inner, left]
 
 
 def _per_pair(lam: ArrayLike, widths: tuple[int, ...]) -> Float[Array, " pairs"]:

@@ -9,7 +9,8 @@ is least in one frame after the other where R_ℓ is the polar factor of (W_ℓ 
 is the mean of the diagonals of R_ℓᵀ W_ℓ R_{ℓ−1}. Each such step lowers the sum, and they are taken until it rests. With
 two layers, W1 → SVᵀ and W2 → USᵀ, the best S is (W1V + W2ᵀU)/2 = R_1 C Oᵀ. Where inputs are as many as outputs, and no
 layer between them is narrower, the singular vectors U and V of W2W1 make tr UᵀW2W1V largest, and the answer is the
-nearest. Elsewhere it is the best that was found from several starts (one, of a large network).
+nearest. Elsewhere it is the best that was found from several starts (one, of a large network), and how far it is bounds
+the least distance from above.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ Frames = list[Array]  # R_0 … R_L
 class Balanced:
     """A zero-balanced network, and how far the given one is from it, relative to its weights (Frobenius).
 
+    Where it is not proven to be the nearest, that is an upper bound of the least distance.
+
     >>> found = lr.balanced(lr.Network([[[1.0]], [[0.5]]]))
     >>> found.network.weights[0].round(6), round(found.distance, 6)
     (array([[0.75]]), 0.316228)
@@ -43,13 +46,18 @@ class Balanced:
 
     network: Network
     distance: float
+    nearest: bool = True  # by proof; else the best of several descents, and nearer ones may exist
 
     def __str__(self) -> str:
-        return f"{self.network!r}, balanced, {self.distance:.3g} of the weights away"
+        words = f"{self.network!r}, balanced, {self.distance:.3g} of the weights away"
+        return words + ("" if self.nearest else " (an upper bound: nearer ones may exist)")
 
 
 def balanced(network: Network) -> Balanced:
-    """The zero-balanced network nearest to a linear one, as far as could be found; any depth, any widths.
+    """A zero-balanced network next to a linear one; any depth, any widths.
+
+    With two layers, as many inputs as outputs and no fewer hidden units it is proven to be the nearest (`nearest`).
+    Elsewhere it is the best of seven descents (one, of a large network): `distance` bounds the least one from above.
 
     Solutions that need balanced layers apply to it. How good they are for the network itself, `distance` says roughly:
     small changes of small weights may still decide which mode is learned when.
@@ -60,8 +68,7 @@ def balanced(network: Network) -> Balanced:
 
     Returns
     -------
-    Balanced : `network` and relative `distance`. It is the nearest where two layers have as many inputs as outputs and
-        no fewer hidden units, elsewhere the nearest of those found from several starts
+    Balanced : `network`, its relative `distance`, and whether it is proven to be the `nearest`
 
     >>> start = lr.inits.gaussian(0, sizes=(5, 8, 5), scale=0.1)
     >>> task = lr.Task.from_correlations(np.eye(5))
@@ -86,7 +93,9 @@ def balanced(network: Network) -> Balanced:
     W = [layer / size for layer in network.weights]
     off, R, c = min((_settled(W, start) for start in _starts(W)), key=lambda found: found[0])
     layers = [size * (after * c) @ before.T for before, after in itertools.pairwise(R)]
-    return Balanced(Network(layers).known_to(network.eps), float(np.sqrt(max(off, 0.0))))
+    d_in, *hidden, d_out = network.sizes
+    proven = len(hidden) == 1 and d_in == d_out <= hidden[0]
+    return Balanced(Network(layers).known_to(network.eps), float(np.sqrt(max(off, 0.0))), proven)
 
 
 def _starts(W: list[Array]) -> Iterator[Frames]:

@@ -8,8 +8,9 @@ time beyond all others; learning times are read off the exact curve.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,9 @@ from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution
 from lazyrich.methods.base import FOREVER
 from lazyrich.methods.solve import solve
-from lazyrich.observables.modes import half_way, look_closer
+from lazyrich.observables.crossings import Strengths, filled, first_crossings, starting_times
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
-
-_GRID = 200
 
 
 @dataclass(frozen=True)
@@ -116,39 +115,96 @@ def fate(problem: Problem) -> Fate:
     >>> lr.fate(problem).kind
     'saddle'
     """
-    trajectory = solve(problem, [np.inf])
-    function = trajectory.function[0]
-    with one_blas_thread(max(problem.network.sizes) <= SMALL):
-        fit = align(problem.task.target, problem.task.sigma_xx, [function])
-    m = len(fit.s)
-    initial = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
-    scale = max(float(fit.s.max()), float(np.abs(initial).max()))
-    learned, missed = _verdict(problem, fit, scale)
-    times, strengths = _curves(trajectory, fit, scale)
-    assert trajectory.solution is not None
-    separatrix = trajectory.solution.separatrix()
-    return Fate(
-        method=trajectory.method,
-        s=fit.s,
-        initial=initial,
-        limit=fit.a,
-        learned=learned,
-        half_times=np.where(learned, half_way(times, strengths, fit.a), np.nan),
-        function_limit=function,
-        gram_limit=trajectory.gram[0] if problem.facts.depth == 2 else None,
-        loss_initial=float(problem.task.loss(problem.network.function)),
-        loss_limit=float(trajectory.loss[0]),
-        kind="saddle" if missed else "global minimum",
-        missed=missed,
-        separatrix_distance=separatrix.distance,
-        on_separatrix=separatrix.on_it,
-        regime=regime_of_solution(trajectory, times),
-    )
+    one = Begun.of(solve(problem, [np.inf]))
+    solution = one.trajectory.solution
+    assert solution is not None
+
+    def strengths(_: Array, times: Float[Array, "one T"]) -> Float[Array, "one T m"]:
+        return solution.mode_strengths(np.minimum(times[0], FOREVER), one.U, one.V)[None]
+
+    ((half_times, times),) = half_times_of([one], strengths)
+    return one.ended(half_times, regime_of_solution(one.trajectory, times))
 
 
-def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tuple[int, ...]]:
+class Begun(NamedTuple):
+    """A trajectory to t = ∞, and the task's modes as its end has them."""
+
+    trajectory: Trajectory
+    function: Float[Array, "out in"]
+    fit: Alignment
+    initial: Float[Array, " m"]
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Begun:
+        problem, function = trajectory.problem, trajectory.function[0]
+        with one_blas_thread(max(problem.network.sizes) <= SMALL):
+            fit = align(problem.task.target, problem.task.sigma_xx, [function])
+        m = len(fit.s)
+        strengths = np.einsum("oi,om,im->m", problem.network.function, fit.U[:, :m], fit.V[:, :m])
+        return cls(trajectory, function, fit, strengths)
+
+    @property
+    def U(self) -> Float[Array, "out m"]:
+        return self.fit.U[:, : len(self.fit.s)]
+
+    @property
+    def V(self) -> Float[Array, "in m"]:
+        return self.fit.V[:, : len(self.fit.s)]
+
+    @property
+    def soonest(self) -> float:
+        """A time before anything has changed."""
+        problem, fit = self.trajectory.problem, self.fit
+        sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
+        inputs = max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300)
+        return min(0.01 / (max(problem.rates) * inputs * max(sizes, 1e-300)), 1e-19 * FOREVER)
+
+    @property
+    def near(self) -> Float[Array, " m"]:
+        """How close to its limit each mode counts as resting, weak ones too."""
+        fit, scale = self.fit, max(float(self.fit.s.max()), float(np.abs(self.initial).max()))
+        return 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)
+
+    def ended(self, half_times: Float[Array, " m"], regime: Regime) -> Fate:
+        """All that becomes of it."""
+        trajectory, problem, fit = self.trajectory, self.trajectory.problem, self.fit
+        assert trajectory.solution is not None
+        learned, missed = _verdict(problem, fit)
+        separatrix = trajectory.solution.separatrix()
+        return Fate(
+            method=trajectory.method,
+            s=fit.s,
+            initial=self.initial,
+            limit=fit.a,
+            learned=learned,
+            half_times=np.where(learned, half_times, np.nan),
+            function_limit=self.function,
+            gram_limit=trajectory.gram[0] if problem.network.depth == 2 else None,
+            loss_initial=float(problem.task.loss(problem.network.function)),
+            loss_limit=float(trajectory.loss[0]),
+            kind="saddle" if missed else "global minimum",
+            missed=missed,
+            separatrix_distance=separatrix.distance,
+            on_separatrix=separatrix.on_it,
+            regime=regime,
+        )
+
+
+def half_times_of(many: Sequence[Begun], strengths: Strengths) -> list[tuple[Float[Array, " m"], Float[Array, " T"]]]:
+    """When modes are half way, and times from before the first change to after the last, of problems with as many
+    modes."""
+    likely = [one.trajectory.solution.likely_half_times() for one in many if one.trajectory.solution is not None]
+    most = max(len(times) for times in likely)
+    padded = np.stack([np.append(times, np.full(most - len(times), np.inf)) for times in likely])
+    limit, near = np.stack([one.fit.a for one in many]), np.stack([one.near for one in many])
+    times = starting_times(np.array([one.soonest for one in many]), padded)
+    found, curves = first_crossings(strengths, filled(strengths, times, limit, near), limit)
+    return [(own, c.times[0, np.isfinite(c.times[0])]) for own, c in zip(found, curves, strict=True)]
+
+
+def _verdict(problem: Problem, fit: Alignment) -> tuple[Array, tuple[int, ...]]:
     """Which modes are learned, and which of those that the global minimum has are not."""
-    if problem.facts.depth == 1:
+    if problem.network.depth == 1:
         return fit.s > 0, ()  # a convex problem: nothing is missed
     gamma = problem.weight_decay
     best = np.where(fit.d > 0, np.maximum(fit.s - gamma / np.where(fit.d > 0, fit.d, 1.0), 0.0), 0.0)
@@ -159,24 +215,3 @@ def _verdict(problem: Problem, fit: Alignment, scale: float) -> tuple[Array, tup
     wanted = np.zeros(len(best), dtype=bool)
     wanted[order[: min(problem.network.sizes)]] = True
     return learned, tuple(int(i) for i in np.flatnonzero(wanted & (best > 0) & ~learned))
-
-
-def _curves(trajectory: Trajectory, fit: Alignment, scale: float) -> tuple[Float[Array, " T"], Float[Array, "T m"]]:
-    """Mode strengths on a logarithmic grid from before the first change to after the last, refined at half
-    way."""
-    problem, solution = trajectory.problem, trajectory.solution
-    assert solution is not None
-    m = len(fit.s)
-    U, V = fit.U[:, :m], fit.V[:, :m]
-
-    def strengths(times: Float[Array, " T"]) -> Float[Array, "T m"]:
-        return solution.mode_strengths(times, U, V)
-
-    sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
-    fastest = max(problem.rates) * max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300) * max(sizes, 1e-300)
-    far = min(0.01 / fastest, 1e-19 * FOREVER) * 4.0 ** np.arange(31)  # to 1e18 times the first
-    own = 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)  # of each mode, weak ones too
-    resting = np.all(np.abs(strengths(far) - fit.a) <= own, axis=1)
-    last = np.argmax(resting) if resting.any() else -1
-    times = np.concatenate([[0.0], np.geomspace(far[0], max(far[last], far[1]), _GRID)])
-    return look_closer(strengths, times, fit.a)

@@ -38,7 +38,8 @@ from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.methods.deep_modes import DeepModesSolution
 from lazyrich.methods.modes import ModesSolution
 from lazyrich.methods.riccati.grading import grade, spectrum
-from lazyrich.observables.modes import half_times, half_way, look_closer
+from lazyrich.observables.crossings import crossings_of
+from lazyrich.observables.modes import half_times
 from lazyrich.problem import Problem, as_problem, needs_no_biases
 from lazyrich.trajectory import Trajectory, as_trajectory
 
@@ -177,8 +178,7 @@ def compare_plateaus(traj: Trajectory) -> PlateauComparison:
             prediction, observed, np.where(np.isfinite(observed), times[after] - times[after - 1], 0.0)
         )
     solution = traj.solution
-    times, a = look_closer(lambda times: strengths(solution.function(times)), time_grid(traj), limit)
-    observed = half_way(times, a, limit)
+    observed = crossings_of(lambda times: strengths(solution.function(times)), time_grid(traj), limit)
     return PlateauComparison(prediction, observed, np.zeros_like(observed))
 
 

@@ -7,8 +7,9 @@ and a share of what the loss falls.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,17 +20,23 @@ from lazyrich._typing import Array, Float
 from lazyrich.landscape.saddle_path import time_grid
 from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
+from lazyrich.observables.crossings import reached, unseen
 from lazyrich.observables.kernels.algebra import Kernel
-from lazyrich.observables.kernels.along import kernels
-from lazyrich.observables.modes import unseen
+from lazyrich.observables.kernels.along import Kernels, kernels
 from lazyrich.problem import Problem, loss_of
+from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _RISEN = 1 + 1e-9  # beyond rounding
-_SAMPLES = 60
+_SAMPLES = 30
 _ROUNDS = 8
+_STEADY = 0.01  # relative: what the verdict of some records rests on may still move
+_RECORDS = 9  # that a nonlinear network is looked at first, by their number and by the loss
+_LINE = 1e-6  # of the time: between records as close as this all is straight
+_FLAT = 1e-3  # of the time: as close as this to its highest point a curve is flat
+_NEAR = 4  # records on each side through which a time is interpolated
 
 
 @dataclass(frozen=True)
@@ -142,58 +149,157 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
         )
     if traj.solution is not None:
         return regime_of_solution(traj, np.append(time_grid(traj), end), thresholds)
-    weights = [W[None] for W in problem.network.weights]
-    first = kernels(Trajectory(problem, np.zeros(1), "initial", {"weights": weights}))[0]
-    times, along = np.asarray(traj.times, dtype=float), kernels(traj)
-    pair = along.compared_with(first)
-    seen = np.array([pair.change, pair.other_norm, pair.distance, traj.loss])
-    if times[0] > 0:
-        loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
-        times, seen = np.append(0.0, times), np.insert(seen, 0, [0.0, first.norm, 0.0, loss], axis=1)
-    return _verdict(times, seen, _lazy_time(problem, first), thresholds)
+    return _regime_of_records(traj, first_loss, thresholds)
+
+
+def _regime_of_records(traj: Trajectory, first_loss: float, thresholds: Thresholds) -> Regime:
+    """From all records of a linear network; of others, whose kernels have the samples squared as entries, from some.
+    Those next to what the verdict rests on are looked at too, until that moves no more."""
+    times, loss, along = np.asarray(traj.times, dtype=float), np.asarray(traj.loss), kernels(traj)
+    first = along.initial()
+    lazy_time, linear = _lazy_time(traj.problem, first), traj.problem.network.activation.linear
+    new, known, marks = np.arange(len(times)) if linear else _spread(loss), np.empty(0, int), np.empty(0)
+    seen, start = np.empty((4, 0)), np.array([[0.0], [first.norm], [0.0], [first_loss]])
+    for _ in range(_ROUNDS):
+        pair = along.some(new).compared_with(first)
+        known, order = np.unique(np.append(known, new), return_index=True)
+        seen = np.append(seen, [pair.change, pair.other_norm, pair.distance, loss[new]], axis=1)[:, order]
+        late = times[known[0]] > 0
+        clock, values = (np.append(0.0, times[known]), np.append(start, seen, axis=1)) if late else (times[known], seen)
+        found = _verdict(clock, values, lazy_time, thresholds)
+        before, marks = marks, np.append(_marks(found), clock[int(np.argmax(values[0]))])
+        new = np.setdiff1d(np.clip(np.searchsorted(times, marks) - [[0], [1]], 0, len(times) - 1), known)
+        if not len(new) or (len(before) == len(marks) and np.allclose(before, marks, rtol=_STEADY, atol=0.0)):
+            break
+    return found
+
+
+def _spread(loss: Float[Array, " T"]) -> Array:
+    """Some records, the first and the last among them: evenly, and where the loss falls."""
+    even = np.linspace(0, len(loss) - 1, min(_RECORDS, len(loss))).astype(int)
+    fallen = np.maximum.accumulate(loss[0] - loss)
+    levels = np.linspace(0, fallen[-1], min(_RECORDS, len(loss)))
+    return np.union1d(even, np.minimum(np.searchsorted(fallen, levels), len(loss) - 1))
+
+
+def _marks(found: Regime) -> Float[Array, " m"]:
+    """The times that a verdict rests on."""
+    marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
+    return np.array([t for t in marks if np.isfinite(t) and t > 0])
 
 
 def regime_of_solution(trajectory: Trajectory, times: Float[Array, " T"], thresholds: Thresholds = USUAL) -> Regime:
     """The regime of an exact solution; `times` cover all that happens, and the last recorded time is its end."""
-    solution: Any = trajectory.solution
     along, end = kernels(trajectory), float(trajectory.clock[-1])
+    first, last = along.at(np.array([0.0, end]))
+    search = regime_search(times, end, max(first.norm, last.norm), _lazy_time(trajectory.problem, first), thresholds)
+    seen = None
+    while True:
+        try:
+            new, from_the_end = search.send(seen)
+        except StopIteration as ended:
+            return ended.value
+        seen = _look(trajectory, along.at(new), new, last if from_the_end else first)
 
-    def look(times: Float[Array, " T"]) -> Float[Array, "four T"]:
-        pair = along.at(times).compared_with(first)
-        return np.array([pair.change, pair.other_norm, pair.distance, solution.loss(times)])
 
+class Look(NamedTuple):
+    """Where a search wants to see ‖K − K_ref‖, ‖K‖, S and the loss, and from which kernel: the first, or the last."""
+
+    times: Float[Array, " T"]
+    from_the_end: bool
+
+
+def regime_search(
+    times: Float[Array, " T"], end: float, largest: float, lazy_time: float, thresholds: Thresholds = USUAL
+) -> Generator[Look, Any, Regime]:
+    """Asks for looks, gets four rows of numbers for each, and gives the regime; `largest` is the norm of the larger of
+    the first and the last kernel."""
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
-    first, last, late = along.at(np.array([0.0, end, latest]))
-    while latest < 1e18 * chosen[chosen > 0].min() and late.change(last) > 1e-3 * max(first.norm, last.norm):
+    while latest < 1e18 * chosen[chosen > 0].min():
+        change, *_ = yield Look(np.array([latest]), True)
+        if change[0] <= 1e-3 * largest:
+            break
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
-        late = along.at(np.array([latest]))[0]
-    new, lazy_time = np.unique(np.minimum(chosen, end)), _lazy_time(trajectory.problem, first)
+    new = np.unique(np.minimum(chosen, end))
     chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
         chosen, order = np.unique(np.append(chosen, new), return_index=True)
-        seen = np.append(seen, look(new), axis=1)[:, order]
+        seen = np.append(seen, (yield Look(new, False)), axis=1)[:, order]
         found = _verdict(chosen, seen, lazy_time, thresholds)
-        marks = [found.kernel_half_time, found.learned_by, *(t for p in found.phases for t in (p.start, p.end))]
-        new = _closer(np.array([t for t in marks if np.isfinite(t) and t > 0]), chosen)
+        new = _closer(found, chosen, seen)
         if not len(new):
             break
     return found
 
 
-def _closer(found: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
-    """Where to look next: at what was found between two times, and half way to the farther one, which would stay."""
-    after = np.searchsorted(times, found)
-    start, end = times[after - 1], times[after]
-    return unseen(np.append(found, (found + np.where(found - start > end - found, start, end)) / 2), times)
+def _look(trajectory: Trajectory, along: Kernels, times: Float[Array, " T"], first: Kernel) -> Float[Array, "four T"]:
+    """‖K − K(0)‖, ‖K‖, S and the loss; where QQᵀ is known, it has the function too."""
+    solution: Any = trajectory.solution
+    task, loss = trajectory.problem.task, np.empty(len(times))
+    if not solution.gives_gram:
+        pair, loss = along.compared_with(first), solution.loss(times)
+        return np.array([pair.change, pair.other_norm, pair.distance, loss])
+
+    def read(some: slice, state: State) -> None:
+        loss[some] = task.loss(state.gram[:, task.d_in :, : task.d_in])
+
+    pair = along.compared_with(first, read)
+    return np.array([pair.change, pair.other_norm, pair.distance, loss])
+
+
+def _closer(found: Regime, times: Float[Array, " T"], seen: Float[Array, "four T"]) -> Float[Array, " n"]:
+    """Where to look next: on both sides of what was found, as close as it is known; and where the kernel turns back."""
+    change, _, _, loss = seen
+    lazy = found.name is RegimeName.LAZY
+    marks = {(found.learned_by, False), (found.kernel_half_time, True)}
+    marks |= {(t, not lazy) for phase in found.phases for t in (phase.start, phase.end)}
+    until = int(np.searchsorted(times, found.learned_by, side="right"))
+    new = [_summit(times, change, int(np.argmax(change[:until])))]
+    for t, of_kernel in marks:
+        if np.isfinite(t) and t > 0:
+            new.append(_both_sides(t, times, change if of_kernel else loss - loss[-1]))
+    return unseen(np.concatenate(new), times)
+
+
+def _both_sides(t: float, times: Float[Array, " T"], values: Float[Array, " T"]) -> Float[Array, " n"]:
+    """Two times around the one at which a value is reached, between two records whose line says `t`; none where these
+    are so close that a line will do. What grows or is left changes by factors: logarithms are interpolated."""
+    after = min(max(int(np.searchsorted(times, t)), 1), len(times) - 1)
+    start, end = float(times[after - 1]), float(times[after])
+    if end - start <= _LINE * t:
+        return np.empty(0)
+    level, near = float(np.interp(t, times, values)), slice(max(after - _NEAR, 0), after + _NEAR)
+    with np.errstate(divide="ignore", invalid="ignore"):  # before it grows, or when nothing is left
+        rises = np.log(values[near] / level) * np.sign(values[after] - values[after - 1])
+    best, error = reached(times[near], rises, after - near.start)
+    if error < 0.1 * (end - start):
+        apart = max(2 * error, _LINE / 4 * best)
+        sides = np.array([best - apart, best + apart])
+        return sides[(sides > start) & (sides < end)]
+    return np.array([t, (t + (start if t - start > end - t else end)) / 2])  # the farther record would stay
+
+
+def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> Float[Array, " n"]:
+    """Where a parabola through the largest value and its neighbours is highest, while they are apart."""
+    if not 0 < at < len(times) - 1 or times[at + 1] - times[at - 1] <= _FLAT * times[at]:
+        return np.empty(0)
+    t, v = times[at - 1 : at + 2], values[at - 1 : at + 2]
+    left, right = (v[1] - v[0]) / (t[1] - t[0]), (v[2] - v[1]) / (t[2] - t[1])
+    top = (t[0] + t[1] + left * (t[2] - t[0]) / (left - right)) / 2 if left > 0 > right else t[1]  # else: it rises on
+    return np.array([top])
 
 
 def _lazy_time(problem: Problem, first: Kernel) -> float:
     """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
     with one_blas_thread():
-        own = first.largest_eigenvalue() * _weight(problem)
-    return 1 / own if own > 0 else float("inf")
+        return lazy_time_of_rate(first.largest_eigenvalue() * sample_weight(problem))
+
+
+def lazy_time_of_rate(rate: float) -> float:
+    """The time in which a kernel learns whose largest eigenvalue is this rate."""
+    return 1 / rate if rate > 0 else float("inf")
 
 
 def _verdict(
@@ -239,7 +345,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _weight(problem: Problem) -> float:
+def sample_weight(problem: Problem) -> float:
     """Of one sample in the loss, which turns eigenvalues of the kernel into rates."""
     task = problem.task
     return 1 / len(task.inputs) if task.inputs is not None and task.reduction == "mean" else 1.0

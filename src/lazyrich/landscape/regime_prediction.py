@@ -67,7 +67,7 @@ class RegimePrediction:
         if self.name is RegimeName.UNKNOWN:
             return str(self.judgement)
         turned = "" if np.isfinite(self.judgement.kernel_distance) else "; how far it turns is not predicted"
-        words = f"{self.judgement}{turned}; the kernel of the initialisation fits {1 - self.missing:.0%}, moving by "
+        words = f"{self.judgement} (estimated before training){turned}; the kernel of the initialisation fits {1 - self.missing:.0%}, moving by "
         words += percent(self.early_movement)
         if self.missing:
             words += "; the rest follows"

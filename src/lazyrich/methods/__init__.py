@@ -4,6 +4,7 @@
     shallow modes deep_modes riccati        the closed forms
     solve           the closed form that applies, or why none does
     flow descend    gradient flow, integrated; gradient descent, step by step (`_gradients`, `_rkc`)
+    linearised      how QQᵀ moves with the initialisation, integrated, where no closed form says it
     lazy_limit      the tangent model at the initialisation, which is not the network
 
 To add a closed form, write its file and enter it in EXACT, cheapest first: `problem.facts` and `solve` then know it.

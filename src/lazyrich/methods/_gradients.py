@@ -117,7 +117,7 @@ def _one_output(jax: ModuleType, gamma: JaxArray) -> Callable[..., Tree]:
         z = W @ X
         error = y[0] - (a @ (xp.maximum(z, gamma * z) if gamma else xp.maximum(z, 0.0)))[0]
         E = weight * error
-        xi = xp.where(z > 0, E, gamma * E) @ X.T
+        xi = xp.where(z > 0, E, gamma * E if gamma else 0.0) @ X.T
         return [a.T * xi, (W * xi).sum(1)[None]], (E * error).sum() / 2
 
     return gradients

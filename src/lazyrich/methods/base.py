@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Where inputs lack directions. Layers that were balanced before these are left out need not be so after.
 _ON_SUPPORT = "try task.whitened(), then problem.on_support(), then lr.balanced(its network)"
+DOUBTFUL = 1e-12  # by how much rounding may have moved the function before it is told, relative
 FOREVER = 1e200  # what np.inf stands for among the times of a closed form: every exponential has ended, none overflows
 
 
@@ -139,6 +140,10 @@ class Solution(ABC):
         """How far rounding of the initialisation may have moved the function by then, relative."""
         return 0.0
 
+    def likely_half_times(self) -> Float[Array, " j"]:
+        """About when modes will be half way, as far as the set-up tells; where to look first, and no promise."""
+        return np.empty(0)
+
     def separatrix(self) -> Separatrix:
         """How far the initialisation is from a saddle's stable set."""
         return Separatrix()
@@ -146,30 +151,35 @@ class Solution(ABC):
 
 def notes_on(solution: Solution, pushed: float, end: float) -> tuple[str, ...]:
     """What a reader should know before using the numbers until `end`: separatrix and precision."""
-    notes, facts = [], solution.problem.facts
-    separatrix, doubt = solution.separatrix(), solution.doubt_until(end)
-    if pushed:
-        notes.append(
-            f"an initialisation on the separatrix was moved off it by {pushed:g} of the weights; it is balanced only up"
-            " to that, so the escape may come earlier or later than that of a real network, by about 1/s"
-        )
-    elif separatrix.on_it:
-        escape = ", on_separatrix='perturb' shows the escape" if solution.gives_gram else ""
-        notes.append(
-            "the initialisation lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
-            f"{escape}"
-        )
-    elif doubt > 1e-12:
-        notes.append(
-            f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"
-            f" shift the passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
-        )
+    facts = solution.problem.facts
+    notes = notes_of(solution.separatrix(), solution.doubt_until(end), pushed, solution.gives_gram)
     if facts.precision != "float64":
         notes.append(
             f"the weights or data came in {facts.precision}, and the curve is exact for an initialisation as close to"
             f" them as that goes ({facts.eps:.1g})"
         )
     return tuple(notes)
+
+
+def notes_of(separatrix: Separatrix, doubt: float, pushed: float, gives_gram: bool) -> list[str]:
+    """What is to be said of a solution that is so close to the separatrix, and as doubtful."""
+    if pushed:
+        return [
+            f"an initialisation on the separatrix was moved off it by {pushed:g} of the weights; it is balanced only up"
+            " to that, so the escape may come earlier or later than that of a real network, by about 1/s"
+        ]
+    if separatrix.on_it:
+        escape = ", on_separatrix='perturb' shows the escape" if gives_gram else ""
+        return [
+            "the initialisation lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
+            f"{escape}"
+        ]
+    if doubt > DOUBTFUL:
+        return [
+            f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"
+            f" shift the passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
+        ]
+    return []
 
 
 class TangentModel(ABC):

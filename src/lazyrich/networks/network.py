@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -212,7 +213,7 @@ class Network:
         """Number of outputs."""
         return self.sizes[-1]
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Widths from input to output, as the weights have them: with biases, each but the last counts its constant."""
         return (self.weights[0].shape[1], *(len(W) for W in self.weights))

@@ -6,8 +6,6 @@ it ends at s_α/c for a mode that is learned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from lazyrich import _check
@@ -15,10 +13,8 @@ from lazyrich._check import InvalidInput
 from lazyrich._observable import observable
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import linear
+from lazyrich.observables.crossings import STILL
 from lazyrich.trajectory import Trajectory
-
-_STILL = 1e-9  # of the largest strength: a mode that moves by less rests
-_ROUNDS = 8  # of looking again at the half times found so far; two or three are the rule
 
 
 @observable("mode", long_name="mode strength uᵀWv")
@@ -68,7 +64,7 @@ def half_way(
     Butland, between the two records around one half and with the say of their neighbours."""
     way = limit - strengths[0]
     scale = max(float(np.abs(strengths).max()), float(np.abs(limit).max()))
-    done = (strengths - strengths[0]) / np.where(np.abs(way) > _STILL * scale, way, np.inf)
+    done = (strengths - strengths[0]) / np.where(np.abs(way) > STILL * scale, way, np.inf)
     after = np.argmax(done >= 0.5, axis=0)
     near = np.clip(after + np.arange(-2, 2)[:, None], 0, len(times) - 1)
     x, t = np.take_along_axis(done, near, axis=0), times[near]
@@ -80,25 +76,3 @@ def half_way(
     u = (0.5 - x[1]) / h[1]
     cubic = slope[0] * (1 - u) ** 2 + secant[1] * u * (3 - 2 * u) - slope[1] * u * (1 - u)
     return np.where(after > 0, t[1] + h[1] * u * cubic, np.nan)
-
-
-def look_closer(
-    strengths: Callable[[Array], Array], times: Float[Array, " few"], limit: Float[Array, " m"]
-) -> tuple[Float[Array, " T"], Float[Array, "T m"]]:
-    """The times, and those at which modes are half way on an exact curve, to the last digits; strengths at all."""
-    values = strengths(times)
-    for _ in range(_ROUNDS):
-        extra = unseen(half_way(times, values, limit), times)
-        if len(extra) == 0:
-            break
-        merged = np.concatenate([times, extra])
-        order = np.argsort(merged, kind="stable")
-        times, values = merged[order], np.concatenate([values, strengths(extra)])[order]
-    return times, values
-
-
-def unseen(new: Float[Array, " m"], times: Float[Array, " T"]) -> Float[Array, " n"]:
-    """The new times that are apart from the others, and from each other, by more than rounding."""
-    new = np.unique(new[np.isfinite(new)])
-    new = new[np.diff(new, prepend=-1.0) > 1e-12 * new]
-    return new[np.abs(times - new[:, None]).min(axis=1) > 1e-12 * new]

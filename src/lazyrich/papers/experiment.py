@@ -109,7 +109,7 @@ class Experiment(Grid):
         places = list(self.places(block))
         shape = tuple(s.stop - s.start for s in block.region)
         values = {
-            name: np.full((*shape, len(self.at), *variable.shape), np.nan, np.dtype(self.precision))
+            name: np.full((*shape, len(self.at), *variable.shape), np.nan, self.dtype)
             for name, variable in self.variables().items()
         }
         result = Result(values, np.zeros(shape, np.int8), {})

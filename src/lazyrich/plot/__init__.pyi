@@ -1,5 +1,6 @@
 from .curves import kernel_distance, loss, modes
+from .ensembles import ensemble, fates
 from .limits import limits
 from .states import fate, forgetting, gram
 
-__all__ = ["fate", "forgetting", "gram", "kernel_distance", "limits", "loss", "modes"]
+__all__ = ["ensemble", "fate", "fates", "forgetting", "gram", "kernel_distance", "limits", "loss", "modes"]

@@ -1,5 +1,5 @@
 """Curves over time: loss, modes, kernel distance. One trajectory or several, theory over what it predicts: dotted where
-it is exact, dashed where it is integrated.
+it is exact, dashed where it is integrated, and what lies below wide and pale.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._status import End
 from lazyrich._typing import Array
@@ -55,6 +56,8 @@ def loss(
         if diverged:
             log = True
             panel.set_title(f"{diverged[0].method} has {diverged[0].status.end}")
+        elif early := [traj for traj in runs if traj.status.end is not End.COMPLETE]:
+            panel.set_title(f"{early[0].method} ended early, at t = {early[0].times[-1]:.4g} ({early[0].status.end})")
         positive = any(np.any(np.asarray(traj.loss) > 0) for traj in runs)
         panel.set(xlabel=style.TIME, ylabel="loss", yscale="log" if log and positive else "linear")
         if not log:
@@ -127,8 +130,10 @@ def _runs(
     runs = [as_trajectory(traj) for traj in trajectories]
     if labels is None:
         return runs, [None] * len(runs)
-    if isinstance(labels, str) or len(labels) != len(runs):
-        raise InvalidInput(f"labels must hold one name per trajectory ({len(runs)}), and it is {labels!r}.")
+    if not isinstance(labels, list | tuple) or len(labels) != len(runs):
+        raise InvalidInput(
+            f"labels must be a list of one name per trajectory ({len(runs)}), and it is {_check.shown(labels)}."
+        )
     return runs, [str(label) for label in labels]
 
 
@@ -148,7 +153,9 @@ def _curves(
         shades = style.mode_colours(count) if count > 1 else [style.series_colours(len(solid))[solid.index(place)]]
         for j, curve in enumerate(values.T):
             label = named[place] or _label(traj, j, count)
-            panel.plot(traj.times, curve, color=shades[j], label=label, marker="o" if len(curve) == 1 else None)
+            look: style.Look = {} if len(solid) == len(runs) else style.RUN
+            look = look | {"marker": "o" if len(curve) == 1 else None}
+            panel.plot(traj.times, curve, color=shades[j], label=label, **look)
     panel.margins(x=0.01)
     panel.legend(loc="best")
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._status import End
 from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.landscape.horizon import horizon, rounded_up
 from lazyrich.landscape.plateaus import Plateaus, plateau_times
@@ -43,8 +44,8 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
     one after the other, and as weights get smaller the loss becomes a staircase: a step where half of the loss of each
     mode is gone, a little before its half time (`lr.landscape.plateau_times`). It is drawn where these times are known,
     for linear layers without biases, two on white inputs or any with modes that do not interact; and where weights are
-    small, so that all modes which are learned begin below 5 % of their limit. If they begin a little above, the legend
-    says so.
+    small, so that all modes which are learned begin below 5 % of their limit. Where it is missing and one might look
+    for it, as the function begins below its target, the legend says why.
 
     Parameters
     ----------
@@ -69,8 +70,8 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
     with style.drawn_on(axes) as panel:
         panel.plot(network.times, network.loss, **_NETWORK, label=f"network ({network.method})")
         panel.plot(lazy.times, lazy.loss, **_LAZY, label=_lazy_label(lazy))
-        steps, begin = _modes(problem)
-        if steps is not None and begin < _SMALL:
+        steps, missing = _modes(problem)
+        if steps is not None:
             _staircase(panel, problem, steps, float(network.times[-1]))
         panel.set(xlabel=style.TIME, ylabel="loss")
         if panel.get_yscale() == "linear":
@@ -78,8 +79,8 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
         else:  # a staircase that ends in zero would take all of it
             panel.set_ylim(bottom=min(float(np.min(run.loss)) for run in (network, lazy)) / 2)
         panel.margins(x=0.01)
-        nearly = steps is not None and _SMALL <= begin < 1  # large weights make nobody look for a staircase
-        legend = _legend(panel, f"no staircase: modes begin at {begin:.2g} of their limit" if nearly else None)
+        early = None if network.status.end is End.COMPLETE else f"the network {network.status.what}"
+        legend = _legend(panel, missing, early)
         gap = _gap(network, lazy)
         if axes is None:
             panel.set_title(f"Network and lazy limit: {gap}")
@@ -88,13 +89,13 @@ def limits(problem: Problem, times: ArrayLike | None = None, *, axes: Axes | Non
     return style.figure_of(panel)
 
 
-def _legend(panel: Axes, note: str | None) -> Legend:
-    """Of all curves, and a line without one where there is something to note."""
+def _legend(panel: Axes, *notes: str | None) -> Legend:
+    """Of all curves, and a line without one for each thing to note."""
     from matplotlib.lines import Line2D
 
     handles, _ = panel.get_legend_handles_labels()
-    notes = [Line2D([], [], linestyle="none", label=note)] if note else []
-    return panel.legend(handles=[*handles, *notes], loc="best", alignment="left")
+    empty = [Line2D([], [], linestyle="none", label=note) for note in notes if note]
+    return panel.legend(handles=[*handles, *empty], loc="best", alignment="left")
 
 
 def _gap(network: Trajectory, lazy: Trajectory) -> str:
@@ -146,16 +147,37 @@ def _lazy_label(lazy: Trajectory) -> str:
     return "lazy limit" if half <= 0.8 * lazy.times[-1] else f"lazy limit, half way at t = {half:.3g}"
 
 
-def _modes(problem: Problem) -> tuple[Plateaus | None, float]:
-    """The modes and their times, where these are known, and the largest part of its limit at which one begins."""
+def _modes(problem: Problem) -> tuple[Plateaus | None, str | None]:
+    """The modes and their times, where these are known and the staircase is the limit of small weights; else why not.
+    Large weights make nobody look for one, and nothing is said."""
+    initial, target = (float(np.linalg.norm(W)) for W in (problem.network.linear_part, problem.task.target))
+    why = _unknown(problem) if initial < target else None
     try:
         steps = plateau_times(problem)
-    except InvalidInput:  # not linear, biases, one layer, or inputs that make modes interact
-        return None, np.nan
+    except InvalidInput:
+        return None, f"no staircase: {why}" if why else None
     learned = np.isfinite(steps.times)
     if steps.kind == "scaling only" or not learned.any():
-        return None, np.nan
-    return steps, float(np.max(steps.initial[learned] / steps.limit[learned]))
+        return None, f"no staircase: {why}" if why else None
+    begin = float(np.max(steps.initial[learned] / steps.limit[learned]))
+    if begin < _SMALL:
+        return steps, None
+    return None, f"no staircase: modes begin at {begin:.2g} of their limit" if begin < 1 else None
+
+
+def _unknown(problem: Problem) -> str | None:
+    """Why nobody knows the times of a staircase; the one reason that stands first where there are several."""
+    facts = problem.facts
+    if facts.depth == 1:
+        return None  # one layer has none to look for
+    reasons = {
+        "its times are known only for linear layers": not facts.activation.linear,
+        "its times are known only without biases": problem.network.biased,
+        "its times are known only without weight decay": bool(facts.weight_decay),
+        "its times are known only on white inputs": not facts.whitened,
+        "its times are known only for two layers, or aligned ones": facts.depth > 2,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "no mode is learned")
 
 
 def _staircase(panel: Axes, problem: Problem, steps: Plateaus, end: float) -> None:

@@ -41,6 +41,8 @@ TIME, STRENGTH = "time (learning rate × steps)", "mode strength uᵀWv"
 #: Theory is dotted, over what it predicts; dashed where it is the flow, integrated.
 THEORY: Look = {"color": "black", "linestyle": (0, (1, 1.6)), "linewidth": 1.5, "zorder": 3}
 INTEGRATED: Look = THEORY | {"linestyle": (0, (5, 3)), "linewidth": 1.2}
+#: A training run below theory is wide and pale, so that both are seen. The mark tells its lines from others.
+RUN: Look = {"alpha": 0.4, "linewidth": 6.0, "zorder": 1.5, "gid": "run", "solid_capstyle": "butt"}
 MARK: Look = {
     "linestyle": "none",
     "marker": "o",

@@ -10,16 +10,18 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.api import in_precision
+from lazyrich.batch.exact import attempts
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
 from lazyrich.methods import _gradients
-from lazyrich.methods.solve import NoExactSolution, solve
 from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, Variable
 from lazyrich.sweeps.measure import long_name, measured, measured_together, together
 from lazyrich.sweeps.problems import Cell, as_factory
 from lazyrich.sweeps.sweep import Sweep
 from lazyrich.trajectory import Trajectory
 
+_NUMBERS = 2**24  # in the Gram matrices of the cells that are solved at once
+_CELL_ERRORS = (InvalidInput, np.linalg.LinAlgError, ArithmeticError, ValueError)  # and NoExactSolution, a ValueError
 _TRIED = 100  # cells, until one can be made, to see what there is to measure
 
 
@@ -29,13 +31,11 @@ def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Resu
     result = Result({}, np.zeros(shape, np.int8), {})
     for name, variable in sweep.variables().items():
         full = (*shape, len(sweep.at), *variable.shape)
-        result.values[name] = np.full(full, np.nan, np.dtype(sweep.precision))
+        result.values[name] = np.full(full, np.nan, sweep.dtype)
     places, cells = _cells(sweep, block, result)
     with np.errstate(all="ignore"):  # what overflows is reported cell by cell
         if sweep.method == "solve":
-            for place, cell in zip(places, cells, strict=True):
-                _solved(sweep, block, place, cell, result)
-                tick(1.0)
+            _solved(sweep, block, places, cells, result, tick)
         elif cells:
             _trained(sweep, block, places, cells, result, tick)
     tick(float(np.prod(shape) - len(cells)))
@@ -116,14 +116,28 @@ def _keep(block: Block, place: Place, status: str, result: Result, values: dict[
         result.causes[place] = Cause("stopped", status)
 
 
-def _solved(sweep: Sweep, block: Block, place: Place, cell: Cell, result: Result) -> None:
-    try:
-        traj = solve(cell.problem, sweep.rate * cell.clock * np.array(sweep.at, float))
-        values = {name: measured(traj, name, cell.test) for name in sweep.observables}
-    except (InvalidInput, NoExactSolution, np.linalg.LinAlgError, ArithmeticError, ValueError) as error:
-        _fail(block, place, Cause.of(error, str(error)), result)
-    else:
-        _keep(block, place, traj.status, result, values)
+def _solved(
+    sweep: Sweep, block: Block, places: Sequence[Place], cells: Sequence[Cell], result: Result, tick: Tick
+) -> None:
+    """As many at once as fit, then measured one by one."""
+    steps = np.array(sweep.at, float)
+    largest = max((sum(cell.problem.network.sizes) ** 2 for cell in cells), default=1)
+    several = max(1, _NUMBERS // (largest * len(steps)))
+    for i in range(0, len(cells), several):
+        some = cells[i : i + several]
+        times = np.stack([sweep.rate * cell.clock * steps for cell in some])
+        times = times[:1] if np.all(times == times[0]) else times
+        found = attempts([cell.problem for cell in some], times, kept=_CELL_ERRORS)
+        for place, cell, traj in zip(places[i : i + several], some, found, strict=True):
+            try:
+                if isinstance(traj, Exception):
+                    raise traj
+                values = {name: measured(traj, name, cell.test) for name in sweep.observables}
+            except _CELL_ERRORS as error:
+                _fail(block, place, Cause.of(error, str(error)), result)
+            else:
+                _keep(block, place, traj.status, result, values)
+            tick(1.0)
 
 
 def _trained(
@@ -133,7 +147,7 @@ def _trained(
     problems, clocks = [cell.problem for cell in cells], np.array([cell.clock for cell in cells])
     steps = np.array(sweep.at, float)
     with in_precision(sweep.precision):
-        for stack in stacks(problems, np.dtype(sweep.precision)):
+        for stack in stacks(problems, sweep.dtype):
 
             def on(part: float, count: int = stack.cells) -> None:
                 tick(part * count)
@@ -143,7 +157,8 @@ def _trained(
                 record = descend_stack(stack, rates, sweep.at, on)
             else:
                 record = flow_stack(stack, rates[..., None] * steps, sweep.rtol, on)
-            at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
+            with in_precision(sweep.dtype.name):  # distances are small differences of large products
+                at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
             for number, (row, column) in enumerate(np.ndindex(stack.members.shape)):
                 member, n = int(stack.members[row, column]), int(record.reached[row, column])
                 values = {name: value[:n, row, column] for name, value in at_once.items()}

@@ -58,7 +58,7 @@ def estimate(sweep: Sweep) -> Estimate:
     sweep = with_blocks(sweep)
     cell, variables = first_cell(sweep), sweep.variables()
     in_block = int(np.prod(sweep.block_shape))
-    itemsize = np.dtype(sweep.precision).itemsize
+    itemsize = sweep.dtype.itemsize
     numbers = len(sweep.at) * sum(int(np.prod(variable.shape)) for variable in variables.values())
     network, samples = cell.problem.network, cell.problem.task.inputs
     carried = sum(network.sizes) * (len(samples) if samples is not None else max(network.sizes))
@@ -84,7 +84,7 @@ def _bytes(sweep: Sweep, cell: Cell) -> int:
     numbers = sum(int(np.prod(variable.shape)) for variable in sweep.variables().values())
     weights = int(np.dot(cell.problem.network.sizes[1:], cell.problem.network.sizes[:-1]))
     kept = 2 * len(sweep.at) * (numbers + weights * (sweep.method != "solve"))  # twice: on the device, and here
-    return np.dtype(sweep.precision).itemsize * (kept + 8 * weights)
+    return sweep.dtype.itemsize * (kept + 8 * weights)
 
 
 def _operations(sweep: Sweep, cell: Cell) -> float:

@@ -24,7 +24,7 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.batch.api import as_steps
+from lazyrich.batch.api import PRECISIONS, as_steps
 
 LARGEST = 10**7  # cells
 _LONGEST = 500  # characters of an error
@@ -118,6 +118,11 @@ class Grid(ABC):
     block: Mapping[str, int]
     about: str
     precision: str
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numbers that are stored."""
+        return np.dtype(PRECISIONS[self.precision][0])
 
     @property
     @abstractmethod

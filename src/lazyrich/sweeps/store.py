@@ -321,7 +321,7 @@ def _make_arrays(group: zarr.Group, grid: Grid, variables: Mapping[str, Variable
             name,
             shape=(*grid.shape, *own),
             chunks=(*grid.block_shape, *own),
-            dtype=grid.precision,
+            dtype=grid.dtype,
             fill_value=np.nan,
             dimension_names=[*grid.axes, grid.unit, *variable.dims],
             attributes={"long_name": variable.long_name, "units": variable.units},

@@ -49,7 +49,7 @@ class Sweep(Grid):
     rate : learning rate; times are rate × step × the cell's clock
     rtol : of the flow
     observables : names of what is recorded
-    precision : "float64" or "float32"
+    precision : "float64", "float32", or "tf32", which is float32 whose products a GPU shortens
     block : cells of a block along axes; {} leaves it to the size of the problem
 
     >>> sweep = Sweep("mine", "teacher_student", axes={"seed": [0, 1], "tau": [0.1, 1.0, 2.0]}, at=[0, 100])
@@ -78,9 +78,9 @@ class Sweep(Grid):
         factory = as_factory(self.problem)
         self._settle()
         _check.choice("method", self.method, METHODS)
-        _check.choice("precision", self.precision, PRECISIONS)
+        _check.choice("precision", self.precision, tuple(PRECISIONS))
         if self.method == "solve" and self.precision != "float64":
-            raise InvalidInput("precision must be 'float64' where method is 'solve', and it is 'float32'.")
+            raise InvalidInput(f"precision must be 'float64' where method is 'solve', and it is {self.precision!r}.")
         for name in ("rate", "rtol"):
             refuse_flags(name, "a number", getattr(self, name))
         self._put("rate", _check.positive("rate", self.rate))

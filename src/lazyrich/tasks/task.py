@@ -142,7 +142,7 @@ class Task:
         if classes is not None and (isinstance(classes, str) or not isinstance(classes, Iterable)):
             raise InvalidInput(f"classes must be a list of labels, and it is {_check.shown(classes)}: try range(3).")
         known: list[Any] = list(np.unique(given).tolist()) if classes is None else list(classes)
-        if not all(isinstance(label, str | int | float | np.generic) for label in known):
+        if not all(isinstance(label, str | int | float | np.generic) and label == label for label in known):
             raise InvalidInput(f"classes must be labels, numbers or words, and they are {_check.shown(known)}.")
         place = {label: i for i, label in enumerate(known)}
         if len(place) != len(known) or len(known) < 2:

@@ -3,13 +3,14 @@ refused before it fills the memory."""
 
 import threading
 
+import mpmath
 import numpy as np
 import pytest
 
 import lazyrich as lr
 from lazyrich import _check, _threads
 from lazyrich._check import InvalidInput
-from lazyrich.methods.riccati import evaluation_blas
+from lazyrich.methods.riccati import _lapack, evaluation_blas
 
 TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 1e4, 37), [1e12, 1e200]])
 SIZES = {
@@ -128,3 +129,47 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_taken(part, inste
     with pytest.raises(InvalidInput, match=words) as told:
         getattr(traj, part)
     assert "fewer times" in str(told.value) and "traj.at" in str(told.value) and instead in str(told.value)
+
+
+@pytest.mark.parametrize("k", [1, 5, 8, 9, 16, 23, 24, 31, 64, 67])
+def test_factors_and_their_inverses(k):
+    X = np.random.default_rng(k).normal(size=(5, 2 * k, k))
+    A = X.mT @ X
+    R, W = np.tril(_lapack.factor(A.copy())), np.full((5, k, k), np.nan)
+    assert np.abs(R @ R.mT - A).max() <= 1e-14 * k * np.abs(A).max()
+    _lapack.invert(_lapack.factor(A.copy()), W)  # what stands above the triangle does not matter
+    assert np.array_equal(W, np.tril(W))
+    assert np.abs(W @ R - np.eye(k)).max() <= 1e-14 * k * np.linalg.cond(R).max()
+
+
+@pytest.mark.parametrize("k", [6, 40])
+def test_a_matrix_without_a_factor_is_named(k):
+    A = np.stack([np.eye(k)] * 4)
+    A[2, 1, 1] = -1.0
+    with pytest.raises(_lapack.NoFactor) as told:
+        _lapack.factor(A)
+    assert told.value.place == 2
+
+
+def test_exponentials_are_right_to_the_last_digit():
+    rates, times = np.linspace(0.1, 3.0, 23), np.geomspace(1e-3, 1e3, 40)
+    found = evaluation_blas._exponential(rates, times[:, None])
+    with mpmath.workdps(50):
+        for t, row in zip(times, found, strict=True):
+            for w, value in zip(rates, row, strict=True):
+                exact = mpmath.exp(mpmath.mpf(float(w)) * mpmath.mpf(float(t)))
+                if exact < mpmath.exp(92):
+                    assert abs(value / exact - 1) <= 5e-16
+
+
+def test_modes_that_have_settled_leave_although_weaker_ones_are_as_strong_but_for_a_hair():
+    """The difference of the two would tell at t = 1e12 alone."""
+    rng = np.random.default_rng(3)
+    s = np.linspace(2.0, 0.5, 20)
+    s[4] = s[3] * (1 - 1e-9)
+    network = lr.inits.zero_balanced(rng, sizes=(20, 20, 20), scale=1e-2)
+    solution = lr.solve(lr.Problem(lr.Task.from_correlations(np.diag(s)), network), TIMES, method="riccati").solution
+    assert np.searchsorted(solution._looped.release, 100.0) >= 5
+    times = np.sort(np.concatenate([solution._looped.release * 1.0000001, [1e3]]))
+    blocks, stacked = both(solution, lambda x: x.gram(times))
+    assert np.abs(blocks - stacked).max() <= 1e-13 * np.abs(stacked).max()

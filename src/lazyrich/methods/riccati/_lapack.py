@@ -1,8 +1,11 @@
-"""Cholesky factors and triangular solves of stacks of matrices, in place and without the interpreter's lock.
+"""Cholesky factors of stacks of matrices and the inverses of these, without the interpreter's lock.
 
-SciPy's own wrappers hold the lock, so that threads would wait for each other, and NumPy has no triangular solve. SciPy
-offers the bare routines to compiled code (`scipy.linalg.cython_blas`), and ctypes lets go of the lock while it calls
-them. They see a matrix in C order as its transpose: what is said here is said of the matrices as NumPy has them.
+SciPy's own wrappers hold the lock, so that threads would wait for each other. SciPy offers the bare routines to
+compiled code (`scipy.linalg.cython_lapack`), and ctypes lets go of the lock while it calls them. They see a matrix in C
+order as its transpose: what is said here is said of the matrices as NumPy has them.
+
+A triangular solve by BLAS takes three to six times as long as a product with such a triangle (AVX-512, 32 to 256
+columns). So R is inverted, by products alone, from its diagonal blocks, which all matrices of the stack do together.
 """
 
 from __future__ import annotations
@@ -11,9 +14,12 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack
+from scipy.linalg import cython_lapack
 
 from lazyrich._typing import Array, Float
+
+_LEAF = 8  # columns: diagonal blocks that are inverted row by row
+_SMALL = 24  # columns: below, NumPy's loop over the stack is faster than one call for each matrix
 
 
 def _routine(module: Any, name: str, arguments: int) -> Any:
@@ -24,33 +30,70 @@ def _routine(module: Any, name: str, arguments: int) -> Any:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address_in(capsule, name_of(capsule)))
 
 
-_dpotrf, _dtrsm = _routine(cython_lapack, "dpotrf", 5), _routine(cython_blas, "dtrsm", 11)
-_ONE = ctypes.byref(ctypes.c_double(1.0))
+_dpotrf = _routine(cython_lapack, "dpotrf", 5)
 
 
-def factor(A: Float[Array, "b k k"]) -> int | None:
-    """A ← R in its lower triangle, A = RRᵀ; the index of the first matrix that has no such factor, if there is one."""
-    k, info = _int(A.shape[1]), ctypes.c_int(0)
-    for i, a in enumerate(_addresses(A)):
-        _dpotrf(b"U", k, a, k, ctypes.byref(info))
+class NoFactor(ArithmeticError):
+    """The matrix at this place in the stack is not positive definite."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(f"matrix {place} is not positive definite")
+        self.place = place
+
+
+def factor(A: Float[Array, "b k k"]) -> Float[Array, "b k k"]:
+    """R in the lower triangle, A = RRᵀ; what else there is has no meaning. A may be overwritten."""
+    if A.shape[1] < _SMALL:
+        try:
+            return np.linalg.cholesky(A)
+        except np.linalg.LinAlgError:
+            pass  # it does not say which
+    assert A.dtype == np.float64 and A.flags.c_contiguous
+    first, step = A.__array_interface__["data"][0], A.strides[0]
+    k, info = ctypes.byref(ctypes.c_int(A.shape[1])), ctypes.c_int(0)
+    told = ctypes.byref(info)
+    for i in range(len(A)):
+        _dpotrf(b"U", k, first + i * step, k, told)
         if info.value:
-            return i
-    return None
+            raise NoFactor(i)
+    return A
 
 
-def divide(Y: Float[Array, "b r k"], R: Float[Array, "b k k"]) -> None:
-    """Y ← Y R^{−T}, with R in the lower triangle."""
-    k, rows = _int(Y.shape[2]), _int(Y.shape[1])
-    for y, r in zip(_addresses(Y), _addresses(R), strict=True):
-        _dtrsm(b"L", b"U", b"T", b"N", k, rows, _ONE, r, k, y, k)
+def invert(R: Float[Array, "b k k"], W: Float[Array, "b k k"]) -> None:
+    """W ← R^{−1}, with R in the lower triangle: in blocks [R11 0; R21 R22], W21 = −W22 R21 W11."""
+    k = R.shape[1]
+    whole = k - k % _LEAF
+    W[:] = 0.0
+    if whole:
+        _diagonal_blocks(W[:, :whole, :whole])[:] = _inverses(_diagonal_blocks(R[:, :whole, :whole]))
+    if whole < k:
+        W[:, whole:, whole:].transpose(1, 2, 0)[:] = _inverses(R[:, whole:, whole:].transpose(1, 2, 0))
+
+    def below(first: int, last: int) -> None:
+        half = first + -(-(last - first) // (2 * _LEAF)) * _LEAF
+        if half >= last:
+            return
+        below(first, half)
+        below(half, last)
+        part = R[:, half:last, first:half] @ W[:, first:half, first:half]
+        np.negative(part, out=part)
+        np.matmul(W[:, half:last, half:last], part, out=W[:, half:last, first:half])
+
+    below(0, k)
 
 
-def _addresses(stack: Float[Array, "b r c"]) -> range:
-    """Where its matrices begin, each of which is in C order."""
-    assert stack.dtype == np.float64 and stack[0].flags.c_contiguous
-    first, step = stack.__array_interface__["data"][0], stack.strides[0]
-    return range(first, first + step * len(stack), step)
+def _diagonal_blocks(M: Float[Array, "b k k"]) -> Float[Array, "leaf leaf blocks b"]:
+    """A view: row, column, block, matrix."""
+    blocks = M.shape[1] // _LEAF
+    return np.einsum("bicid->cdib", M.reshape(len(M), blocks, _LEAF, blocks, _LEAF))
 
 
-def _int(value: int) -> Any:
-    return ctypes.byref(ctypes.c_int(value))
+def _inverses(R: Float[Array, "c c *stack"]) -> Float[Array, "c c *stack"]:
+    """Row by row, w_i = (e_i − Σ_j<i r_ij w_j)/r_ii, with R in the lower triangle; the matrices stand last."""
+    R, own = R.copy(), np.arange(len(R))
+    W = np.zeros_like(R)
+    W[own, own] = 1 / R[own, own]
+    R *= -W[own, own, None]
+    for i in range(1, len(R)):
+        np.add.reduce(R[i, :i, None] * W[:i, :i], axis=0, out=W[i, :i])
+    return W

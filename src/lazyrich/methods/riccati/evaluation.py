@@ -17,7 +17,8 @@ and CuPy arrays on any device; they are analytic in t, so a complex t gives the 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import is_jax_namespace
@@ -32,41 +33,98 @@ TINY = float(np.exp(FLOOR))
 _CHUNK = 4_000_000  # numbers per temporary array: bounds memory, whatever the number of times
 
 
+class Constants(NamedTuple):
+    """What a graded initialisation brings to every time, as arrays of one library; or a stack of them, whose axis comes
+    first and is of length 1 where all share a constant."""
+
+    O: Any
+    ratio: Any
+    log_l: Any
+    exponent: Any
+    w_column: Any
+    w_below: Any
+    w_abs: Any
+    w_safe: Any
+    resting: Any
+    identity: Any
+    pivots: Any
+
+
+def constants_of(graded: Graded, scale: Array, make: Callable[[Array], Any]) -> Constants:
+    """`scale` multiplies the rows of Q (units of the layers), `make` makes an array of the library."""
+    F, piv, l = graded.spectrum, graded.pivots, graded.pivot_lengths
+    w, w_plus = F.w, np.maximum(F.w, 0.0)
+    arrays = Constants(
+        O=scale[:, None] * F.vectors(),
+        ratio=graded.L / l[..., None, :],
+        log_l=np.log(l),
+        exponent=F.rate_differences(piv),
+        w_column=w_plus[..., piv],
+        w_below=np.minimum(w, 0.0),
+        w_abs=np.abs(w),
+        w_safe=np.where(w == 0, 1.0, np.abs(w)),
+        resting=(w == 0).astype(float),
+        identity=np.eye(len(piv)),
+        pivots=piv,
+    )
+    return Constants(*(make(np.ascontiguousarray(array)) for array in arrays))
+
+
+def factors(xp: Any, c: Constants, t: Any) -> tuple[Any, Any]:
+    """Y (…, T, n, k) and A (…, T, k, k) at the times `t` (…, T)."""
+    t = t[..., None]
+    x = xp.exp(_capped(xp, -2 * (c.w_column[..., None, :] * t + c.log_l[..., None, :])))
+    resting, w_abs, w_safe = c.resting[..., None, :], c.w_abs[..., None, :], c.w_safe[..., None, :]
+    g = resting * t - (1 - resting) * xp.expm1(-2 * w_abs * t) / (2 * w_safe)
+    mu = (x + xp.take(g, c.pivots, axis=-1)) ** -0.5
+    E = c.ratio[..., None, :, :] * _exp(xp, c.exponent[..., None, :, :] * t[..., None]) * mu[..., None, :]
+    X = xp.sqrt(g)[..., None] * E
+    A = xp.matrix_transpose(X) @ X + c.identity * (x * mu**2)[..., None, :]
+    return _exp(xp, c.w_below[..., None, :] * t)[..., None] * E, A
+
+
+def block_of(xp: Any, c: Constants, t: Any, block: str, d_in: int) -> Any:
+    """Gram matrix or function at the times; the solve is LAPACK's, whose arrays are one matrix each."""
+    rows, columns = blocks(block, d_in)
+    Y, A = factors(xp, c, t)
+    Y = c.O[..., None, :, :] @ Y
+    return Y[..., rows, :] @ xp.linalg.solve(A, xp.matrix_transpose(Y[..., columns, :]))
+
+
+def block_by_elimination(xp: Any, c: Constants, t: Any, block: str, d_in: int) -> Any:
+    """The same without LAPACK, for few columns: A = RRᵀ and Z = Y R^{−T} column by column, in long loops over points,
+    which a compiler makes one of."""
+    rows, columns = blocks(block, d_in)
+    Y, A = factors(xp, c, t)
+    M, k = xp.concat([A, Y], axis=-2), A.shape[-1]
+    done: list[Any] = []
+    for j in range(k):
+        column = M[..., j]
+        for before in done:
+            column = column - before * before[..., j : j + 1]
+        done.append(column / xp.sqrt(column[..., j : j + 1]))
+    Q = c.O[..., None, :, :] @ xp.stack([column[..., k:] for column in done], axis=-1)
+    return Q[..., rows, :] @ xp.matrix_transpose(Q[..., columns, :])
+
+
 class Evaluation:
-    """The constants of a graded initialisation as arrays of the namespace `xp`, ready to be evaluated."""
+    """One graded initialisation, ready to be evaluated with arrays of the namespace `xp`."""
 
     def __init__(self, graded: Graded, scale: Array, xp: Any = np, **creation: Any) -> None:
         """`scale` multiplies the rows of Q (units of the layers); `creation` is dtype and device for the
         arrays."""
-        F, piv = graded.spectrum, graded.pivots
-        w, w_plus = F.w, np.maximum(F.w, 0.0)
+        self.xp, self.d_in, self.size = xp, len(graded.spectrum.V), graded.L.size
 
         def make(array: Array) -> Any:
-            return xp.asarray(np.ascontiguousarray(array), **creation)
+            whole = array.dtype.kind == "i"
+            return xp.asarray(array, **({"device": creation.get("device")} if whole else creation))
 
-        self.xp, self.d_in, self.size = xp, len(F.V), graded.L.size
-        self.O = make(scale[:, None] * F.to_coordinates(np.eye(len(w))))
-        self.ratio = make(graded.L / graded.pivot_lengths)
-        self.log_l = make(np.log(graded.pivot_lengths))
-        self.exponent = make(F.rate_differences(piv))
-        self.w_column = make(w_plus[piv])
-        self.w_below = make(np.minimum(w, 0.0))
-        self.w_abs = make(np.abs(w))
-        self.w_safe = make(np.where(w == 0, 1.0, np.abs(w)))
-        self.resting = make((w == 0).astype(float))
-        self.pivots = xp.asarray(piv, device=creation.get("device"))
-        self.identity = make(np.eye(len(piv)))
+        self.constants = constants_of(graded, scale, make)
+        self.O = self.constants.O
 
     def factors(self, t: Any) -> tuple[Any, Any]:
         """Y (T, n, k) and A (T, k, k) at the times `t` (T,)."""
-        xp, t = self.xp, t[:, None]
-        x = xp.exp(self._capped(-2 * (self.w_column * t + self.log_l)))
-        g = self.resting * t - (1 - self.resting) * xp.expm1(-2 * self.w_abs * t) / (2 * self.w_safe)
-        mu = (x + xp.take(g, self.pivots, axis=1)) ** -0.5
-        E = self.ratio * self._exp(self.exponent * t[:, :, None]) * mu[:, None, :]
-        X = xp.sqrt(g)[:, :, None] * E
-        A = xp.matrix_transpose(X) @ X + self.identity * (x * mu**2)[:, None, :]
-        return self._exp(self.w_below * t)[:, :, None] * E, A
+        return factors(self.xp, self.constants, t)
 
     def __call__(self, t: Any, block: str) -> Any:
         """ "gram" (T, n, n), or "function" (T, d_out, d_in): its lower left block alone."""
@@ -74,9 +132,11 @@ class Evaluation:
         step = max(1, _CHUNK // max(self.size, 1))
 
         def piece(i: int) -> Any:
-            Y, A = self.factors(t[i : min(i + step, t.shape[0])])
-            Y = self.O @ Y
-            return Y[:, rows, :] @ self._solve(A, self.xp.matrix_transpose(Y[:, columns, :]))
+            some = t[i : min(i + step, t.shape[0])]
+            if not is_jax_namespace(self.xp):
+                return block_of(self.xp, self.constants, some, block, self.d_in)
+            with LAPACK_LOCK:  # on the CPU, JAX deadlocks when two LAPACK calls meet: finished before the next
+                return block_of(self.xp, self.constants, some, block, self.d_in).block_until_ready()
 
         if self.xp is not np or t.shape[0] <= step:
             return self.xp.concat([piece(i) for i in range(0, t.shape[0], step)], axis=0)
@@ -85,26 +145,6 @@ class Evaluation:
         for i in range(0, len(t), step):  # in its place: a list of pieces would take the memory twice
             result[i : i + step] = piece(i)
         return result
-
-    def _exp(self, x: Any) -> Any:
-        """e^x for x ≤ 0, and 0 below 1e-40: nothing smaller shows, and its products would be slow subnormal numbers."""
-        if self.xp.isdtype(x.dtype, "complex floating"):
-            return self.xp.exp(x)
-        return self.xp.exp(self.xp.clip(x, min=FLOOR)) - TINY
-
-    def _capped(self, x: Any) -> Any:
-        """The exponent, no larger than e can be raised to and squared."""
-        if self.xp.isdtype(x.dtype, "complex floating"):
-            return self.xp.where(self.xp.real(x) > CEILING, CEILING, x)
-        return self.xp.clip(x, max=CEILING)
-
-    def _solve(self, A: Any, right: Any) -> Any:
-        """A⁻¹·right. On the CPU, JAX deadlocks when two LAPACK calls meet: one at a time, and finished
-        before the next."""
-        if not is_jax_namespace(self.xp):
-            return self.xp.linalg.solve(A, right)
-        with LAPACK_LOCK:
-            return self.xp.linalg.solve(A, right).block_until_ready()
 
     def rows(self, t: float) -> Array:
         """P(t) = OᵀQ(t) up to a rotation of the hidden units, Y R^{−T} with A = RRᵀ; NumPy only."""
@@ -115,3 +155,17 @@ class Evaluation:
 def blocks(block: str, d_in: int) -> tuple[slice, slice]:
     """Rows and columns of QQᵀ that hold the block asked for."""
     return {"gram": (slice(None), slice(None)), "function": (slice(d_in, None), slice(0, d_in))}[block]
+
+
+def _exp(xp: Any, x: Any) -> Any:
+    """e^x for x ≤ 0, and 0 below 1e-40: nothing smaller shows, and its products would be slow subnormal numbers."""
+    if xp.isdtype(x.dtype, "complex floating"):
+        return xp.exp(x)
+    return xp.exp(xp.clip(x, min=FLOOR)) - TINY
+
+
+def _capped(xp: Any, x: Any) -> Any:
+    """The exponent, no larger than e can be raised to and squared."""
+    if xp.isdtype(x.dtype, "complex floating"):
+        return xp.where(xp.real(x) > CEILING, CEILING, x)
+    return xp.clip(x, max=CEILING)

@@ -2,9 +2,9 @@
 
 It follows `evaluation` line by line, with these savings. Times are taken in blocks that stay in the cache. Work stays
 in the mode basis, where O is 2 × 2, and A = RRᵀ by Cholesky gives Q = OY R^{−T}: its n × k numbers are turned into the
-given basis, not the n × n of QQᵀ. Exponentials of differences are products of exponentials (`_growth`). Columns whose
-modes have saturated, and whose coupling to all later rows has fallen below rounding, take their limits and leave the
-computation (`_release_times`); the rows −w of their modes follow when they have vanished beside them.
+given basis, not the n × n of QQᵀ. Exponentials of differences are products of exponentials (`_exponential`,
+`_growth`), triangles are multiplied by panels, and R is inverted by products (`_lapack`). Modes that have settled take
+their limits and leave the computation (`release`); their rows −w follow when they have vanished beside them.
 
 Blocks depend on the times alone, not on the number of cores, and so do the bits of the results.
 """
@@ -22,12 +22,14 @@ from lazyrich._typing import Array, Float
 from lazyrich.methods.riccati import _lapack
 from lazyrich.methods.riccati.evaluation import CEILING, FLOOR, TINY
 from lazyrich.methods.riccati.grading import Graded
+from lazyrich.methods.riccati.release import NEGLIGIBLE, release_times
 
-_NEGLIGIBLE = 45.0  # e^{−45} ≈ 3e-20
 _CACHE = 2**17  # numbers of Q in a block of times: as few calls as possible, and not far from the cores
 _SEGMENT = 8  # times at least that one thread takes in turn: what has saturated is summed up once for them
 _LEVEL = 4.0  # largest exponent whose rounding does not show: e^{4 ± ε} is off by 4ε
 _LEAF = 32  # rows: below, one exponential per entry costs less than blocks do
+_HIGHEST = -FLOOR  # exponent up to which e^{wt} is multiplied and divided by: what is smaller does not show
+_PANEL = 64  # columns or rows of a triangle that are taken together: the part above is left out
 _ROUNDING = 1e-13
 _HEAVY = 1e8  # operations that take longer than to start threads, on a busy machine too
 
@@ -38,8 +40,10 @@ class _Vectors(NamedTuple):
     free: Float[Array, "T k"]  # xμ²
     sunk: Float[Array, "T k"]  # e^{−w⁺t}μ
     mu: Float[Array, "T k"]
-    root: Float[Array, "T n"]  # √ĝ
+    g: Float[Array, "T n"]  # ĝ
     sinking: Float[Array, "T r"]  # e^{wt} of the rows that do not grow
+    risen: Float[Array, "T g"]  # e^{wt} of the rows that grow, where that is no large number
+    fallen: Float[Array, "T c"]  # e^{−wt}μ of the columns that start there
 
 
 class _State(NamedTuple):
@@ -65,13 +69,15 @@ class BlasEvaluation:
         F, piv, d_in, m = graded.spectrum, graded.pivots, len(graded.spectrum.V), len(graded.spectrum.s)
         self.F, self.piv, self.log_l = F, piv, np.log(graded.pivot_lengths)
         self.ratio = graded.L / graded.pivot_lengths
+        self.largest = np.abs(self.ratio).max(axis=0)
         self.w_column, self.w_abs = np.maximum(F.w, 0.0)[piv], np.abs(F.w)
+        self.rates = np.unique(self.w_abs, return_inverse=True)  # most come twice, as ±w
         self.growing = int(np.count_nonzero(F.w > 0))  # these rows stand first
         self.exponent = F.rate_differences(piv)[: self.growing]
-        self.release = _release_times(self.ratio, self.log_l, piv, F.w, m)
+        self.release = release_times(self.ratio, self.log_l, piv, F.w, m)
         leaving = len(self.release)
         own, partner = F.w[:leaving], self.w_abs[::-1][:leaving]  # w and |−w| of the modes that will leave
-        self.vanished = np.maximum.accumulate((_NEGLIGIBLE + 0.5 * np.log(partner / own)) / partner)
+        self.vanished = np.maximum.accumulate((NEGLIGIBLE + 0.5 * np.log(partner / own)) / partner)
         # a·v + b·u and b·v − a·u: the larger of a and b goes into V and U, the smaller is a share of it
         larger, smaller = (F.b, F.a) if F.outputs_first else (F.a, F.b)
         self.larger, self.share = larger, None if np.array_equal(larger, smaller) else (smaller / larger)[:, None]
@@ -80,6 +86,8 @@ class BlasEvaluation:
         self.limit = np.zeros(m)
         self.limit[:leaving] = 2 * own * F.a[:leaving] * F.b[:leaving]
         self.limits_in, self.limits_out = V[:, :leaving] * F.a[:leaving] * end, U[:, :leaving] * F.b[:leaving] * end
+        self.block = max(1, _CACHE // max(graded.L.size, 1))  # times
+        self.spaces: list[Float[Array, "three space"]] = []  # kept between calls, unless they are large
         self.V, self.U = (np.concatenate([M[:, :m] * larger, M[:, m:]], axis=1) for M in (V, U))
 
     def gram(self, times: Float[Array, " T"]) -> Float[Array, "T n n"]:
@@ -90,7 +98,7 @@ class BlasEvaluation:
         def fill(states: Iterator[_State]) -> None:
             settled = _Sum(ends, ends)
             for state in states:
-                (Q,) = _matrices(state.space, state.inputs, n)
+                (Q,) = _matrices(state.space, len(state.inputs), state.inputs.shape[2], n)
                 np.matmul(self.V[:, state.gone :], state.inputs, out=Q[:, :d_in])
                 np.matmul(self.U[:, state.gone :], state.outputs, out=Q[:, d_in:])
                 np.matmul(Q, Q.mT, out=result[state.at])
@@ -106,7 +114,9 @@ class BlasEvaluation:
         def fill(states: Iterator[_State]) -> None:
             settled = _Sum(self.limits_out, self.limits_in)
             for state in states:
-                inputs, outputs = _matrices(state.space, state.inputs, len(self.V), len(self.U))
+                inputs, outputs = _matrices(
+                    state.space, len(state.inputs), state.inputs.shape[2], len(self.V), len(self.U)
+                )
                 np.matmul(self.V[:, state.gone :], state.inputs, out=inputs)
                 np.matmul(self.U[:, state.gone :], state.outputs, out=outputs)
                 np.matmul(outputs, inputs.mT, out=result[state.at])
@@ -162,16 +172,16 @@ class BlasEvaluation:
     def _each(self, times: Float[Array, " T"], fill: Callable[[Iterator[_State]], None]) -> None:
         """Hands all states to `fill`, some times to each call."""
         n, k = self.ratio.shape
-        block = max(1, _CACHE // max(n * k, 1))
+        block = self.block
         step = block * max(1, min(-(-_SEGMENT // block), len(times) // (4 * block)))
         segments = [slice(i, min(i + step, len(times))) for i in range(0, len(times), step)]
         vectors = self._vectors(times[:, None])
-        # one set of arrays per thread: fresh ones would cost more in page faults than the arithmetic on them
-        spaces: list[Float[Array, "four space"]] = []
+        # one set of arrays per thread: the page faults of fresh ones would cost more than the arithmetic on them
+        spaces = self.spaces if n * k <= _CACHE else []
         with progress(len(times), "solve") as advance:
 
             def work(segment: slice) -> None:
-                space = spaces.pop() if spaces else np.empty((4, block * n * k))
+                space = spaces.pop() if spaces else np.empty((3, block * n * k))
                 fill(self._states(times, vectors, segment, block, space))
                 spaces.append(space)
                 advance(segment.stop - segment.start)
@@ -184,7 +194,7 @@ class BlasEvaluation:
         vectors: _Vectors,
         segment: slice,
         block: int,
-        space: Float[Array, "four space"],
+        space: Float[Array, "three space"],
     ) -> Iterator[_State]:
         """The states of a segment, block by block; each is overwritten by the next."""
         m, n, (alone_in, alone_out) = len(self.F.s), len(self.F.w), self.F.unpaired()
@@ -194,7 +204,7 @@ class BlasEvaluation:
             J = int(np.searchsorted(self.release, soonest, side="right"))
             gone = min(J, int(np.searchsorted(self.vanished, soonest, side="right")))
             Y = self._rows(times[at], _Vectors(*(v[at] for v in vectors)), J, gone, space)
-            inputs, outputs = _matrices(space[3], Y, len(self.V) - gone, len(self.U) - gone)
+            inputs, outputs = _matrices(space[0], len(Y), Y.shape[2], len(self.V) - gone, len(self.U) - gone)
             inputs[:, m - gone :] = Y[:, alone_in.start - J : alone_in.stop - J]
             outputs[:, m - gone :] = Y[:, alone_out.start - J : alone_out.stop - J]
             plus, minus = Y[:, : m - J], Y[:, n - m - J : n - gone - J][:, ::-1]
@@ -205,7 +215,7 @@ class BlasEvaluation:
             else:
                 _combine(np.add, plus, less_minus, inputs[:, : m - gone])
                 _combine(np.subtract, less_plus, minus, outputs[:, : m - gone])
-            yield _State(at, inputs, outputs, J, gone, space[0])
+            yield _State(at, inputs, outputs, J, gone, space[2])
 
     def _shares(
         self,
@@ -218,40 +228,58 @@ class BlasEvaluation:
         """Both times the smaller of a and b, in units of the larger."""
         if self.share is None:
             return plus, minus
-        less_plus, less_minus = _matrices(space, plus, plus.shape[1], minus.shape[1])
+        less_plus, less_minus = _matrices(space, len(plus), plus.shape[2], plus.shape[1], minus.shape[1])
         np.multiply(self.share[J:], plus, out=less_plus)
         np.multiply(self.share[gone:], minus, out=less_minus)
         return less_plus, less_minus
 
     def _rows(
-        self, t: Float[Array, " b"], vectors: _Vectors, J: int, gone: int, space: Float[Array, "four space"]
+        self, t: Float[Array, " b"], vectors: _Vectors, J: int, gone: int, space: Float[Array, "three space"]
     ) -> Float[Array, "b rows k"]:
-        """Y R^{−T} without the first J columns and rows and the last `gone` rows."""
-        n, k, g = len(self.F.w), len(self.piv) - J, self.growing - J
-        Y, X, A = (space[i, : len(t) * r * k].reshape(len(t), r, k) for i, r in enumerate((n - J, n - J, k)))
+        """Y R^{−T} without the first J columns and rows and the last `gone` rows; in the last of the spaces."""
+        n, k, g, b = len(self.F.w), len(self.piv) - J, self.growing - J, len(t)
         if k == 0:
-            return Y[:, : n - J - gone]
-        self._growth(Y[:, :g], t, vectors.mu[:, J:], J, J, self.growing)
-        Y[:, :g, int(np.searchsorted(self.piv, self.growing)) - J :] = 0.0  # columns that start below
+            return np.empty((b, n - J - gone, 0))
+        (Y,), (Z,), (A,) = (_matrices(part, b, k, r) for part, r in zip(space, (n - J, n - J, k), strict=True))
+        below = int(np.searchsorted(self.piv, self.growing)) - J  # columns that start below what grows
+        if g and self.F.excess[J] * t.max() <= _HIGHEST:
+            np.multiply(self.ratio[J : self.growing, J : J + below], vectors.fallen[:, None, J:], out=Y[:, :g, :below])
+            Y[:, :g, :below] *= vectors.risen[:, J:, None]
+        else:
+            self._growth(Y[:, :g], t, vectors.mu[:, J:], J, J, self.growing)
+        Y[:, :g, below:] = 0.0
         np.multiply(self.ratio[self.growing :, J:], vectors.sunk[:, None, J:], out=Y[:, g:])
-        np.multiply(Y, vectors.root[:, J:, None], out=X)
+        np.multiply(Y, vectors.g[:, J:, None], out=Z)
+        panels = [(i, min(i + _PANEL, k)) for i in range(0, k, _PANEL)]
+        for i, j in panels:  # the lower triangle of A = EᵀĝE; columns are zero above their pivots
+            top = self.piv[J + i] - J
+            np.matmul(Y[:, top:, i:j].mT, Z[:, top:, :j], out=A[:, i:j, :j])
+        A.reshape(b, -1)[:, :: k + 1] += vectors.free[:, J:]
         Y[:, g:] *= vectors.sinking[:, :, None]
-        np.matmul(X.mT, X, out=A)
-        A.reshape(len(t), -1)[:, :: k + 1] += vectors.free[:, J:]
-        if (failed := _lapack.factor(A)) is not None:
-            raise ArithmeticError(f"the Cholesky factor broke down at t = {t[failed]:g}; please report this.")
-        Y = Y[:, : n - J - gone]
-        _lapack.divide(Y, A)
-        return Y
+        try:
+            R = _lapack.factor(A)
+        except _lapack.NoFactor as broken:
+            message = f"the Cholesky factor broke down at t = {t[broken.place]:g}; please report this."
+            raise ArithmeticError(message) from None
+        (W,) = _matrices(space[1], b, k, k)
+        _lapack.invert(R, W)
+        (result,) = _matrices(space[2], b, k, n - J - gone)
+        for i, j in panels:
+            np.matmul(Y[:, : n - J - gone, :j], W[:, i:j, :j].mT, out=result[:, :, i:j])
+        return result
 
     def _vectors(self, t: Float[Array, "T 1"]) -> _Vectors:
         x = np.exp(np.clip(-2 * (t * self.w_column + self.log_l), -600.0, CEILING))
-        resting = self.w_abs == 0
-        g = np.where(resting, t, -np.expm1(-2 * t * self.w_abs) / np.where(resting, 1.0, 2 * self.w_abs))
-        mu = (x + g[:, self.piv]) ** -0.5
+        rates, which = self.rates
+        resting = rates == 0
+        g = np.where(resting, t, np.expm1(-2 * t * rates) / np.where(resting, 1.0, -2 * rates))[:, which]
+        mu = 1 / np.sqrt(x + g[:, self.piv])
         sunk = np.exp(np.maximum(-t * self.w_column, -300.0)) * mu
+        sunk[sunk * self.largest < TINY] = 0.0  # it does not show, and its products would be slow subnormal numbers
         sinking = np.exp(np.maximum(self.F.w[self.growing :] * t, FLOOR)) - TINY
-        return _Vectors(x * mu**2, sunk, mu, np.sqrt(g), sinking)
+        growing = self.piv[self.piv < self.growing]
+        risen = _exponential(self.F.excess[: self.growing], t)
+        return _Vectors(x * mu**2, sunk, mu, g, sinking, risen, mu[:, : len(growing)] / risen[:, growing])
 
     def _growth(
         self, E: Float[Array, "b g k"], t: Float[Array, " b"], mu: Float[Array, "b k"], J: int, first: int, last: int
@@ -305,6 +333,21 @@ class _Sum:
             stack += self.sum
 
 
+def _exponential(rate: Float[Array, " g"], t: Float[Array, "T 1"]) -> Float[Array, "T g"]:
+    """e^{rate·t} to the last digit, capped: what rounding takes off the exponent comes back as a factor."""
+    x = rate * t
+    (rate, rate_rest), (t, t_rest) = _halves(rate), _halves(np.minimum(t, 1e290))
+    rest = ((rate * t - x) + rate * t_rest + rate_rest * t) + rate_rest * t_rest
+    return np.where(x <= _HIGHEST, np.exp(np.minimum(x, _HIGHEST)) * (1 + rest), np.exp(_HIGHEST))
+
+
+def _halves(x: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """x as a sum of two numbers of 26 digits, whose products are exact (Dekker)."""
+    wide = (2.0**27 + 1) * x
+    high = wide - (wide - x)
+    return high, x - high
+
+
 def _diagonal(M: Float[Array, "m d"]) -> bool:
     """Whether all else is rounding."""
     rest = np.abs(M)
@@ -318,43 +361,13 @@ def _combine(
     """plus ± minus, where the first modes have no plus any more."""
     alone = minus.shape[1] - plus.shape[1]
     operation(plus, minus[:, alone:], out=out[:, alone:])
-    operation(0.0, minus[:, :alone], out=out[:, :alone])
+    if alone:
+        operation(0.0, minus[:, :alone], out=out[:, :alone])
 
 
-def _matrices(space: Float[Array, " space"], like: Float[Array, "b r k"], *rows: int) -> list[Float[Array, "b _ k"]]:
-    """As many matrices with so many rows, one stack after another in `space`."""
-    count, _, columns = like.shape
+def _matrices(space: Float[Array, " space"], count: int, columns: int, *rows: int) -> list[Float[Array, "b _ k"]]:
+    """Stacks of `count` matrices with so many rows, one stack after another in `space`."""
     ends = [0]
     for r in rows:
         ends.append(ends[-1] + count * r * columns)
     return [space[i:j].reshape(count, r, columns) for i, j, r in zip(ends, ends[1:], rows, strict=False)]
-
-
-def _release_times(
-    ratio: Float[Array, "n k"], log_l: Float[Array, " k"], piv: Array, w: Float[Array, " n"], modes: int
-) -> Float[Array, " J"]:
-    """When the first J = 1, 2, … columns have saturated and no longer touch the rows below, in rising order.
-
-    Then X is square and triangular in those rows and columns, and their part of QQᵀ is 2w exactly.
-    Saturated: e^{−2wt}·2w/l² is negligible. Untouched: l_ij/l_jj · e^{(w_i⁺−w_j⁺)t} · √(2w_j t) is, for all
-    j < J ≤ i.
-    """
-    last = 0
-    while last < min(len(piv), modes) and piv[last] == last and w[last] > 0:
-        last += 1
-    if last == 0:
-        return np.empty(0)
-    w_plus, own = np.maximum(w, 0.0), w[:last]
-    saturated = (_NEGLIGIBLE + np.maximum(np.log(2 * own) - 2 * log_l[:last], 0)) / (2 * own)
-    ratio = np.maximum.accumulate(np.abs(ratio[::-1, :last]), axis=0)[::-1]  # largest at or below each row
-    J = np.arange(1, last + 1)
-    below = np.vstack([ratio, np.zeros(last)])[J]
-    largest = np.max(np.where(np.arange(last) < J[:, None], below, 0.0), axis=1)
-    gap = own - np.append(w_plus, 0.0)[J]
-    need = _NEGLIGIBLE + np.log(np.maximum(largest, 1.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        untouched = need / gap
-        untouched = (need + 0.5 * np.log1p(2 * own[0] * untouched) + 1) / gap
-    release = np.maximum(np.maximum.accumulate(saturated), np.where(gap > 0, untouched, np.inf))
-    # a larger J may be ready before a smaller one: what counts is the largest that is
-    return np.minimum.accumulate(release[::-1])[::-1]

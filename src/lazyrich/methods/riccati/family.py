@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +34,7 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Condition, Facts, Refusal
 from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers, white_inputs
+from lazyrich.methods.riccati.collocation import gauss
 from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
 from lazyrich.networks import Network
 
@@ -131,7 +131,7 @@ class FamilySolution(Solution):
                 if size <= rest:
                     break
                 H = min(H, _REACH / size, t - now)
-                moved, tail = _collocated(Q, self._error(now + H * _gauss()[0]), H)
+                moved, tail = _collocated(Q, self._error(now + H * gauss(_STAGES).points), H)
                 factor = 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES)
                 if tail <= 2 * _TAIL:
                     Q, now = moved, (now + H if t - now > H else t)
@@ -146,6 +146,9 @@ class FamilySolution(Solution):
 
     def doubt_until(self, time: float) -> float:
         return self.partner.doubt_until(time)
+
+    def likely_half_times(self) -> Float[Array, " k"]:
+        return self.partner.likely_half_times()
 
     def separatrix(self) -> Separatrix:
         return self.partner.separatrix()
@@ -170,22 +173,9 @@ def _partner(A: Float[Array, "out in"], c: float, side: float) -> tuple[Array, A
     return W1, U * larger
 
 
-@cache
-def _gauss() -> tuple[Array, Array, Array, Array]:
-    """Gauss's points in [0, 1]; the integrals of their polynomials up to each point and up to 1; what gives the last
-    Legendre coefficient."""
-    from numpy.polynomial import legendre
-
-    x, weights = legendre.leggauss(_STAGES)
-    degrees = np.eye(_STAGES)
-    to_coefficients = (2 * np.arange(_STAGES) + 1)[:, None] / 2 * legendre.legvander(x, _STAGES - 1).T * weights
-    integrals = np.stack([legendre.legval(x, legendre.legint(p, lbnd=-1)) for p in degrees], axis=1) / 2
-    return (x + 1) / 2, integrals @ to_coefficients, weights / 2, to_coefficients[-1]
-
-
 def _collocated(Q: Float[Array, "n h"], E: Float[Array, "s out in"], H: float) -> tuple[Float[Array, "n h"], float]:
     """One step of Q̇ = MQ, and the size of the last Legendre coefficient of Q̇, relative."""
-    _, integrals, weights, last = _gauss()
+    _, integrals, weights, coefficients = gauss(_STAGES)
     d_in = E.shape[2]
     K = np.zeros((len(E), *Q.shape))
     for _ in range(_PICARD):
@@ -195,5 +185,5 @@ def _collocated(Q: Float[Array, "n h"], E: Float[Array, "s out in"], H: float) -
         K = new
         if settled:
             break
-    tail = H * float(np.linalg.norm(np.tensordot(last, K, axes=1))) / float(np.linalg.norm(Q))
+    tail = H * float(np.linalg.norm(np.tensordot(coefficients[-1], K, axes=1))) / float(np.linalg.norm(Q))
     return Q + H * np.tensordot(weights, K, axes=1), tail

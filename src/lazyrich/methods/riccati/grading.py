@@ -14,6 +14,9 @@ that direction, and by leaving the column out the solution stays on it exactly. 
 counts, however small: an entry of 1e-15 in a diagonal matrix is what it is, and grows. The pivots with w > 0 are
 the directions that will be learned (theory: sections 1 and 2). Hidden units beyond k, and their rotation, have
 dropped out.
+
+Spectrum, rounding and doubt take axes in front as well: many initialisations at once (`stacked`), whose own axis is
+of length 1 where they share the task and λ.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array, Float, Real
 from lazyrich.alignment import equal_groups, lengths
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -37,62 +40,81 @@ class Spectrum(NamedTuple):
     −|λ|/2, and −w of each mode (b·v − a·u) from the weakest to the strongest.
     """
 
-    U: Float[Array, "out out"]
-    s: Float[Array, " m"]
-    V: Float[Array, "in in"]
-    w: Float[Array, " n"]
-    a: Float[Array, " m"]
-    b: Float[Array, " m"]
+    U: Float[Array, "... out out"]
+    s: Float[Array, "... m"]
+    V: Float[Array, "... in in"]
+    w: Float[Array, "... n"]
+    a: Float[Array, "... m"]
+    b: Float[Array, "... m"]
     outputs_first: bool  # which unpaired directions have +|λ|/2
     excess: Float[
-        Array, " n"
+        Array, "... n"
     ]  # w − |λ|/2 of the rows that grow, by s²/(w + |λ|/2): what tells them apart where |λ| ≫ s
 
-    def rate_differences(self, columns: Array) -> Float[Array, "n k"]:
+    def of(self, members: Array | int) -> Spectrum:
+        """Of some of a stack, or of one; what all share stays as it is."""
+
+        def own(X: Array) -> Array:
+            if len(X) > 1:
+                return X[members]
+            return X[0] if isinstance(members, int) else X
+
+        U, s, V, w, a, b = (own(X) for X in (self.U, self.s, self.V, self.w, self.a, self.b))
+        return Spectrum(U, s, V, w, a, b, self.outputs_first, own(self.excess))
+
+    def rate_differences(self, columns: Array) -> Float[Array, "... n k"]:
         """w_i⁺ − w_j⁺ for all rows i and the rows j in `columns`, and 0 where that is positive."""
-        grows, w_plus = self.w > 0, np.maximum(self.w, 0.0)
-        both = grows[:, None] & grows[columns]
-        apart = np.where(both, self.excess[:, None] - self.excess[columns], w_plus[:, None] - w_plus[columns])
-        return np.minimum(apart, 0.0)
+        return np.minimum(self.rates_apart(columns), 0.0)
+
+    def rates_apart(self, columns: Array) -> Float[Array, "... n k"]:
+        """w_i⁺ − w_j⁺, of either sign."""
+        grows, w_plus, rows = self.w > 0, np.maximum(self.w, 0.0), (..., slice(None), None)
+        both = grows[rows] & grows[..., None, columns]
+        excess = self.excess[rows] - self.excess[..., None, columns]
+        return np.where(both, excess, w_plus[rows] - w_plus[..., None, columns])
 
     def unpaired(self) -> tuple[slice, slice]:
         """Where the input and output directions without a partner stand."""
-        m, d_in, d_out = len(self.s), len(self.V), len(self.U)
+        m, d_in, d_out = self.s.shape[-1], self.V.shape[-1], self.U.shape[-1]
         if self.outputs_first:
             return slice(d_out, d_in + d_out - m), slice(m, d_out)
         return slice(m, d_in), slice(d_in, d_in + d_out - m)
 
-    def sizes_in_modes(self) -> tuple[Float[Array, "n in"], Float[Array, "n out"]]:
-        """|coordinates| of the eigenvectors along v_α and u_α."""
-        inputs, outputs = self.to_modes(np.eye(len(self.w)))
-        return np.abs(inputs).T, np.abs(outputs).T
+    def vectors(self) -> Float[Array, "... n n"]:
+        """O, as a matrix."""
+        return self.to_coordinates(self._identity())
 
-    def to_modes(self, rows: Float[Array, "n k"]) -> tuple[Float[Array, "in k"], Float[Array, "out k"]]:
+    def _identity(self) -> Float[Array, "... n n"]:
+        n = self.w.shape[-1]
+        return np.broadcast_to(np.eye(n), (*self.w.shape[:-1], n, n))
+
+    def sizes_in_modes(self) -> tuple[Float[Array, "... n in"], Float[Array, "... n out"]]:
+        """|coordinates| of the eigenvectors along v_α and u_α."""
+        inputs, outputs = self.to_modes(self._identity())
+        return np.abs(inputs).mT, np.abs(outputs).mT
+
+    def to_modes(self, rows: Float[Array, "... n k"]) -> tuple[Float[Array, "... in k"], Float[Array, "... out k"]]:
         """From eigenvector coordinates to the coordinates v_α (inputs) and u_α (outputs)."""
-        m = len(self.s)
-        a, b, plus, minus = self.a[:, None], self.b[:, None], rows[:m], rows[len(rows) - m :][::-1]
+        m, n = self.s.shape[-1], self.w.shape[-1]
+        a, b, plus, minus = self.a[..., None], self.b[..., None], rows[..., :m, :], rows[..., n - m :, :][..., ::-1, :]
         alone_in, alone_out = self.unpaired()
         return (
-            np.concatenate([a * plus + b * minus, rows[alone_in]]),
-            np.concatenate([b * plus - a * minus, rows[alone_out]]),
+            np.concatenate([a * plus + b * minus, rows[..., alone_in, :]], axis=-2),
+            np.concatenate([b * plus - a * minus, rows[..., alone_out, :]], axis=-2),
         )
 
-    def to_coordinates(self, rows: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    def to_coordinates(self, rows: Float[Array, "... n k"]) -> Float[Array, "... n k"]:
         """O @ rows."""
         inputs, outputs = self.to_modes(rows)
-        return np.concatenate([self.V @ inputs, self.U @ outputs])
+        return np.concatenate([self.V @ inputs, self.U @ outputs], axis=-2)
 
-    def from_coordinates(self, Q: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    def from_coordinates(self, Q: Float[Array, "... n k"]) -> Float[Array, "... n k"]:
         """OᵀQ."""
-        m = len(self.s)
-        a, b, inputs, outputs = (
-            self.a[:, None],
-            self.b[:, None],
-            self.V.T @ Q[: len(self.V)],
-            self.U.T @ Q[len(self.V) :],
-        )
-        unpaired = [outputs[m:], inputs[m:]] if self.outputs_first else [inputs[m:], outputs[m:]]
-        return np.concatenate([a * inputs[:m] + b * outputs[:m], *unpaired, (b * inputs[:m] - a * outputs[:m])[::-1]])
+        m, d_in, a, b = self.s.shape[-1], self.V.shape[-1], self.a[..., None], self.b[..., None]
+        inputs, outputs = self.V.mT @ Q[..., :d_in, :], self.U.mT @ Q[..., d_in:, :]
+        v, u, alone_in, alone_out = inputs[..., :m, :], outputs[..., :m, :], inputs[..., m:, :], outputs[..., m:, :]
+        unpaired = [alone_out, alone_in] if self.outputs_first else [alone_in, alone_out]
+        return np.concatenate([a * v + b * u, *unpaired, (b * v - a * u)[..., ::-1, :]], axis=-2)
 
 
 @dataclass(frozen=True)
@@ -100,39 +122,51 @@ class Graded:
     """The initialisation in the eigenbasis of F, in row echelon form."""
 
     spectrum: Spectrum
-    L: Float[Array, "n k"]
+    L: Float[Array, "... n k"]
     pivots: Array  # (k,): the row where each column starts
-    rows: Float[Array, "k h"]  # the orthonormal rows: P = L @ rows
+    rows: Float[Array, "... k h"]  # the orthonormal rows: P = L @ rows
     missed: Array  # rows with w > 0 that the initialisation cannot reach: the separatrix
-    novelty: Float[Array, " r"]  # part of each row with w > 0 that is new, relative to the longest row
-    doubt: Float[Array, " k"]  # how much of the new part of each pivot row may be rounding, as a rule
+    novelty: Float[Array, "... r"]  # part of each row with w > 0 that is new, relative to the longest row
+    doubt: Float[Array, "... k"]  # how much of the new part of each pivot row may be rounding, as a rule
 
     @property
-    def pivot_lengths(self) -> Float[Array, " k"]:
+    def pivot_lengths(self) -> Float[Array, "... k"]:
         """|l_jj|, what each column starts with."""
-        return np.abs(self.L[self.pivots, np.arange(len(self.pivots))])
+        return np.abs(self.L[..., self.pivots, np.arange(len(self.pivots))])
+
+    def of(self, member: int) -> Graded:
+        """One of a stack."""
+        own = {name: getattr(self, name)[member] for name in ("L", "rows", "novelty", "doubt")}
+        return Graded(self.spectrum.of(member), pivots=self.pivots, missed=self.missed, **own)
 
     def doubt_until(self, t: float) -> float:
-        """How far rounding of initialisation and task may have moved the function by time t, relative.
+        """How far rounding of initialisation and task may have moved the function by time t, relative."""
+        return float(max(*self.doubts_until(np.array(t))))
+
+    def doubts_until(self, t: Array) -> tuple[Real, Real]:
+        """Those of the initialisation, and those of the task, one number for each initialisation.
 
         Mode i is learned as y/(1 + y), y = ĝ l² e^{2wt}, so that doubt about l moves it by 2y/(1 + y)² as much: nothing
         before its time has come, half at most when it does. And of two close modes that want the same hidden direction
         the weaker loses its share l_ij/l_jj by e^{(w_i − w_j)t}, with w known to rounding: most at t = 1/(w_j − w_i).
         """
-        F, grows = self.spectrum, self.spectrum.w[self.pivots] > 0
-        w, l = F.w[self.pivots][grows], self.pivot_lengths[grows]
-        if len(w) == 0:
-            return 0.0
+        F, t = self.spectrum, t[..., None]
+        growing = F.w.reshape(-1, F.w.shape[-1])[0] > 0  # the same rows in all of a stack
+        grows = growing[self.pivots]
+        w, l = F.w[..., self.pivots[grows]], self.pivot_lengths[..., grows]
+        if w.shape[-1] == 0:
+            return np.zeros(l.shape[:-1]), np.zeros(l.shape[:-1])
         with np.errstate(divide="ignore"):
             log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
         y = np.exp(np.minimum(log_y, 0.0))
-        of_initialisation = (2 * y / (1 + y) ** 2 * self.doubt[grows] * w).max() / float(np.linalg.norm(w))
-        gap = -F.rate_differences(self.pivots)[F.w > 0][:, grows]
-        share = np.minimum(np.abs(self.L[F.w > 0][:, grows]) / l, 1.0)
-        when = np.minimum(np.divide(1.0, gap, out=np.full_like(gap, np.inf), where=gap > 0), t)
-        of_task = np.where(gap > 0, share * np.exp(-gap * when) * when, 0.0).max(initial=0.0)
-        of_task *= 8 * _EPS * float(F.excess.max())  # as accurate as singular values are
-        return float(max(of_initialisation, of_task))
+        of_initialisation = (2 * y / (1 + y) ** 2 * self.doubt[..., grows] * w).max(axis=-1) / np.linalg.norm(
+            w, axis=-1
+        )
+        gap = -F.rate_differences(self.pivots)[..., growing, :][..., grows]
+        share = np.minimum(np.abs(self.L[..., growing, :][..., grows]) / l[..., None, :], 1.0)
+        when = np.minimum(np.divide(1.0, gap, out=np.full_like(gap, np.inf), where=gap > 0), t[..., None])
+        of_task = np.where(gap > 0, share * np.exp(-gap * when) * when, 0.0).max(axis=(-2, -1), initial=0.0)
+        return of_initialisation, of_task * (8 * _EPS * F.excess.max(axis=-1))  # as accurate as singular values are
 
     @property
     def separatrix_distance(self) -> float:
@@ -142,25 +176,47 @@ class Graded:
 
 
 def spectrum(
-    U: Float[Array, "out out"], s: Float[Array, " m"], V: Float[Array, "in in"], lam: float, decay: float = 0.0
+    U: Float[Array, "... out out"],
+    s: Float[Array, "... m"],
+    V: Float[Array, "... in in"],
+    lam: float | Float[Array, "..."],
+    decay: float = 0.0,
 ) -> Spectrum:
-    """Eigenvalues and eigenvectors of F from the full SVD of the target; no dense eigensolver."""
-    d_out, d_in, s = len(U), len(V), s.copy()
-    for group in equal_groups(s):  # equal up to rounding means equal: at t = 1e12 the difference would show
-        s[group] = s[group].mean()
-    m = len(s)
-    w = np.hypot(s, lam / 2)
-    r = w + abs(lam) / 2
-    norm = np.hypot(s, r)
-    weak, strong = np.full(m, np.sqrt(0.5)), np.full(m, np.sqrt(0.5))
+    """Eigenvalues and eigenvectors of F from the full SVD of the target; no dense eigensolver. All λ have one sign."""
+    d_out, d_in, s = U.shape[-1], V.shape[-1], s.copy()
+    for values in s.reshape(-1, s.shape[-1]):
+        for group in equal_groups(values):  # equal up to rounding means equal: at t = 1e12 the difference would show
+            values[group] = values[group].mean()
+    lams = np.asarray(lam)[..., None]
+    positive, half = bool(np.all(lams >= 0)), np.abs(lams) / 2
+    w = np.hypot(s, half)
+    r = w + half
+    norm, m, batch = np.hypot(s, r), w.shape[-1], w.shape[:-1]
+    weak, strong = np.full(w.shape, np.sqrt(0.5)), np.full(w.shape, np.sqrt(0.5))
     np.divide(s, norm, out=weak, where=norm > 0)
     np.divide(r, norm, out=strong, where=norm > 0)
-    a, b = (weak, strong) if lam >= 0 else (strong, weak)  # with λ > 0, +w leans on the outputs
-    first, second = (d_out - m, d_in - m) if lam >= 0 else (d_in - m, d_out - m)
-    above = np.divide(s**2, r, out=np.zeros(m), where=r > 0)
-    excess = np.concatenate([above, np.zeros(first + second + m)])
-    w = np.concatenate([w, np.full(first, abs(lam) / 2), np.full(second, -abs(lam) / 2), -w[::-1]])
-    return Spectrum(U, s, V, w - decay, a, b, lam >= 0, excess)
+    a, b = (weak, strong) if positive else (strong, weak)  # with λ > 0, +w leans on the outputs
+    first, second = (d_out - m, d_in - m) if positive else (d_in - m, d_out - m)
+    above = np.divide(s**2, r, out=np.zeros(w.shape), where=r > 0)
+    excess = np.concatenate([above, np.zeros((*batch, first + second + m))], axis=-1)
+    alone = [np.broadcast_to(side, (*batch, count)) for side, count in ((half, first), (-half, second))]
+    w = np.concatenate([w, *alone, -w[..., ::-1]], axis=-1)
+    return Spectrum(U, s, V, w - decay, a, b, positive, excess)
+
+
+def well_conditioned(F: Spectrum, Q0: Float[Array, "... n h"]) -> Spectrum:
+    """Modes of equal strength turned so that the initialisation has orthogonal rows in them, longest first. All of a
+    stack have the same groups of such modes."""
+    strengths = F.s.reshape(-1, F.s.shape[-1])[0]
+    groups = [group for group in equal_groups(strengths[strengths > 0]) if group.stop - group.start > 1]
+    if not groups:
+        return F
+    rows = F.from_coordinates(Q0)
+    U, V = (np.broadcast_to(X, (*rows.shape[:-2], *X.shape[-2:])).copy() for X in (F.U, F.V))
+    for group in groups:
+        R = np.linalg.svd(rows[..., group, :])[0]
+        U[..., group], V[..., group] = U[..., group] @ R, V[..., group] @ R
+    return F._replace(U=U, V=V)
 
 
 def grade(
@@ -175,14 +231,14 @@ def grade(
     """Row echelon form of the initialisation; `push` moves rows that lie on the separatrix off it, relative to
     ‖Q0‖. `target` is the Σ whose singular vectors F has: what they leave of it says how good they are."""
     cutoff = rounding(Q0, F, target, eps=eps, eps_task=eps_task)
-    noise = _EPS * lengths(F.to_coordinates(np.eye(len(F.w))).T * lengths(Q0))
+    noise = products_rounding(Q0, F)
     back = np.eye(Q0.shape[1])
     if Q0.shape[1] > len(Q0):  # a wide hidden layer: keep the directions that the weights use
         back, R = np.linalg.qr(Q0.T)
         Q0, back = R.T, back.T
     P = F.from_coordinates(Q0)
     L, rows, pivots, missed, novelty = _echelon(P, F.w, cutoff, push * float(np.linalg.norm(P)))
-    return Graded(F, L, pivots, rows @ back, missed, novelty, _doubt(L[pivots], noise[pivots]))
+    return Graded(F, L, pivots, rows @ back, missed, novelty, doubts(L[pivots], noise[pivots]))
 
 
 def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
@@ -193,15 +249,20 @@ def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, np.zeros(len(pivots)))
 
 
+def products_rounding(Q0: Float[Array, "... n h"], F: Spectrum) -> Float[Array, "... n"]:
+    """How much of each row of OᵀQ0 is rounding of its products, as a rule."""
+    return _EPS * lengths(F.vectors().mT * lengths(Q0)[..., None, :])
+
+
 def rounding(
-    Q0: Float[Array, "n h"],
+    Q0: Float[Array, "... n h"],
     F: Spectrum,
-    target: Float[Array, "out in"],
+    target: Float[Array, "... out in"],
     *,
     eps: float = _EPS,
     eps_task: float = _EPS,
     alone: bool = False,
-) -> Float[Array, " n"]:
+) -> Float[Array, "... n"]:
     """How long a part of each row of OᵀQ0 can be that is nothing but rounding.
 
     Entry by entry, so that zeros and ones of a basis cost nothing: the products of row i, eps·|O|ᵀ|Q0|, and parts of
@@ -211,28 +272,28 @@ def rounding(
     is to stand alone (`alone`), all others count, and in a group rounding of the rotation within it.
     """
     inputs, outputs = F.sizes_in_modes()
-    r = lengths(Q0)
-    own = inputs @ (np.abs(F.V).T @ r[: len(F.V)]) + outputs @ (np.abs(F.U).T @ r[len(F.V) :])
-    left = F.U.T @ target @ F.V
-    np.fill_diagonal(left, np.diag(left) - F.s)
-    left = np.abs(left) + eps_task * (np.abs(F.U).T @ np.abs(target) @ np.abs(F.V))
-    largest = float(np.abs(F.w).max(initial=0.0))
-    crossed = outputs @ left @ inputs.T
-    slack = crossed + crossed.T
-    slack += _EPS * largest * (inputs @ (np.abs(F.V).T @ np.abs(F.V)) @ inputs.T)
-    slack += _EPS * largest * (outputs @ (np.abs(F.U).T @ np.abs(F.U)) @ outputs.T)
-    gap = np.abs(F.w[:, None] - F.w)
+    r, d_in, diagonal = lengths(Q0)[..., None], F.V.shape[-1], np.arange(F.s.shape[-1])
+    own = inputs @ (np.abs(F.V).mT @ r[..., :d_in, :]) + outputs @ (np.abs(F.U).mT @ r[..., d_in:, :])
+    left = F.U.mT @ target @ F.V
+    left[..., diagonal, diagonal] -= F.s
+    left = np.abs(left) + eps_task * (np.abs(F.U).mT @ np.abs(target) @ np.abs(F.V))
+    largest = np.abs(F.w).max(axis=-1, initial=0.0)[..., None, None]
+    crossed = outputs @ left @ inputs.mT
+    slack = crossed + crossed.mT
+    slack += _EPS * largest * (inputs @ (np.abs(F.V).mT @ np.abs(F.V)) @ inputs.mT)
+    slack += _EPS * largest * (outputs @ (np.abs(F.U).mT @ np.abs(F.U)) @ outputs.mT)
+    gap = np.abs(F.w[..., :, None] - F.w[..., None, :])
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
-    counts = ~np.eye(len(gap), dtype=bool) if alone else np.triu(apart, 1)
+    counts = ~np.eye(gap.shape[-1], dtype=bool) if alone else np.triu(apart, 1)
     angle = np.divide(slack, np.where(apart, gap, largest), out=np.zeros_like(slack), where=counts & (largest > 0))
-    turned = angle * lengths(F.from_coordinates(Q0))
-    return _SAFETY * (eps * own + lengths(turned))
+    turned = angle * lengths(F.from_coordinates(Q0))[..., None, :]
+    return _SAFETY * (eps * own[..., 0] + lengths(turned))
 
 
-def _doubt(T: Float[Array, "k k"], noise: Float[Array, " k"]) -> Float[Array, " k"]:
+def doubts(T: Float[Array, "... k k"], noise: Float[Array, "... k"]) -> Float[Array, "... k"]:
     """A new part is its row less so much of each row above: it has a share of the rounding, `noise`, of all of them.
     Errors are taken as independent."""
-    return lengths(np.linalg.inv(T) * noise)
+    return lengths(np.linalg.inv(T) * noise[..., None, :])
 
 
 def _echelon(

@@ -15,20 +15,20 @@ array([1., 1., 1., 0.])
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
-from lazyrich.alignment import equal_groups
 from lazyrich.facts import Condition, Facts, Refusal
 from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers, white_inputs
 from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.methods.riccati.evaluation import Evaluation
-from lazyrich.methods.riccati.grading import Graded, Spectrum, grade, resume, spectrum
+from lazyrich.methods.riccati.grading import Graded, grade, resume, spectrum, well_conditioned
 from lazyrich.methods.riccati.weights import follow
 
 if TYPE_CHECKING:
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 _EPS = float(np.finfo(np.float64).eps)
 _AT_ONCE = 2**20  # numbers
-_STACKED_BELOW = 16  # columns: below, plain arrays for all times are faster; above, blocks of times in place
+STACKED_BELOW = 16  # columns: below, plain arrays for all times are faster; above, blocks of times in place
 
 
-def _well_conditioned(F: Spectrum, Q0: Float[Array, "n h"]) -> Spectrum:
-    """Modes of equal strength turned so that the initialisation has orthogonal rows in them, longest first."""
-    U, V, rows = F.U.copy(), F.V.copy(), F.from_coordinates(Q0)
-    for group in equal_groups(F.s[F.s > 0]):
-        if group.stop - group.start > 1:
-            R = np.linalg.svd(rows[group])[0]
-            U[:, group], V[:, group] = U[:, group] @ R, V[:, group] @ R
-    return F._replace(U=U, V=V)
+def half_times_alone(w: Float[Array, "... k"], l: Float[Array, "... k"]) -> Float[Array, "... k"]:
+    """When y = ĝ l² e^{2wt} is one: a pivot of length l is then half way, if it is alone; inf where it does not grow.
+
+    >>> half_times_alone(np.array([2.0, 1.0, -1.0]), np.array([0.1, 0.1, 0.1])).round(3)  # ln(1 + 2w/l²)/2w
+    array([1.498, 2.652,   inf])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(w > 0, np.logaddexp(0.0, np.log(2 * w) - 2 * np.log(l)) / (2 * w), np.inf)
 
 
 class Riccati(Method):
@@ -72,11 +72,19 @@ class Riccati(Method):
         yield from equal_rates_with_decay(facts)
 
     def solution(self, problem: Problem) -> RiccatiSolution:
-        return RiccatiSolution(problem, push=0.0)
+        return self.pushed(problem, 0.0)
 
     def pushed(self, problem: Problem, push: float) -> RiccatiSolution:
         """From an initialisation that is moved off the separatrix by `push`, relative to the weights."""
-        return RiccatiSolution(problem, push)
+        solution = RiccatiSolution(problem, push)
+        assert solution.graded  # set up here, not when times are asked for
+        return solution
+
+
+def scale_of(problem: Problem) -> Float[Array, " n"]:
+    """1/k of the layer that each row of Q belongs to."""
+    k = problem.canonical.k
+    return np.repeat([1 / k[0], 1 / k[1]], [problem.task.d_in, problem.task.d_out])
 
 
 class RiccatiSolution(Solution):
@@ -84,23 +92,40 @@ class RiccatiSolution(Solution):
 
     gives_gram = True
 
-    def __init__(self, problem: Problem, push: float) -> None:
-        unit = problem.canonical
+    def __init__(self, problem: Problem, push: float = 0.0, known: Callable[[], Graded] | None = None) -> None:
+        """`known` gives the graded initialisation where it has been set up already, among many others."""
+        self.problem, self.push, self.known = problem, push, known
+
+    @cached_property
+    def clock(self) -> float:
+        return self.problem.canonical.clock
+
+    @cached_property
+    def scale(self) -> Float[Array, " n"]:
+        """What a row of Q is multiplied by: from the units of the canonical problem to those of the weights."""
+        return scale_of(self.problem)
+
+    @cached_property
+    def graded(self) -> Graded:
+        """The initialisation, graded."""
+        if self.known is not None:
+            return self.known()
+        problem, unit = self.problem, self.problem.canonical
         W1, W2 = problem.network.weights
         fit, lam = problem.alignment, problem.facts.lam[0]
-        self.problem, self.pushed = problem, push > 0
-        self.clock = unit.clock
-        self.scale = np.repeat([1 / unit.k[0], 1 / unit.k[1]], [problem.task.d_in, problem.task.d_out])
         Q0, s = np.concatenate([W1.T, W2]) / self.scale[:, None], fit.s * (unit.gain / unit.clock)
-        self.graded: Graded = grade(
+        return grade(
             Q0,
-            _well_conditioned(spectrum(fit.U, s, fit.V, lam, unit.decay), Q0),
+            well_conditioned(spectrum(fit.U, s, fit.V, lam, unit.decay), Q0),
             unit.target,
             eps=problem.network.eps,
             eps_task=problem.task.eps,
-            push=push,
+            push=self.push,
         )
-        self.wide = self.graded.L.shape[1] >= _STACKED_BELOW
+
+    @property
+    def wide(self) -> bool:
+        return self.graded.L.shape[1] >= STACKED_BELOW
 
     @cached_property
     def _stacked(self) -> Evaluation:
@@ -158,10 +183,11 @@ class RiccatiSolution(Solution):
         """D = λI again, where weights that have shrunk carry the rounding of what they were."""
         d_in, lam = self.problem.task.d_in, self.problem.facts.lam[0]
         inputs, outputs = Q[:, :d_in], Q[:, d_in:]
-        D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
+        with one_blas_thread():
+            D = np.swapaxes(outputs, 1, 2) @ outputs - np.swapaxes(inputs, 1, 2) @ inputs
         used = lam * self.graded.rows.T @ self.graded.rows  # hidden directions without weights have D = 0
         off = np.linalg.norm(D - used, axis=(1, 2)) > 16 * _EPS * np.sum(Q**2, axis=(1, 2))
-        if self.pushed or self.problem.network.eps > _EPS:  # balanced up to the push, or up to its own digits
+        if self.push or self.problem.network.eps > _EPS:  # balanced up to the push, or up to its own digits
             return Q
         for i in np.flatnonzero(off):
             W1, W2, _ = rebalanced(inputs[i].T, outputs[i], lam)
@@ -175,6 +201,11 @@ class RiccatiSolution(Solution):
     def doubt_until(self, time: float) -> float:
         """How far rounding of the initialisation may have moved the function by then, relative."""
         return self.graded.doubt_until(self.clock * time)
+
+    def likely_half_times(self) -> Float[Array, " k"]:
+        """When each new part of the initialisation would be half way if it were alone."""
+        w, pivots = self.graded.spectrum.w, self.graded.pivots
+        return half_times_alone(w[pivots], self.graded.pivot_lengths) / self.clock
 
     def separatrix(self) -> Separatrix:
         """Smallest new part of a row that could be learned, relative to the longest row."""

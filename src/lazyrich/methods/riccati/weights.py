@@ -1,13 +1,18 @@
 """The weights along an exact trajectory, in the hidden basis they were given in (theory: end of section 1).
 
-QQᵀ(t) leaves the rotation of the hidden units open. In the eigenbasis of F, with P = OᵀQ, one step of
-length H,
+QQᵀ(t) leaves the rotation of the hidden units open. In the eigenbasis of F, with L the echelon form of the
+initialisation, `evaluation` knows at every time
 
-    P ← e^{wH} P S^{−½} Ω,     S = I + Pᵀ diag(∫₀ᴴ e^{2ws} ds) P,     Ω orthogonal,
+    P(t) = e^{wt} L R^{−T},     RRᵀ = I + Lᵀ diag(∫₀ᵗ e^{2ws} ds) L,     R lower triangular,
 
-has the exact Gram matrix for every Ω, and Ω = I + O(H³). The step is symmetric in time, so halving it and
-extrapolating gains two orders each time: three halvings give Ω to order eight. Directions that have
-saturated and decoupled are set aside, which lets the steps grow with the time that is left.
+whose Gram matrix is exact. P Ω obeys the flow if Ω does
+
+    Ω̇ = ½(upper(X) − lower(X)) Ω,     X = PᵀP,     Ω(0) = I,
+
+where upper and lower are what stands above and below the diagonal: with X = R⁻¹ (d/dt RRᵀ) R^{−T} = Φ + Φᵀ, Φ = R⁻¹Ṙ is
+its lower triangle with half the diagonal. So Ω has a linear equation whose coefficients are known in closed form, it
+is solved by collocation at Gauss's points, and between these it is known too: steps are as long as accuracy allows,
+however many times are asked for. Where columns have saturated X is diagonal, and Ω rests.
 """
 
 from __future__ import annotations
@@ -15,141 +20,126 @@ from __future__ import annotations
 import numpy as np
 
 from lazyrich._progress import progress
-from lazyrich._threads import one_blas_thread
+from lazyrich._threads import one_blas_thread, spread
 from lazyrich._typing import Array, Float
+from lazyrich.methods.riccati.collocation import between, gauss, solved
+from lazyrich.methods.riccati.evaluation import Evaluation
 from lazyrich.methods.riccati.grading import Graded
 
-_HALVINGS = 3
-_TOLERANCE = 1e-12  # on Ω, per step
-_REACH = 100.0  # largest w⁺·H: nothing overflows
-_CONDITION = 1e4  # largest condition number of S
+_EPS = float(np.finfo(np.float64).eps)
+_STAGES = 16  # of a step
+_TAIL = 1e-12  # largest last Legendre coefficient of Ω̇ in a step, times its length: what comes after is less
+_TURN = 1.0  # longest step, in units of 1/‖Ω̇‖
+_COUPLED = 4 * _EPS  # cosine between columns that is nothing but rounding
+_SLOW = 1e-20  # of the fastest rate: a rotation that will never show
+_SATURATED = 40.0  # e^{−40}: what is left of a column's way
+_REACH = 10.0  # longest step before that, in units of 1/w
+_SHORTEST = 1e-6  # of the first step: shorter ones gain nothing
+_AT_ONCE = 2**19  # numbers of P
 
 
 def follow(graded: Graded, times: Float[Array, " T"]) -> Float[Array, "T n h"]:
     """Q(t) in the coordinates of the canonical problem, times not decreasing."""
-    state = _State(graded)
-    Q = np.empty((len(times), len(graded.L), graded.rows.shape[1]))
-    with one_blas_thread(), progress(len(times), "weights") as advance:
-        for i, t in enumerate(times):
-            state.advance(float(t))
-            Q[i] = graded.spectrum.to_coordinates(state.rows() @ graded.rows)
-            advance(1)
-    return Q
+    path, result = _Path(graded), np.empty((len(times), len(graded.L), graded.rows.shape[1]))
+    done = 0
+    with progress(len(times), "weights") as advance:
+        while done < len(times):
+            step = path.step(float(times[-1]))
+            until = int(np.searchsorted(times, step.end, side="right"))
+            some = range(done, until)
+
+            def fill(i: int, step: _Step = step) -> None:
+                Q = path.states(times[i : i + 1])[0] @ (step.rotation(float(times[i])) @ graded.rows)
+                result[i] = graded.spectrum.to_coordinates(Q)
+                advance(1)
+
+            spread(fill, some, heavy=len(some) * result[0].size > _AT_ONCE)
+            done = until
+    return result
 
 
-class _State:
-    """P(t), without the rows that have settled and the hidden directions these have taken."""
+class _Step:
+    """Ω from one time to another; `slopes` are those of what multiplies Ω, at Gauss's points."""
+
+    def __init__(self, start: float, end: float, Omega: Array, slopes: Float[Array, "s a a"], active: Array) -> None:
+        self.start, self.end, self.Omega, self.slopes, self.active = start, end, Omega, slopes, active
+
+    def rotation(self, t: float) -> Float[Array, "k k"]:
+        """Ω(t), orthogonal."""
+        if not self.active.any() or t == self.start:
+            return self.Omega
+        turn = between(self.slopes, (t - self.start) / (self.end - self.start)) * (self.end - self.start)
+        turn[np.diag_indices(len(turn))] += 1.0
+        turn += turn @ (np.eye(len(turn)) - turn.T @ turn) / 2  # orthogonal to rounding, not to the step's error
+        Omega = self.Omega.copy()
+        Omega[self.active] = turn @ self.Omega[self.active]
+        return Omega
+
+
+class _Path:
+    """Ω as far as it has been followed."""
 
     def __init__(self, graded: Graded) -> None:
-        n, k = graded.L.shape
-        self.P, self.w, self.now, self.H = graded.L.copy(), graded.spectrum.w.copy(), 0.0, np.inf
-        self.settled = np.zeros((n, k))  # rows set aside, in the full hidden basis
-        self.active, self.frame = np.arange(n), np.eye(k)  # remaining rows, and hidden directions as rows
-        self.graded = graded
+        w, l = graded.spectrum.w[graded.pivots], graded.pivot_lengths
+        self.evaluation = Evaluation(graded, np.ones(len(graded.spectrum.w)))
+        self.now, self.Omega, self.w = 0.0, np.eye(len(l)), w
+        self.fastest = float(np.abs(graded.spectrum.w).max(initial=0.0)) + float(np.sum(l**2))
+        self.H = self.first = 0.5 / max(self.fastest, 1e-300)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            saturated = (_SATURATED + np.maximum(np.log(2 * w) - 2 * np.log(l), 0.0)) / (2 * w)
+        self.saturated = np.where(w > 0, saturated, 0.0)
 
-    def rows(self) -> Float[Array, "n k"]:
-        full = self.settled.copy()
-        full[self.active] = self.P @ self.frame
-        return full
+    def states(self, times: Float[Array, " T"]) -> Float[Array, "T n k"]:
+        """P(t)."""
+        from lazyrich.methods.riccati import _lapack  # here, to keep `import lazyrich` quick
 
-    def advance(self, t: float) -> None:
-        """Steps to time t, each as long as its last correction to Ω allows."""
-        while self.now < t and self.P.size:
-            fastest = float(np.max(self.w, initial=0.0))
-            typical = 1.0 / (np.linalg.norm(self.P, 2) ** 2 + np.abs(self.w).max() + np.finfo(float).tiny)
-            self.H = min(self.H if np.isfinite(self.H) else typical, _REACH / fastest if fastest > 0 else np.inf)
-            length = min(self.H, t - self.now)
-            moved, error = _step(self.P, self.w, length)
-            factor = 0.9 * (_TOLERANCE / max(error, 1e-30)) ** (1 / (2 * _HALVINGS + 3))
-            if error > 4 * _TOLERANCE and length > 1e-6 * typical:
-                self.H = length * max(0.2, factor)
-                continue
-            self.P, self.now = moved, self.now + length
-            if length == self.H or factor < 1:
-                self.H = length * min(4.0, max(0.2, factor))
-            self._hold_missed()
-            self._set_aside()
-            if _at_rest(self.P, self.w):
-                break
-        self.now = t
+        Y, A = self.evaluation.factors(times)
+        if not A.size:
+            return Y
+        inverse = np.empty_like(A)
+        _lapack.invert(_lapack.factor(np.ascontiguousarray(A)), inverse)
+        return np.asarray(Y @ inverse.mT)
 
-    def _hold_missed(self) -> None:
-        """A row on the separatrix stays made of those above it, P_i = Σ c_j e^{(w_i − w_j)t} P_j."""
-        graded = self.graded
-        for i in graded.missed[np.isin(graded.missed, self.active)]:
-            above = graded.pivots[graded.pivots < i]
-            c = np.linalg.solve(graded.L[above, : len(above)].T, graded.L[i, : len(above)])
-            weight = c * np.exp((graded.spectrum.w[i] - graded.spectrum.w[above]) * self.now)
-            self.P[self.active == i] = weight @ self.rows()[above] @ self.frame.T
+    def step(self, end: float) -> _Step:
+        """The next step, as long as it can be; to the end where nothing turns any more."""
+        while True:
+            growing = self.w[self.saturated > self.now]
+            H = min(self.H, _REACH / float(growing.max())) if growing.size else self.H
+            H = min(H, max(end - self.now, 1e-300))
+            generators = self._generators(self.now + H * gauss(_STAGES).points)
+            turning = np.abs(generators).max(axis=(0, 1), initial=0.0) > 0
+            if not turning.any():
+                last = end if not growing.size else self.now + H
+                taken = _Step(self.now, last, self.Omega, generators[:, :0, :0], turning)
+                self.now, self.H = last, 4 * H
+                return taken
+            active = generators[:, turning][:, :, turning]
+            size = H * float(np.linalg.norm(active, axis=(1, 2)).max())
+            factor = _TURN / size
+            if factor >= 0.25 * _TURN:
+                with one_blas_thread():
+                    slopes, tail = solved(active, H)
+                factor = min(factor, 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES))
+                if tail <= 4 * _TAIL or self.first * _SHORTEST >= H:
+                    taken = _Step(self.now, self.now + H, self.Omega, slopes, turning)
+                    with one_blas_thread():
+                        self.Omega, self.now = taken.rotation(self.now + H), self.now + H
+                    self.H = H * min(2.0, max(0.2, factor))
+                    return taken
+            self.H = H * min(0.7, max(0.1, factor))
 
-    def _set_aside(self) -> None:
-        missed = np.isin(self.active, self.graded.missed)
-        rows = _settled(self.P, self.w, missed)
-        if rows == 0:
-            return
-        lead = self.P[:rows]
-        self.settled[self.active[:rows]] = lead @ self.frame
-        taken = lead[~missed[:rows]]
-        free = np.linalg.qr(taken.T, mode="complete")[0][:, len(taken) :].T  # what the settled rows leave free
-        self.P, self.active, self.w = self.P[rows:] @ free.T, self.active[rows:], self.w[rows:]
-        self.frame = free @ self.frame
+    def _generators(self, times: Float[Array, " s"]) -> Float[Array, "s k k"]:
+        """½(upper(X) − lower(X)), without what is rounding."""
+        k = len(self.w)
+        result, n = np.empty((len(times), k, k)), self.evaluation.size // max(k, 1)
 
+        def fill(i: int) -> None:
+            P = self.states(times[i : i + 1])[0]
+            X = P.T @ P
+            lengths = np.sqrt(np.diag(X))
+            X[np.abs(X) <= _COUPLED * np.outer(lengths, lengths) + _SLOW * self.fastest] = 0.0
+            upper = np.triu(X, 1) / 2
+            result[i] = upper - upper.T
 
-def _step(P: Float[Array, "n k"], w: Float[Array, " n"], H: float) -> tuple[Float[Array, "n k"], float]:
-    """One extrapolated step, and the size of its last correction to Ω."""
-    values, vectors = _gram_of_growth(P, w, H)
-    if values.max() > _CONDITION * values.min():
-        return P, np.inf
-    root, inverse_root = (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
-    table = [np.eye(len(values))]
-    error = np.inf
-    for halving in range(1, _HALVINGS + 1):
-        pieces = 2**halving
-        M, state = np.eye(len(values)), P
-        for _ in range(pieces):
-            sub_values, sub_vectors = _gram_of_growth(state, w, H / pieces)
-            S = (sub_vectors / np.sqrt(sub_values)) @ sub_vectors.T
-            M, state = M @ S, np.exp(w * (H / pieces))[:, None] * (state @ S)
-        row = [root @ M]
-        for order in range(halving):
-            row.append(row[order] + (row[order] - table[order]) / (4 ** (order + 1) - 1))
-        error = float(np.abs(row[-1] - row[-2]).max(initial=0.0))
-        table = row
-        if error < 0.01 * _TOLERANCE:
-            break
-    U, _, Vt = np.linalg.svd(table[-1])
-    return np.exp(w * H)[:, None] * (P @ inverse_root @ (U @ Vt)), error
-
-
-def _gram_of_growth(
-    P: Float[Array, "n k"], w: Float[Array, " n"], H: float
-) -> tuple[Float[Array, " k"], Float[Array, "k k"]]:
-    """Eigenvalues and eigenvectors of S = I + Pᵀ diag(∫₀ᴴ e^{2ws} ds) P."""
-    g = np.where(w == 0, H, np.expm1(2 * w * H) / np.where(w == 0, 1.0, 2 * w))
-    values, vectors = np.linalg.eigh(P.T @ (g[:, None] * P))
-    return 1 + np.maximum(values, 0.0), vectors
-
-
-def _settled(P: Float[Array, "n k"], w: Float[Array, " n"], missed: Array) -> int:
-    """How many leading rows have reached 2w, or have gone for ever, and touch none of the others, up to rounding."""
-    if not (w > 0).any():
-        return 0
-    gram = P @ P.T
-    length = np.sqrt(np.diag(gram))
-    small = 1e-15 * np.sqrt(2 * w[0])
-    coupling = np.where(length[:, None] > small, np.abs(gram) / np.maximum(length[:, None] * length, 1e-300), 0.0)
-    coupling[:, length <= small] = 0.0
-    np.fill_diagonal(coupling, 0.0)
-    done = (w > 0) & ((np.abs(np.diag(gram) - 2 * w) <= 1e-13 * w) | (missed & (length <= small)))
-    for rows in range(int(np.argmin(np.append(done, False))), 0, -1):
-        if coupling[rows:, :rows].max(initial=0.0) <= 1e-14 and coupling[:rows, :rows].max(initial=0.0) <= 1e-13:
-            return rows
-    return 0
-
-
-def _at_rest(P: Float[Array, "n k"], w: Float[Array, " n"]) -> bool:
-    """No row moves any more, relative to itself, but those that are below rounding and fall."""
-    velocity = w[:, None] * P - 0.5 * (P @ P.T) @ P
-    length, speed = np.linalg.norm(P, axis=1), np.linalg.norm(velocity, axis=1)
-    falling = (np.sum(P * velocity, axis=1) <= 0) & (length <= 1e-16 * length.max(initial=0.0))
-    return bool(np.all((speed <= 1e-14 * np.abs(w).max(initial=0.0) * length) | falling))
+        spread(fill, range(len(times)), heavy=len(times) * n * k > _AT_ONCE)
+        return result

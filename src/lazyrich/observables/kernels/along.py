@@ -56,6 +56,17 @@ class Kernels:
         other._clock = np.minimum(times, FOREVER)
         return other
 
+    def some(self, places: Array) -> Kernels:
+        """Those of some of the records."""
+        other = copy(self)
+        other._traj = self._traj.at(np.asarray(self._traj.times)[places])
+        return other
+
+    def initial(self) -> Kernel:
+        """That of the initialisation, whether or not it was recorded."""
+        network = self._traj.problem.network
+        return self._made(State(network.sizes, weights=tuple(W[None] for W in network.weights)), 0)
+
     def __len__(self) -> int:
         return len(self._traj.times if self._clock is None else self._clock)
 
@@ -74,17 +85,21 @@ class Kernels:
                 numbers[some] = read(stack)
         return numbers
 
-    def compared_with(self, reference: Kernel) -> Comparison:
-        """Each kernel with the same other one."""
+    def compared_with(
+        self, reference: Kernel, look: Callable[[slice, State], None] = lambda some, state: None
+    ) -> Comparison:
+        """Each kernel with the same other one; `look` is shown the layers they are made of, which cost more."""
         numbers = np.empty((len(Comparison._fields), len(self)))
-        for some, stack in self._stacks():
+        for some, stack in self._stacks(look):
             with one_blas_thread():
                 pair = reference.compare(stack)
             for row, number in zip(numbers, pair, strict=True):
                 row[some] = number
         return Comparison(*numbers)
 
-    def _stacks(self) -> Iterator[tuple[slice, Kernel]]:
+    def _stacks(
+        self, look: Callable[[slice, State], None] = lambda some, state: None
+    ) -> Iterator[tuple[slice, Kernel]]:
         """As many kernels at a time as stay in the cache; one where it fills the cache, or has no stacks. They are
         evaluated many at a time, for the sake of all cores."""
         network = self._traj.problem.network
@@ -94,6 +109,7 @@ class Kernels:
         with progress(len(self), "tangent kernels") as advance:
             for start in range(0, len(self), many):
                 held = self._state(slice(start, start + many))
+                look(slice(start, start + many), held)
                 for first in range(start, min(start + many, len(self)), step):
                     with one_blas_thread():
                         stack = self._made(held.some(slice(first - start, first - start + step)), slice(None))

@@ -45,6 +45,12 @@ class Units:
             table[k, k:] = table[k:, k] = np.vecdot(both @ self.inputs.squared, both)
         return table
 
+    def _overlaps_of(self, k: int) -> Float[Array, " h"]:
+        """⟨E_k, E_l⟩ of one unit with all: few samples count where it passes on few."""
+        i = np.flatnonzero(self.c[k])
+        both = self.c[k, i] * self.c[:, i]
+        return np.vecdot(both @ self.inputs.squared[np.ix_(i, i)], both)
+
     @cached_property
     def lengths(self) -> Float[Array, " h"]:
         """|W2_k|²."""
@@ -80,8 +86,8 @@ class Units:
         inner += self.lengths @ layer.E_S2 + other.lengths @ layer.E2_S
         inner += len(self.W2) * np.sum((self.phi @ other.phi.T) ** 2)
         overlaps = self.overlaps - FE - FE.T + FF
-        if np.any(np.diag(overlaps) < _NEAR * np.diag(self.overlaps)):  # a unit that has closed
-            overlaps = other.overlaps
+        for k in np.flatnonzero(np.diag(overlaps) < _NEAR * np.diag(self.overlaps)):  # units that have closed
+            overlaps[k] = overlaps[:, k] = other._overlaps_of(int(k))
         norm, other_norm = self.square, other._square(overlaps, layer.E2_S2)
         change, along = norm + other_norm - 2 * inner, norm - inner
         if change < _NEAR * (norm + other_norm):
