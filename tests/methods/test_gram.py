@@ -286,3 +286,29 @@ def test_a_part_that_may_keep_the_wrong_sign_is_not_claimed(rng):
     problem = lr.Problem(lr.Task.from_correlations(np.diag([4.0, 3.0, 2.0, 1.0])), lr.Network([W1, W2]))
     assert np.linalg.det(W2 @ W1) > 0
     assert best_map(problem) is None
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-6, 3e-8, 5e-9, 1e-10])
+def test_the_error_holds_where_all_but_nothing_is_left_to_learn(eps):
+    """Against the flow of what the weights lack, which keeps its digits however little that is."""
+    rng = np.random.default_rng(1)
+    S = rng.normal(size=(3, 4))
+    U, s, Vt = np.linalg.svd(S, full_matrices=False)
+    W1 = np.vstack([np.sqrt(s)[:, None] * Vt, np.zeros((2, 4))])
+    W2 = np.hstack([U * np.sqrt(s), np.zeros((3, 2))])
+    off, times = rng.normal(size=W1.shape), np.array([0.0, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0])
+
+    def missing(y):
+        first, second = y[: W1.size].reshape(W1.shape), y[W1.size :].reshape(W2.shape)
+        return first, second, W2 @ first + second @ W1 + eps * second @ first
+
+    def velocity(_, y):
+        first, second, E = missing(y)
+        return -np.concatenate([((W2 + eps * second).T @ E).ravel(), (E @ (W1 + eps * first).T).ravel()])
+
+    y0 = np.concatenate([off.ravel(), np.zeros(W2.size)])
+    run = solve_ivp(velocity, (0, 10), y0, method="DOP853", rtol=1e-11, atol=1e-13, t_eval=times)
+    loss = np.array([eps**2 * np.sum(missing(y)[2] ** 2) / 2 for y in run.y.T])
+    found = lr.predict(lr.Problem(lr.Task.from_correlations(S), lr.Network([W1 + eps * off, W2])), times)
+    assert np.abs(found.trajectory.loss - loss).max() <= found.error * loss.max()
+    assert found.error <= 1.0

@@ -108,10 +108,26 @@ class Equation(ABC):
 
     def at_rest(self, y: Float[Array, " y"], rtol: float) -> bool:
         """Whether the function is where it ends, as far as the tolerance goes: it stays there."""
+        off = self.distance(self.function(y))
+        return off is not None and off <= rtol
+
+    def distance(self, A: Float[Array, "out in"]) -> float | None:
+        """Of a function from where it ends, in units of that, in directions that inputs have; None: nobody knows."""
         if self._end is None:
-            return False
+            return None
         end, of_inputs = self._end
-        return bool(np.abs((self.function(y) - end) @ of_inputs).max() <= rtol * (np.abs(end).max() or self.size))
+        return float(np.abs((A - end) @ of_inputs).max()) / self.unit
+
+    @property
+    def end(self) -> Float[Array, "out in"]:
+        """The map where all ends, where that is known."""
+        assert self._end is not None
+        return self._end[0]
+
+    @property
+    def unit(self) -> float:
+        """The largest entry of that map; of the weights squared where it is 0."""
+        return float(np.abs(self.end).max()) or self.size or 1.0
 
     def has_crossed(self, y: Float[Array, " y"]) -> bool:
         """Whether det W has lost the sign that it would have to lose to learn all, and cannot (theory: section 2)."""
