@@ -210,12 +210,27 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
         _relative(draft.loss[both] - problem.task.loss(functions[there]), np.append(draft.loss, nothing)),
         _relative(draft.strengths[both] - strengths[there], strengths),
     )
-    error = max(_ROUNDING, _TWICE * apart)
+    of_rest = _of_rest(equation, functions[0] if len(draft.times) == 1 else functions[-1], draft.loss, strengths)
+    error = max(_ROUNDING, _TWICE * apart, of_rest)
     closed = _closed_form(Decoupled(problem), grid, strengths, draft.end, measured=True) if _alone(problem) else None
     why = dict(problem.facts.methods)
     same = len(asked) <= most and np.array_equal(asked, kernels)
     kernel_course = traj if same else course(kernels, whole=True)
     return Prediction(traj, Knowledge.INTEGRATED, error, seen, kernel_course, refusals=why, closed_form=closed)
+
+
+def _of_rest(equation: Equation, A: Array, loss: Array, strengths: Array) -> float:
+    """How far function and loss may be off because they were left where they were, at A, once at rest: loss falls, so
+    it is between that of A and of the end. Next to the end at first, that may be all there was to learn."""
+    off, task = equation.distance(A), equation.problem.task
+    if off is None or off > _REST:
+        return 0.0
+    above = np.atleast_1d(task.loss(A) - task.loss(equation.end))
+    nothing = (10 * _NOTHING) ** 2 * float(task.loss(np.zeros_like(task.target)))  # of a map that is off by rounding
+    return max(
+        _relative(above, np.append(loss, nothing)),
+        off * equation.unit / (float(np.abs(strengths).max()) or equation.unit),
+    )
 
 
 def _entries(problem: Problem) -> tuple[int, int]:

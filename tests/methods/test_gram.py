@@ -235,3 +235,80 @@ def test_the_error_holds_for_times_long_after_all_has_been_seen():
         off = found.strengths - np.sum(found.frames.u * (truth[:, 4:, :4] @ found.frames.v), axis=1)
         largest = np.abs(found.strengths_of(found.course)).max()
         assert np.abs(off).max() <= found.error * max(largest, np.abs(found.strengths).max())
+
+
+def apart(case, width, rng):
+    """Networks that fall into parts: some modes without weights, or units with modes of their own."""
+    W1, W2 = 0.1 * rng.normal(size=(width, 3)), 0.1 * rng.normal(size=(3, width))
+    S, X = np.diag([3.0, 2.0, 1.0]), np.eye(3)
+    if case == "units":  # the first unit has modes 1 and 2, the others mode 3
+        W1[0, 2] = W2[2, 0] = 0.0
+        W1[1:, :2] = W2[:2, 1:] = 0.0
+        W1[1:, 2], W2[2, 1:] = np.abs(W1[1:, 2]), np.abs(W2[2, 1:])  # a part of one mode keeps its sign
+    else:
+        W1[:, 0] = W2[0] = 0.0
+    if case == "equal":
+        S[1, 1] = 3.0
+    if case != "units":
+        X[1:, 1:] += 0.5 if case == "correlated" else 0.0
+    if case == "joined":  # by inputs that are correlated with the first
+        X[0, 1] = X[1, 0] = 0.5
+    return lr.Problem(lr.Task.from_correlations(S, X), lr.Network([W1, W2]))
+
+
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize("case", ["zero rows", "equal", "correlated", "joined", "units"])
+def test_parts_that_never_meet_end_each_by_itself(case, width):
+    problem = apart(case, width, np.random.default_rng(2))
+    gram = by_weights(problem, np.array([0.0, 300.0]))[-1]
+    np.testing.assert_allclose(best_map(problem), gram[3:, :3], atol=1e-6)
+    found = lr.predict(problem, [0.0, 1.0, 10.0, 100.0])
+    assert found.limit_known
+    np.testing.assert_allclose(found.limit, np.sum(found.frames.u * (gram[3:, :3] @ found.frames.v), axis=0), atol=1e-6)
+    if case in ("zero rows", "units"):
+        assert np.abs(found.limit - [0, 2, 1] if case == "zero rows" else found.limit - [3, 0, 1]).max() < 1e-6
+
+
+def test_where_rounding_decides_which_parts_there_are_nothing_is_claimed(rng):
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    straight = apart("zero rows", 2, rng)
+    W1, W2 = straight.network.weights
+    S = turn @ straight.task.sigma_yx @ turn.T
+    turned = lr.Problem(lr.Task.from_correlations(S), lr.Network([W1 @ turn.T, turn @ W2]))
+    assert best_map(turned) is None
+
+
+def test_a_part_that_may_keep_the_wrong_sign_is_not_claimed(rng):
+    """Two parts, each with a negative determinant: that of all is positive."""
+    W1 = 0.1 * np.eye(4) + 0.02 * np.kron(np.eye(2), rng.normal(size=(2, 2)))
+    W2 = W1.T * np.array([1.0, -1.0, 1.0, -1.0])[:, None]
+    W1[0, 0] += 0.01
+    problem = lr.Problem(lr.Task.from_correlations(np.diag([4.0, 3.0, 2.0, 1.0])), lr.Network([W1, W2]))
+    assert np.linalg.det(W2 @ W1) > 0
+    assert best_map(problem) is None
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-6, 3e-8, 5e-9, 1e-10])
+def test_the_error_holds_where_all_but_nothing_is_left_to_learn(eps):
+    """Against the flow of what the weights lack, which keeps its digits however little that is."""
+    rng = np.random.default_rng(1)
+    S = rng.normal(size=(3, 4))
+    U, s, Vt = np.linalg.svd(S, full_matrices=False)
+    W1 = np.vstack([np.sqrt(s)[:, None] * Vt, np.zeros((2, 4))])
+    W2 = np.hstack([U * np.sqrt(s), np.zeros((3, 2))])
+    off, times = rng.normal(size=W1.shape), np.array([0.0, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0])
+
+    def missing(y):
+        first, second = y[: W1.size].reshape(W1.shape), y[W1.size :].reshape(W2.shape)
+        return first, second, W2 @ first + second @ W1 + eps * second @ first
+
+    def velocity(_, y):
+        first, second, E = missing(y)
+        return -np.concatenate([((W2 + eps * second).T @ E).ravel(), (E @ (W1 + eps * first).T).ravel()])
+
+    y0 = np.concatenate([off.ravel(), np.zeros(W2.size)])
+    run = solve_ivp(velocity, (0, 10), y0, method="DOP853", rtol=1e-11, atol=1e-13, t_eval=times)
+    loss = np.array([eps**2 * np.sum(missing(y)[2] ** 2) / 2 for y in run.y.T])
+    found = lr.predict(lr.Problem(lr.Task.from_correlations(S), lr.Network([W1 + eps * off, W2])), times)
+    assert np.abs(found.trajectory.loss - loss).max() <= found.error * loss.max()
+    assert found.error <= 1.0

@@ -85,6 +85,7 @@ def test_against_radau(case):
     np.testing.assert_allclose(found, truth, rtol=0, atol=2e-9 * np.abs(truth).max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["narrow", "rates", "decay and rates", "biases and decay"])
 def test_conjugate_gradients_find_the_same(case, monkeypatch):
     """Large networks have no factors."""

@@ -45,6 +45,8 @@ _TINY = 1e-300
 _ABOVE_ROUNDING = 1e-7  # of the target: the least that a mode may be for its root to have digits
 _WINDOW, _PATIENCE = 100, 10  # steps, so many times in a row, at the limit of stability: then others are taken
 _COST = 5  # of these, at least, in steps of the others
+_UNSURE = 1e-13  # of the largest: weights and couplings that may be nothing but rounding
+_EQUAL = 1e-9  # singular values that are no further apart are taken for equal
 _LIMIT = 3.0  # step × a bound on the fastest rate, there
 
 
@@ -106,10 +108,26 @@ class Equation(ABC):
 
     def at_rest(self, y: Float[Array, " y"], rtol: float) -> bool:
         """Whether the function is where it ends, as far as the tolerance goes: it stays there."""
+        off = self.distance(self.function(y))
+        return off is not None and off <= rtol
+
+    def distance(self, A: Float[Array, "out in"]) -> float | None:
+        """Of a function from where it ends, in units of that, in directions that inputs have; None: nobody knows."""
         if self._end is None:
-            return False
+            return None
         end, of_inputs = self._end
-        return bool(np.abs((self.function(y) - end) @ of_inputs).max() <= rtol * (np.abs(end).max() or self.size))
+        return float(np.abs((A - end) @ of_inputs).max()) / self.unit
+
+    @property
+    def end(self) -> Float[Array, "out in"]:
+        """The map where all ends, where that is known."""
+        assert self._end is not None
+        return self._end[0]
+
+    @property
+    def unit(self) -> float:
+        """The largest entry of that map; of the weights squared where it is 0."""
+        return float(np.abs(self.end).max()) or self.size or 1.0
 
     def has_crossed(self, y: Float[Array, " y"]) -> bool:
         """Whether det W has lost the sign that it would have to lose to learn all, and cannot (theory: section 2)."""
@@ -292,8 +310,9 @@ def hidden_basis(problem: Problem) -> Float[Array, "k h"]:
 
 def best_map(problem: Problem) -> Float[Array, "out in"] | None:
     """Where two linear layers end from almost every initialisation: the best linear map of the rank that the weights
-    have, which the flow keeps, and of one less where their determinant has the wrong sign. None with weight decay, and
-    where a unit that stays 1 takes part in the bottleneck."""
+    have, which the flow keeps, and of one less where their determinant has the wrong sign. Where the flow falls into
+    parts that never meet, the same of each part. None with weight decay, where a unit that stays 1 takes part in the
+    bottleneck, and where rounding decides which parts there are."""
     task, network, facts = problem.task, problem.network, problem.facts
     if problem.weight_decay:
         return None
@@ -302,14 +321,88 @@ def best_map(problem: Problem) -> Float[Array, "out in"] | None:
         layers = [W / (float(np.linalg.norm(W)) or 1.0) for W in network.weights]
         rank = int(np.linalg.matrix_rank(np.concatenate([layers[0].T, layers[1]]))) - 1
     rank = facts.rank_target - 1 if facts.determinant_obstruction else rank
-    if rank >= facts.rank_target:
-        return task.target
     if network.biased:
+        return task.target if rank >= facts.rank_target else None
+    modes = _Modes.of(problem, full=False)
+    if not modes.joined:  # by their own weights; perhaps by those of other inputs and outputs
+        modes = _Modes.of(problem, full=True)
+    sure, perhaps = modes.learned(rank, modes.parts(_UNSURE)), modes.learned(rank, modes.parts(0.0))
+    if sure is None or perhaps is None or not np.array_equal(sure, perhaps):
         return None
-    values, vectors = np.linalg.eigh(task.sigma_xx)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    U, s, Vt = np.linalg.svd(task.target @ root, full_matrices=False)
-    return (U[:, :rank] * s[:rank]) @ Vt[:rank] @ np.linalg.pinv(root, hermitian=True)
+    return task.target if np.count_nonzero(sure) == facts.rank_target else modes.map_of(sure)
+
+
+class _Modes(NamedTuple):
+    """Singular vectors of TΣxx^½, T the best linear map, and the weights on them: by them the flow falls into parts.
+
+    What neither hidden units nor inputs connect stays apart forever: a part without weights never moves, and each of
+    the others learns as many modes as its own weights have rank (theory: section 11, of each part by itself).
+    """
+
+    U: Float[Array, "out k"]
+    s: Float[Array, " m"]  # of those that the target has
+    V: Float[Array, "in l"]
+    X: Float[Array, "l l"]
+    Q: Float[Array, "n h"]
+    root: Float[Array, "r r"]  # Σxx^½; a number where inputs are white
+
+    @classmethod
+    def of(cls, problem: Problem, *, full: bool) -> _Modes:
+        """With all inputs and outputs, or with those of the modes alone, which costs less."""
+        task, (W1, W2) = problem.task, problem.network.weights
+        if problem.facts.whitened:
+            root, T = np.sqrt([[task.input_scale]]), np.sqrt(task.input_scale) * task.target
+        else:
+            values, vectors = np.linalg.eigh(task.sigma_xx)
+            root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+            T = task.target @ root
+        U, s, Vt = np.linalg.svd(T, full_matrices=full)
+        s, V = s[: problem.facts.rank_target], Vt.T.copy()
+        for same in np.split(np.arange(len(s)), 1 + np.flatnonzero(s[1:] < (1 - _EQUAL) * s[:-1])):
+            if len(same) > 1:  # of equal ones, those that the weights tell apart
+                first, second = W1 @ V[:, same], W2.T @ U[:, same]
+                turn = np.linalg.eigh(first.T @ first + second.T @ second)[1]
+                U[:, same], V[:, same] = U[:, same] @ turn, V[:, same] @ turn
+        X = task.input_scale * np.eye(V.shape[1]) if problem.facts.whitened else V.T @ task.sigma_xx @ V
+        layers = [W / (float(np.abs(W).max()) or 1.0) for W in (V.T @ W1.T, U.T @ W2)]
+        return cls(U, s, V, X, np.concatenate(layers), root)
+
+    @property
+    def joined(self) -> bool:
+        return len(set(self.parts(_UNSURE)[: len(self.s)])) == 1
+
+    def parts(self, least: float) -> Array:
+        """Which part each input and output belongs to, where what is no more than `least` of its size is nothing."""
+        from scipy.sparse.csgraph import connected_components
+
+        sizes, d_in, m = np.linalg.norm(self.Q, axis=1), len(self.X), len(self.s)
+        rows = np.where(sizes[:, None] > least, self.Q, 0.0) / np.where(sizes > 0, sizes, 1.0)[:, None]
+        joined = np.abs(rows @ rows.T) > least / np.clip(sizes, _TINY, 1.0)[:, None]
+        joined[:d_in, :d_in] |= np.abs(self.X) > least * np.abs(self.X).max()
+        joined[np.arange(m), d_in + np.arange(m)] = True
+        return np.asarray(connected_components(joined, directed=False)[1])
+
+    def learned(self, rank: int, parts: Array) -> Array | None:
+        """Which modes are, in the end; None where a part may have a determinant of the wrong sign, which it keeps."""
+        d_in, m, sizes = len(self.X), len(self.s), np.linalg.norm(self.Q, axis=1)
+        if len(set(parts[:m])) == 1:
+            return np.arange(m) < rank
+        found = np.zeros(m, dtype=bool)
+        for part in set(parts[:m]):
+            own, there = np.flatnonzero(parts[:m] == part), np.flatnonzero((parts == part) & (sizes > _UNSURE))
+            rows = self.Q[there] / sizes[there, None]
+            of_part = int(np.linalg.matrix_rank(rows)) if len(there) else 0
+            if 0 < of_part == len(own) and np.linalg.slogdet(self.Q[d_in + own] @ self.Q[own].T)[0] <= 0:
+                return None
+            found[own[:of_part]] = True
+        return found
+
+    def map_of(self, learned: Array) -> Float[Array, "out in"]:
+        """The best map, of these modes alone."""
+        m = len(self.s)
+        best = (self.U[:, :m] * np.where(learned, self.s, 0.0)) @ self.V[:, :m].T
+        back = np.linalg.pinv(self.root, hermitian=True)
+        return np.asarray(best * back if back.size == 1 else best @ back)
 
 
 def same_sign(problem: Problem, functions: Float[Array, "T out in"]) -> Float[Array, " T"]:
