@@ -67,8 +67,8 @@ class RegimePrediction:
         if self.name is RegimeName.UNKNOWN:
             return str(self.judgement)
         turned = "" if np.isfinite(self.judgement.kernel_distance) else "; how far it turns is not predicted"
-        words = f"{self.judgement} (estimated before training){turned}; the kernel of the initialisation fits {1 - self.missing:.0%}, moving by "
-        words += percent(self.early_movement)
+        words = f"{self.judgement} (estimated before training){turned}; the kernel of the initialisation fits "
+        words += f"{1 - self.missing:.0%}, moving by {percent(self.early_movement)}"
         if self.missing:
             words += "; the rest follows"
             if self.delay > 1:
