@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # One thread each: xdist has a process per core, and threads of BLAS on busy cores wait for each other. Both read this
 # when they start; JAX then computes as in the workers of sweeps.
@@ -22,6 +23,17 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def _outermost(*, typechecker: Any) -> Callable[[Any], Any]:
+    """As `jaxtyping.jaxtyped`, but functions inside functions stay as they are: they would be decorated anew, a
+    millisecond each time, at every call of the function around them."""
+    check = _jaxtyped(typechecker=typechecker)
+    return lambda decorated: decorated if "<locals>" in decorated.__qualname__ else check(decorated)
+
+
+jaxtyping.jaxtyped = _outermost
 jaxtyping.install_import_hook("lazyrich", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 settings.register_profile("local", deadline=None)

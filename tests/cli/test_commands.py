@@ -133,8 +133,8 @@ def test_a_mistyped_command_is_one_sentence(capsys, arguments, says):
         ("--network biases.npz --data data.npz", "biases.npz must hold a bias for every layer or for none"),
         ("--network balanced.npz --data data.npz --activation relo", "did you mean 'relu'?"),
         ("--network balanced.npz --data data.npz --activation 2", "must lie between 0 and 1, and it is 2"),
-        ("--network balanced.npz --data labels.npz", "labels must be whole numbers or words"),
-        ("--network balanced.npz --data classes.npz", "its 4 outputs, and it maps 4 to 3"),
+        ("--network balanced.npz --data labels.npz", "labels.npz must number the 3 outputs of the network, 0 to 2"),
+        ("--network balanced.npz --data classes.npz", "0 to 2, and 3 is among them"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, folder, arguments, says):
