@@ -280,6 +280,7 @@ def test_where_a_nonlinear_network_ends_is_not_known(rng, activation):
     assert found.still_falling or found.trajectory.loss[-1] - later < 0.02 * fallen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_deep_layers_that_keep_the_sign_of_their_determinant(seed):
     """Two of three layers share the least singular values: det W cannot change its sign, and one mode is missed."""
@@ -360,6 +361,7 @@ def test_late_times_cost_nothing_once_all_is_learned():
     np.testing.assert_allclose(late.half_times, usual.half_times, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_times_that_are_not_reached_are_told_of(monkeypatch):
     """Inputs a million times as weak as others: explicit steps do not get there, and no limit is made up."""
     monkeypatch.setattr(import_module("lazyrich.predict"), "_STEPS", 200)

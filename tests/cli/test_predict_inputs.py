@@ -49,6 +49,7 @@ def test_a_network_with_biases_on_labels(capsys, folder, activation, data):
     assert prediction["error"] < (1e-6 if activation == "linear" else 1e-2)
 
 
+@pytest.mark.long
 def test_a_leaky_relu_by_its_slope(capsys, folder):
     found, _ = told(capsys, "--network", "bare.npz", "--data", "data.npz", "--activation", "0.1")
     assert found["facts"]["activation"] == {"gamma": 0.1}
