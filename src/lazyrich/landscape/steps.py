@@ -10,15 +10,19 @@ Descent stays near a minimum while rate × sharpness < 2 (with momentum: another
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lazyrich import _check
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.hessian import sharpness
 from lazyrich.methods.mode_maps import Stepping, mode_maps
 from lazyrich.problem import Problem
-from lazyrich.trajectory import Trajectory
+from lazyrich.trajectory import Trajectory, as_trajectory
+from lazyrich.velocity import velocity
 
 _SAME = 1 - 1e-9  # overlap of two modes that are one
 
@@ -96,21 +100,61 @@ class Steps:
 
 def steps_of(problem: Problem, how: Stepping, modes: Timed, end: Trajectory | None) -> Steps:
     """From the half times of the flow, and a trajectory whose last state is the end."""
-    linear, facts = problem.network.activation.linear, problem.facts
+    facts, biased = problem.facts, problem.network.biased and problem.network.depth > 1
     curvature = float(sharpness(end, preconditioned=True)[-1]) if end is not None else float("nan")
-    pace = how.rate / (1 - how.momentum)
-    if not linear or (problem.network.biased and problem.network.depth != 2) or not np.isfinite(modes.half_times).any():
-        return Steps(how, modes.half_times / pace, False, False, curvature)
+    times = modes.half_times
+    usual = how.steps(times)
+    if not facts.activation.linear or (biased and facts.depth > 2) or not np.isfinite(times).any():
+        return Steps(how, usual, False, False, curvature)
     maps, fit, m = mode_maps(problem), problem.alignment, len(problem.alignment.s)
     overlap = np.abs(modes.u.T @ fit.U[:, :m]) * np.abs(modes.v.T @ fit.V[:, :m])
-    own, times = np.argmax(overlap, axis=1), modes.half_times
-    same = np.diag(overlap[:, own])[np.isfinite(times)].min() > _SAME
-    if same and facts.alignment_error <= facts.tolerance:
-        limit, flowing = np.empty(m), np.full(m, np.nan)
+    own = np.argmax(overlap, axis=1)
+    if facts.alignment_error <= facts.tolerance and overlap[np.isfinite(times), own[np.isfinite(times)]].min() > _SAME:
+        limit, flowing = np.zeros(m), np.full(m, np.nan)
         limit[own], flowing[own] = modes.limit, times
         steps = maps.half_steps(limit, flowing, how)[own]
         return Steps(how, np.where(np.isfinite(times), steps, np.nan), True, True, curvature)
     alone = np.divide(maps.s, maps.d, out=np.zeros_like(maps.s), where=maps.d > 0)
     flowing = maps.half_times(alone, times)
-    late = (maps.half_steps(alone, flowing, how) * pace / flowing)[own]
-    return Steps(how, times / pace * np.where(np.isfinite(late), late, 1.0), False, True, curvature)
+    late = (maps.half_steps(alone, flowing, how) / how.steps(flowing))[own]
+    return Steps(how, usual * np.where(np.isfinite(late), late, 1.0), False, True, curvature)
+
+
+def balance_drift(traj: Trajectory, rate: float) -> Float[Array, "T pairs"]:
+    """How far gradient descent at this rate takes the layers off the balance that the flow keeps, as predicted from it.
+
+    A step h takes D_ℓ = W_{ℓ+1}ᵀW_{ℓ+1}/η_{ℓ+1} − W_ℓW_ℓᵀ/η_ℓ to D_ℓ + h²(η_{ℓ+1}G_{ℓ+1}ᵀG_{ℓ+1} − η_ℓG_ℓG_ℓᵀ), where
+    G = −∂loss/∂W; what is linear in h cancels. Along the flow that adds up to h ∫ (…) dt: the drift goes with the rate.
+
+    Parameters
+    ----------
+    traj : with weights of linear layers, at times as close as things happen
+    rate : of gradient descent
+
+    Returns
+    -------
+    array : ‖D_ℓ(t) − D_ℓ(0)‖ at each time, one column per pair of layers
+
+    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.2]]]))
+    >>> rate, traj = 0.01, lr.solve(problem, np.linspace(0, 5, 501))
+    >>> run = lr.descend(problem, rate=rate, steps=500, at=[500])
+    >>> seen = abs((run.weights[1] ** 2 - run.weights[0] ** 2).item() - 0.03)
+    >>> balance_drift(traj, rate)[-1, 0].round(5), round(seen, 5)
+    (0.0012, 0.0012)
+    """
+    problem = as_trajectory(traj).problem
+    rate = _check.positive("rate", rate)
+    if not problem.network.activation.linear or problem.weight_decay:
+        raise InvalidInput(
+            "traj must be of a linear network without weight decay, whose flow keeps the balance, and it is of "
+            f"{problem.network.architecture} with weight decay {problem.weight_decay:g}."
+        )
+    from scipy.integrate import cumulative_simpson  # here: it is slow to load
+
+    moved = [velocity(problem, list(state)) for state in zip(*traj.weights, strict=True)]
+    columns = []
+    for i, (below, above) in enumerate(pairwise(problem.rates)):
+        pace = np.array([V[i + 1].T @ V[i + 1] / above - V[i] @ V[i].T / below for V in moved])
+        drift = cumulative_simpson(pace, x=np.asarray(traj.times), axis=0, initial=0.0)
+        columns.append(rate * np.linalg.norm(drift, axis=(1, 2)))
+    return np.stack(columns, axis=1)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lazyrich.problem import Problem
 
 _MOST = 20_000  # steps; where there are more each does so little that what they are off goes with h
+_ROUNDS = 20  # of Newton's method: for almost no steps it begins far off
 _BEYOND = 4.0  # times the half time of the flow: descent that is later than this never comes
 
 
@@ -36,8 +37,8 @@ _BEYOND = 4.0  # times the half time of the flow: descent that is later than thi
 class Stepping:
     """How descent goes: its rate, and its momentum if it has any.
 
-    >>> Stepping(0.1).growth(2.0), round(Stepping(0.1, 0.9).growth(2.0), 6)
-    (1.2, 1.519868)
+    >>> float(Stepping(0.1).growth(2.0)), float(Stepping(0.1, 0.9).growth(2.0).round(6))
+    (1.2, 1.5)
     """
 
     rate: float
@@ -51,6 +52,22 @@ class Stepping:
         if not self.nesterov:
             trace, product = 1 + beta + hw, beta + 0 * hw
         return (trace + np.sqrt(trace**2 - 4 * product)) / 2
+
+    def steps(self, times: Float[Array, " m"]) -> Float[Array, " m"]:
+        """In how many steps descent has gone as far as the flow in these times, where a slope hardly changes in a step.
+
+        Momentum begins at rest: after n steps it has gone as far as n − β(1 − βⁿ)/(1 − β) later ones (Nesterov's: β²
+        for the first β).
+
+        >>> Stepping(0.1).steps(np.array([2.0])), Stepping(0.01, 0.9).steps(np.array([2.0])).round(6)
+        (array([20.]), array([28.555776]))
+        """
+        beta, full = self.momentum, times * (1 - self.momentum) / self.rate
+        lost = beta ** (2 if self.nesterov else 1) / (1 - beta)
+        n = full + lost
+        for _ in range(_ROUNDS if beta else 0):  # Newton's method, from above
+            n = n - (n - lost * (1 - beta**n) - full) / (1 + lost * np.log(beta) * beta**n)
+        return n
 
     def largest_rate(self, sharpness: float) -> float:
         """The largest that is stable next to a minimum of this sharpness.
@@ -99,10 +116,11 @@ class ModeMaps(ABC):
         last = float(np.nanmax(flowing, initial=0.0))
         together = max(1.0, last * (1 - how.momentum) / how.rate / _MOST)
         if together == 1.0:
-            return self._crossings(limit, how, _BEYOND * last / how.rate)
+            return self._crossings(limit, how, _BEYOND * last / how.rate + _ROUNDS / (1 - how.momentum))
         coarse = Stepping(together * how.rate, how.momentum, how.nesterov)
-        late = self._crossings(limit, coarse, _BEYOND * last / coarse.rate) * coarse.rate - flowing * (1 - how.momentum)
-        return (flowing * (1 - how.momentum) + late / together) / how.rate
+        smooth = flowing * (1 - how.momentum)
+        late = self._crossings(limit, coarse, _BEYOND * last / coarse.rate) - smooth / coarse.rate
+        return smooth / how.rate + late  # as many steps late at every small rate
 
     def half_times(self, limit: Float[Array, " m"], flowing: Float[Array, " m"]) -> Float[Array, " m"]:
         """The half times of these modes as a flow, of which `flowing` give the order: by Runge and Kutta's method."""
@@ -190,6 +208,6 @@ def mode_maps(problem: Problem) -> ModeMaps:
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> mode_maps(problem).half_steps(np.array([2.0]), np.array([1.3258]), Stepping(0.05)).round(3)
-    array([27.896])
+    array([27.323])
     """
     return _Pairs(problem) if problem.network.depth == 2 else _Chains(problem)
