@@ -79,14 +79,17 @@ def test_of_aligned_modes_they_are_exact(kind, how):
 def test_many_small_steps_are_not_taken_one_by_one():
     problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.01]], [[0.01]]]))
     (found,) = lr.fate(problem, rate=5e-5).steps.half_steps
-    (expected,) = half_steps(trained(problem, 5e-5, 60_000), np.eye(1), np.eye(1), [2.0])
-    assert found == pytest.approx(expected, rel=1e-4)
+    w, before, n = 0.01, 0.0, 0  # both layers are alike
+    while w * w < (2 + 1e-4) / 2:
+        w, before, n = w + 5e-5 * (2 - w * w) * w, w * w, n + 1
+    assert found == pytest.approx(n - 1 + ((2 + 1e-4) / 2 - before) / (w * w - before), rel=1e-4)
 
 
-@pytest.mark.parametrize("sizes", [(6, 14, 5), (6, 200, 5)])
+@pytest.mark.long
+@pytest.mark.parametrize("sizes", [(6, 14, 5), (6, 100, 5)])
 def test_of_random_starts_the_correction_takes_most_of_the_lag(sizes):
     task, before, after = lr.tasks.random_regression(0, d_in=6, d_out=5, samples=60).whitened(), [], []
-    for seed in range(4):
+    for seed in range(3):
         problem = lr.Problem(task, lr.inits.gaussian(seed, sizes=sizes, scale=0.02))
         rate = 0.25 * lr.predict(problem, rate=0.01).steps.largest_rate
         found = lr.predict(problem, rate=rate)
@@ -121,19 +124,19 @@ def test_growth_is_the_largest_eigenvalue_of_one_step(nesterov):
 
 @pytest.mark.parametrize("depth", [2, 3])
 def test_drift_of_the_balance_is_what_descent_does(depth):
-    rng, rate = np.random.default_rng(5), 2e-4
+    rng, rate = np.random.default_rng(5), 1e-3
     task = lr.Task.from_correlations(rng.normal(size=(3, 4)))
     network = lr.Network([0.5 * rng.normal(size=shape) for shape in [(5, 4), *[(5, 5)] * (depth - 2), (3, 5)]])
     problem = lr.Problem(task, network, rates=[1.0, 2.0, 0.5][:depth])
     predicted = lr.landscape.balance_drift(lr.flow(problem, np.linspace(0, 2, 401)), rate)[-1]
-    states = trained(problem, rate, 10_000)
+    states = trained(problem, rate, 2000)
 
     def balance(W, i):
         return W[i + 1].T @ W[i + 1] / problem.rates[i + 1] - W[i] @ W[i].T / problem.rates[i]
 
     for i in range(depth - 1):
         seen = np.linalg.norm(balance(states[-1], i) - balance(states[0], i))
-        assert predicted[i] == pytest.approx(seen, rel=5e-3)
+        assert predicted[i] == pytest.approx(seen, rel=2e-2)  # the rest goes with the rate squared
 
 
 def test_print_and_json_have_the_steps():
