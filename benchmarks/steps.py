@@ -29,8 +29,7 @@ def network(kind: str, seed: int) -> lr.Network:
     depth = int(kind)
     if depth == 1:
         return lr.inits.gaussian(seed, sizes=(6, 5), scale=0.05)
-    lam = (0.0,) * (depth - 1)
-    return lr.inits.lambda_balanced(seed, sizes=(6, *[10] * (depth - 1), 5), lam=lam, scale=0.1 if depth == 2 else 0.4)
+    return lr.inits.lambda_balanced(seed, sizes=(6, *[10] * (depth - 1), 5), lam=0.0, scale=0.01 if depth == 2 else 0.1)
 
 
 def reached(times: np.ndarray, a: np.ndarray, limit: np.ndarray) -> np.ndarray:

@@ -110,10 +110,10 @@ def predict(
 
 def _in_steps(prediction: Prediction, how: Stepping) -> Prediction:
     """With what descent at this rate makes of it."""
-    end = prediction.kernel_course or prediction.course
-    last = end.at(end.times[-1:]) if end.knows("weights") or end.knows("gram") else None
+    course = prediction.kernel_course or prediction.course
+    ends = course.at(course.times[[0, -1]]) if course.knows("weights") or course.knows("gram") else None
     modes = Timed(*prediction.frames[:2], prediction.limit, prediction.half_times)
-    steps = steps_of(prediction.trajectory.problem, how, modes, last)
+    steps = steps_of(prediction.trajectory.problem, how, modes, ends)
     known = prediction.fate and replace(prediction.fate, steps=steps)
     return replace(prediction, steps=steps, fate=known)
 

@@ -144,7 +144,7 @@ def test_print_and_json_have_the_steps():
     found = lr.predict(problem, rate=0.05)
     assert (
         "half step" in str(found)
-        and "largest stable rate is" in str(found)
+        and "the largest stable rate is" in str(found)
         and "half step" not in str(lr.predict(problem))
     )
     known = lr.fate(lr.Problem(problem.task, lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.1)), rate=9.0)

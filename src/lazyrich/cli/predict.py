@@ -78,7 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="adds ½γ‖W‖² per layer to the loss (default: 0)",
     )
-    add("--rate", metavar="η", type=float, help="of gradient descent: half times in steps too, and the largest stable rate")
+    add(
+        "--rate",
+        metavar="η",
+        type=float,
+        help="of gradient descent: half times in steps too, and the largest stable rate",
+    )
     add("--momentum", metavar="β", type=float, default=0.0, help="of gradient descent, with --rate (default: 0)")
     add("--nesterov", action="store_true", help="Nesterov's momentum instead of the heavy ball's")
     add("--horizon", metavar="T", type=float, help="time to predict up to (default: until all has happened)")

@@ -138,7 +138,7 @@ def fate(problem: Problem, *, rate: object = None, momentum: object = 0.0, neste
     if how is None:
         return found
     modes = Timed(one.U, one.V, found.limit, found.half_times)
-    return replace(found, steps=steps_of(problem, how, modes, one.trajectory))
+    return replace(found, steps=steps_of(problem, how, modes, one.trajectory.at([0.0, np.inf])))
 
 
 class Begun(NamedTuple):

@@ -4,7 +4,7 @@ Half times of the flow become steps by the maps of `methods.mode_maps`. Where mo
 task in every layer, these are gradient descent itself. Elsewhere each mode is late, or early, by as much as it would be
 alone: its half time as a flow is multiplied by what the map and the flow of the mode by itself differ by.
 
-Descent stays near a minimum while rate × sharpness < 2 (with momentum: another number), the edge of stability.
+Descent stays near a point while rate × sharpness < 2 (with momentum: another number), the edge of stability.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Steps:
     half_steps: Float[Array, " m"]  # of each mode; nan: never, or not known
     exact: bool  # the modes do not interact: descent was iterated
     corrected: bool  # for what a step is off the flow; of nonlinear networks nobody knows
-    sharpness: (
-        float  # at the end: the largest eigenvalue of the Hessian, with layer rates that of η^½ H η^½; nan: unknown
-    )
+    #: at first and at the end: the largest eigenvalue of η^½ H η^½, H the Hessian; nan: not known
+    sharpness: tuple[float, float]
 
     @property
     def largest_rate(self) -> float:
-        """Above it, descent leaves the minimum again; nan where the sharpness is not known."""
-        return self.how.largest_rate(self.sharpness) if np.isfinite(self.sharpness) else float("nan")
+        """Above it, descent leaves where it begins or where it is to end; nan where the sharpness is not known."""
+        known = np.isfinite(self.sharpness).all()
+        return self.how.largest_rate(max(self.sharpness)) if known else float("nan")
 
     @property
     def stable(self) -> bool:
@@ -70,7 +70,7 @@ class Steps:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for what is not known."""
-        known = {"largest_rate": self.largest_rate, "sharpness": self.sharpness}
+        known = {"largest_rate": self.largest_rate, "sharpness": max(self.sharpness)}
         return {
             **asdict(self.how),
             "half_steps": [float(step) if np.isfinite(step) else None for step in self.half_steps],
@@ -84,8 +84,9 @@ class Steps:
         name = {True: "Nesterov", False: "heavy-ball"}[self.how.nesterov]
         parts = [f"rate {self.how.rate:g}" + (f", {name} momentum {self.how.momentum:g}" if self.how.momentum else "")]
         if np.isfinite(self.largest_rate):
-            verdict = "stable" if self.stable else "NOT STABLE"
-            parts.append(f"{verdict} at the end: the largest stable rate is {self.largest_rate:.4g}")
+            verdict, (first, last) = "stable" if self.stable else "NOT STABLE", self.sharpness
+            where = "the beginning" if first > last else "the end"
+            parts.append(f"{verdict}: the largest stable rate is {self.largest_rate:.4g}, that of {where}")
         if self.exact:
             parts.append("half steps are exact, for the modes do not interact")
         elif self.corrected:
@@ -98,10 +99,11 @@ class Steps:
         return self.told("; ")
 
 
-def steps_of(problem: Problem, how: Stepping, modes: Timed, end: Trajectory | None) -> Steps:
-    """From the half times of the flow, and a trajectory whose last state is the end."""
+def steps_of(problem: Problem, how: Stepping, modes: Timed, ends: Trajectory | None) -> Steps:
+    """From the half times of the flow, and a trajectory at its beginning and its end."""
     facts, biased = problem.facts, problem.network.biased and problem.network.depth > 1
-    curvature = float(sharpness(end, preconditioned=True)[-1]) if end is not None else float("nan")
+    first, last = sharpness(ends, preconditioned=True) if ends is not None else (np.nan, np.nan)
+    curvature = (float(first), float(last))
     times = modes.half_times
     usual = how.steps(times)
     if not facts.activation.linear or (biased and facts.depth > 2) or not np.isfinite(times).any():
