@@ -13,6 +13,7 @@ Where inputs are white, the closed form of the modes also explains what was inte
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,11 @@ from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.fate import fate
 from lazyrich.landscape.horizon import horizon, rounded_up
+from lazyrich.landscape.steps import Timed, steps_of
 from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.flow import flow
 from lazyrich.methods.gram import Equation, equation_of, same_sign, steps
+from lazyrich.methods.mode_maps import Stepping, as_stepping
 from lazyrich.methods.solve import solve
 from lazyrich.observables.crossings import crossings_of
 from lazyrich.observables.kernels.along import has_kernel
@@ -53,7 +56,14 @@ _FAR_ENOUGH = 0.1  # of the longest way of a mode, to speak of half of it
 _SAFE, _SAFE_ALONE = 2.5, 1.25  # calibrated: tests/methods/test_decoupled.py
 
 
-def predict(problem: Problem, times: object = None) -> Prediction:
+def predict(
+    problem: Problem,
+    times: object = None,
+    *,
+    rate: object = None,
+    momentum: object = 0.0,
+    nesterov: object = False,
+) -> Prediction:
     """What will happen: exact where a theorem applies, else integrated or estimated, with an error.
 
     Parameters
@@ -62,10 +72,13 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     times : when to look; without them 201 times from 0 until all that happens can be seen, close to each other near
         zero. Half times and regime do not depend on them, beyond the tolerance of an integration, unless they go on
         for longer. np.inf may be one of them where a theorem applies
+    rate, momentum, nesterov : of gradient descent, as in `lr.descend`: `prediction.steps` then has the half times in
+        steps, and the largest rate that is stable. The trajectory remains that of the flow
 
     Returns
     -------
-    Prediction : with `.exact`, `.method`, `.error`, `.half_times`, `.regime`, `.fate`, `.closed_form` and `.trajectory`
+    Prediction : with `.exact`, `.method`, `.error`, `.half_times`, `.regime`, `.fate`, `.closed_form`, `.steps` and
+        `.trajectory`
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> found = lr.predict(problem, [0.0, 1.0, np.inf])
@@ -74,6 +87,7 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     """
     as_problem(problem)
     asked = None if times is None else _check.as_times(times, forever=True)
+    how = None if rate is None else as_stepping(rate, momentum, nesterov)
     if problem.facts.method is not None:
         prediction = _exact(problem, asked)
     elif asked is not None and np.isinf(asked[-1]):
@@ -91,7 +105,17 @@ def predict(problem: Problem, times: object = None) -> Prediction:
         prediction = _by_flow(problem, asked)
     if not np.isfinite(prediction.trajectory.loss).all():
         raise InvalidInput("the numbers are too large or too small for this: the predicted loss is not finite.")
-    return prediction
+    return prediction if how is None else _in_steps(prediction, how)
+
+
+def _in_steps(prediction: Prediction, how: Stepping) -> Prediction:
+    """With what descent at this rate makes of it."""
+    course = prediction.kernel_course or prediction.course
+    ends = course.at(course.times[[0, -1]]) if course.knows("weights") or course.knows("gram") else None
+    modes = Timed(*prediction.frames[:2], prediction.limit, prediction.half_times)
+    steps = steps_of(prediction.trajectory.problem, how, modes, ends)
+    known = prediction.fate and replace(prediction.fate, steps=steps)
+    return replace(prediction, steps=steps, fate=known)
 
 
 def both_ends(problem: Problem, end: float, count: int = _COUNT) -> Float[Array, " T"]:

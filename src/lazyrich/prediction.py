@@ -21,6 +21,7 @@ from lazyrich.alignment import align
 from lazyrich.facts import Refusal
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.regime import Regime, regime
+from lazyrich.landscape.steps import Steps
 from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.gram import best_map
 from lazyrich.networks.network import forward
@@ -115,6 +116,7 @@ class Prediction:
     fate: Fate | None = None  # where a theorem gives one
     refusals: dict[str, tuple[Refusal, ...]] = field(default_factory=dict)  # why no theorem applies, method by method
     closed_form: ClosedForm | None = None  # of a random initialisation
+    steps: Steps | None = None  # of gradient descent, where a rate was given
 
     @property
     def exact(self) -> bool:
@@ -325,6 +327,7 @@ class Prediction:
                 lines.append(
                     f"{_NEXT[1:]}as far as t = {float(self.course.times[-1]):.4g}; what comes later may be richer"
                 )
+            lines += [f"descent       {self.steps.told(_NEXT)}"] if self.steps else []
             lines += self._modes_in_words()
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
@@ -337,6 +340,7 @@ class Prediction:
         size, ends = float(np.abs(target).max()), "limit" if self.limit_known else f"at t = {end:.4g}"
         lines = [f"{'mode':>6}{'' if white else f' {chr(931)}yx'.rjust(11)}"]
         lines[0] += f" {'target':>12} {'initial':>12} {ends:>12} {'half time':>12}"
+        lines[0] += f" {'half step':>10}" if self.steps else ""
         lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""
         for i in shown:
             moves = np.abs(self.limit[i] - first[i]) > ROUNDING * size
@@ -345,6 +349,7 @@ class Prediction:
             for value, digits in ((target[i], 6), (first[i], 4), (self.limit[i], 6)):
                 row += f" {_number(value, size, digits):>12}"
             row += f" {_time(self.half_times[i], later):>12}"
+            row += f" {self.steps.shown(i):>10}" if self.steps else ""
             alone = closed and f" {_time(closed.half_times[i], '–'):>12} {_time(closed.c[i], '–', 3):>9}"
             lines.append(row + (alone or ""))
         if len(target) > len(shown):
