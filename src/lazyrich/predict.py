@@ -137,7 +137,7 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     both, there = np.isin(few[: len(draft.times)], course.times), np.isin(course.times, draft.times)
     apart = _relative(draft.loss[both] - course.loss[there], course.loss)
     if linear:
-        modes = frames_of(problem, problem.task.sigma_yx)
+        modes = frames_of(problem, problem.pull)
         strengths = in_frames(course.function, modes)
         of_modes = _relative(in_frames(draft.function[both], modes) - strengths[there], strengths)
         apart = _TWICE * max(apart, of_modes)
@@ -179,8 +179,10 @@ def _evenly(times: Array, most: int) -> Array:
 
 def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated through QQᵀ, twice; the first time also finds out until when to look."""
-    equation, frames = equation_of(problem), frames_of(problem, problem.task.sigma_yx)
-    draft = _draft(problem, equation, frames, 0.0 if asked is None else float(asked[-1]))
+    equation, frames = equation_of(problem), frames_of(problem, problem.pull)
+    draft = (_draft if problem.loss.squared else _draft_of_any_loss)(
+        problem, equation, frames, 0.0 if asked is None else float(asked[-1])
+    )
     own = _looked_at(problem, draft.end, asked)
     asked = own if asked is None else asked
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
@@ -205,9 +207,10 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     strengths = in_frames(functions, frames)
     there = np.isin(grid, draft.times[few])
     both = np.isin(draft.times, grid[there])
-    nothing = _NOTHING * float(problem.task.loss(np.zeros_like(problem.task.target)))  # of a loss, but rounding
+    task, loss = problem.task, problem.loss
+    nothing = _NOTHING * float(loss.of_map(task, np.zeros_like(task.target)))  # of a loss, but rounding
     apart = max(
-        _relative(draft.loss[both] - problem.task.loss(functions[there]), np.append(draft.loss, nothing)),
+        _relative(draft.loss[both] - loss.of_map(task, functions[there]), np.append(draft.loss, nothing)),
         _relative(draft.strengths[both] - strengths[there], strengths),
     )
     of_rest = _of_rest(equation, functions[0] if len(draft.times) == 1 else functions[-1], draft.loss, strengths)
@@ -281,6 +284,26 @@ def _draft(problem: Problem, equation: Equation, frames: Frames, last: float) ->
                 break
     times, loss, strengths = (np.array(column) for column in zip(*records, strict=True))
     return _Draft(min(end, float(times[-1])), times, loss, strengths)
+
+
+def _draft_of_any_loss(problem: Problem, equation: Equation, frames: Frames, last: float) -> _Draft:
+    """Integrated as far as an estimate goes, or until the last time that is asked for. Nobody knows the end of another
+    loss, and that of separable classes falls for ever: all has been seen when it comes within a hundredth of the fall
+    of the lowest that was."""
+    end = horizon(problem) * (1.0 if problem.weight_decay else _FAR)
+    records = [(0.0, equation.initial)]
+    with progress(max(end, last), "draft") as advance:
+        for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
+            records.append((step.time, step.state))
+            advance(step.time - records[-2][0])
+            if step.time >= max(end, last):
+                break
+    times, functions = np.array([time for time, _ in records]), np.array([equation.function(y) for _, y in records])
+    loss = np.asarray(problem.loss.of_map(problem.task, functions))
+    left = loss - loss.min()
+    seen = times[np.flatnonzero(left > _LEFT * left[0])[-1]] if left[0] > 0 else 0.0
+    end = min(end, float(times[-1]), rounded_up(1.15 * seen) if seen > 0 else end)
+    return _Draft(end, times, loss, in_frames(functions, frames))
 
 
 def _recorded(

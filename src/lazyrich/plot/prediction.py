@@ -94,7 +94,7 @@ def _draw_modes(axes: Axes, prediction: Prediction, run: Trajectory | None) -> N
         name = f"mode {i + 1}" if i in named else None
         axes.plot(times, strengths[:, i], color=colour, linewidth=_width(run), label=name)
     linear = prediction.trajectory.problem.network.activation.linear
-    if prediction.limit_known or not linear:
+    if prediction.limit_known or (not linear and prediction.trajectory.problem.loss.squared):
         for i, end in enumerate(limit if prediction.limit_known else prediction.frames.target[:count]):
             axes.axhline(end, **style.LIMIT, label=None if i else "limit" if prediction.limit_known else "target (Σyx)")
     if prediction.closed_form is not None:
