@@ -4,7 +4,8 @@ And what `flow` and `descend` share. The gradient of a linear network is, with E
 
     −∂loss/∂W_ℓ = W_{L:ℓ+1}ᵀ E W_{ℓ−1:1}ᵀ
 
-and E = Σyx − W Σxx with the squared loss, which sees the data through these two alone (theory: section 0). Both follow it on the device, call by call, and keep on the host what was asked for.
+and E = Σyx − W Σxx with the squared loss, which sees the data through these two alone (theory: section 0). Both follow
+it on the device, call by call, and keep on the host what was asked for.
 """
 
 from __future__ import annotations

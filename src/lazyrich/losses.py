@@ -155,8 +155,8 @@ class CrossEntropy(Loss):
         hint = "try Task.from_labels(inputs, labels), or loss='squared'"
         if targets.shape[1] < 2:
             raise InvalidInput(
-                f"loss='cross_entropy' needs an output for each of two classes or more, and there is {targets.shape[1]}:"
-                f" {hint}."
+                "loss='cross_entropy' needs an output for each of two classes or more, and there is "
+                f"{targets.shape[1]}: {hint}."
             )
         if (least := targets.min(axis=1)).min() < 0:
             row = int(np.argmax(least < 0))

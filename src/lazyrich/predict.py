@@ -39,6 +39,7 @@ _COUNT = 201  # times, where none are given
 _ROUNDING = 1e-12  # of a closed form
 _NOTHING = 1e-14  # of the loss of no network
 _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-9)  # tolerances of the two integrations
+_COARSE = 1e-2  # of a nonlinear run that only finds out until when to look
 _REST = 10 * _GRAM[1]  # as near to its end as steps at the limit of stability let it come
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
@@ -126,7 +127,7 @@ def _exact(problem: Problem, asked: Array | None) -> Prediction:
 
 def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated by `flow`, twice. What happens is read from times of our own, as far as any are asked for."""
-    own = _looked_at(problem, horizon(problem), asked)
+    own = _looked_at(problem, _horizon(problem), asked)
     asked = own if asked is None else asked
     grid = np.union1d(own, asked)
     coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
@@ -144,6 +145,30 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
     error, why = max(apart, _ROUNDING), dict(problem.facts.methods)
     return Prediction(traj, Knowledge.INTEGRATED, error, course, _for_kernels(course), refusals=why)
+
+
+def _horizon(problem: Problem) -> float:
+    """Until when to look; of another loss than the squared one, found out by a first run that is hardly accurate."""
+    end = horizon(problem)
+    if problem.loss.squared:
+        return end
+    rtol = _LINEAR[0] if problem.network.activation.linear else _COARSE
+    draft = flow(problem, both_ends(problem, _far(problem, end)), record="loss", rtol=rtol)
+    return _all_seen(draft.times, draft.loss)
+
+
+def _far(problem: Problem, end: float) -> float:
+    """Where a draft ends, of an estimated horizon."""
+    return end if problem.weight_decay else _FAR * end
+
+
+def _all_seen(times: Array, loss: Array) -> float:
+    """When the loss comes within a hundredth of its fall of the lowest that was, for good. Nobody knows the end of a
+    loss that is not squared, and that of separable classes falls for ever."""
+    left = loss - loss.min()
+    if not left[0] > 0:
+        return float(times[-1])
+    return min(float(times[-1]), rounded_up(1.15 * float(times[np.flatnonzero(left > _LEFT * left[0])[-1] + 1])))
 
 
 def _on_its_side(course: Trajectory) -> Trajectory:
@@ -180,9 +205,8 @@ def _evenly(times: Array, most: int) -> Array:
 def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated through QQᵀ, twice; the first time also finds out until when to look."""
     equation, frames = equation_of(problem), frames_of(problem, problem.pull)
-    draft = (_draft if problem.loss.squared else _draft_of_any_loss)(
-        problem, equation, frames, 0.0 if asked is None else float(asked[-1])
-    )
+    draft_of = _draft if problem.loss.squared else _draft_of_any_loss
+    draft = draft_of(problem, equation, frames, 0.0 if asked is None else float(asked[-1]))
     own = _looked_at(problem, draft.end, asked)
     asked = own if asked is None else asked
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
@@ -258,7 +282,7 @@ def _draft(problem: Problem, equation: Equation, frames: Frames, last: float) ->
     target = np.where(frames.target > WEAK * frames.target.max(), frames.target, np.inf)[: min(problem.network.sizes)]
     left = _LEFT_WHITE if white else _LEFT
     guess = horizon(problem)
-    end = guess if problem.weight_decay else _FAR * guess
+    end = _far(problem, guess)
     records = []
 
     def look(time: float, y: Array) -> None:
@@ -287,11 +311,8 @@ def _draft(problem: Problem, equation: Equation, frames: Frames, last: float) ->
 
 
 def _draft_of_any_loss(problem: Problem, equation: Equation, frames: Frames, last: float) -> _Draft:
-    """Integrated as far as an estimate goes, or until the last time that is asked for. Nobody knows the end of another
-    loss, and that of separable classes falls for ever: all has been seen when it comes within a hundredth of the fall
-    of the lowest that was."""
-    end = horizon(problem) * (1.0 if problem.weight_decay else _FAR)
-    records = [(0.0, equation.initial)]
+    """Integrated far beyond an estimate, or until the last time that is asked for, and kept until all has been seen."""
+    end, records = _far(problem, horizon(problem)), [(0.0, equation.initial)]
     with progress(max(end, last), "draft") as advance:
         for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
             records.append((step.time, step.state))
@@ -300,10 +321,9 @@ def _draft_of_any_loss(problem: Problem, equation: Equation, frames: Frames, las
                 break
     times, functions = np.array([time for time, _ in records]), np.array([equation.function(y) for _, y in records])
     loss = np.asarray(problem.loss.of_map(problem.task, functions))
-    left = loss - loss.min()
-    seen = times[np.flatnonzero(left > _LEFT * left[0])[-1]] if left[0] > 0 else 0.0
-    end = min(end, float(times[-1]), rounded_up(1.15 * seen) if seen > 0 else end)
-    return _Draft(end, times, loss, in_frames(functions, frames))
+    end = _all_seen(times, loss)
+    kept = times <= max(end, last)
+    return _Draft(end, times[kept], loss[kept], in_frames(functions[kept], frames))
 
 
 def _recorded(

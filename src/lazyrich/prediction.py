@@ -158,8 +158,9 @@ class Prediction:
     def limit_known(self) -> bool:
         """Whether it is known where the modes end.
 
-        By the theorem, where one applies. With the squared loss two linear layers without weight decay end at the best map of the rank that
-        the weights have, from almost every initialisation; deeper ones are taken to, once every mode is on its way.
+        By the theorem, where one applies. With the squared loss two linear layers without weight decay end at the best
+        map of the rank that the weights have, from almost every initialisation; deeper ones are taken to, once every
+        mode is on its way.
         """
         return self._end is not None
 
@@ -385,8 +386,8 @@ def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Arr
     task = problem.task
     fit = problem.alignment if layers is None else align(of, task.sigma_xx, layers)
     u, v = fit.U[:, : len(fit.s)], fit.V[:, : len(fit.s)]
-    linear = problem.network.activation.linear
-    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0) if linear else fit.s)
+    known = problem.network.activation.linear and problem.loss.squared
+    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0) if known else fit.s)
 
 
 def in_frames(functions: Float[Array, "T out in"], frames: Frames) -> Float[Array, "T m"]:

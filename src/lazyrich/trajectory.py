@@ -242,7 +242,7 @@ class Trajectory:
 
     @property
     def loss(self) -> Any:  # (T,)
-        """½ mean‖y − ŷ‖² (or the sum), or what the problem has for a loss, at each time, without the weight decay term."""
+        """½ mean‖y − ŷ‖² (or the sum), or the same of another `problem.loss`, at each time; without weight decay."""
         return self._part("loss")
 
     @property

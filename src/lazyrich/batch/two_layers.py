@@ -6,12 +6,12 @@ many hidden units as they use.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazyrich._status import COMPLETE, End, Status
-from lazyrich._typing import Array, Tree
+from lazyrich._typing import Array
 from lazyrich.batch import alarm
 from lazyrich.methods.gram import Equation, OfFunction, OfWeights, steps
 from lazyrich.problem import Problem
@@ -20,7 +20,7 @@ from lazyrich.problem import Problem
 class Run(NamedTuple):
     """What was recorded, at so many of the times, and how it ended."""
 
-    parts: dict[str, Tree]
+    parts: dict[str, Any]
     reached: int
     status: Status
 
@@ -39,7 +39,7 @@ def flow_two_layers(
     equation: Equation = OfFunction(problem) if alone else OfWeights(problem)
     states, status = _integrated(equation, times, rtol, atol, max_steps, tick)
     functions = np.array([equation.function(y) for y in states]).reshape(len(states), *problem.pull.shape)
-    parts = {"function": functions, "loss": np.asarray(problem.loss.of_map(problem.task, functions))}
+    parts: dict[str, Any] = {"function": functions, "loss": np.asarray(problem.loss.of_map(problem.task, functions))}
     if not alone or "gram" in names:
         parts |= equation.parts(states) if states else {}
     if "weights" in parts:
@@ -65,10 +65,12 @@ def _integrated(
     tick: Callable[[float], object],
 ) -> tuple[list[Array], Status]:
     """The states at the times that were reached, and how it ended."""
-    states, end, now, taken = [equation.initial] * int(np.count_nonzero(times == 0)), float(times[-1]), 0.0, 0
+    states, end = [equation.initial] * int(np.count_nonzero(times == 0)), float(times[-1])
+    now, taken = 0.0, 0
     if len(states) == len(times):
         return states, COMPLETE
-    for taken, step in enumerate(steps(equation, rtol, max_steps, atol), start=1):
+    for step in steps(equation, rtol, max_steps, atol):
+        taken += 1
         while len(states) < len(times) and times[len(states)] <= step.time:
             states.append(step.within(float(times[len(states)])).copy())
         tick((min(step.time, end) - now) / end)

@@ -252,7 +252,11 @@ def _facts(facts: lr.Facts) -> dict[str, object]:
         name: [asdict(refusal) | {"condition": refusal.condition.value} for refusal in refusals]
         for name, refusals in facts.methods.items()
     }
-    return asdict(facts) | {name: getattr(facts, name) for name in verdicts} | {"methods": methods, "loss": facts.loss.name}
+    return (
+        asdict(facts)
+        | {name: getattr(facts, name) for name in verdicts}
+        | {"methods": methods, "loss": facts.loss.name}
+    )
 
 
 def _method_if_whitened(problem: lr.Problem) -> str | None:

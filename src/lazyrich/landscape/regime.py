@@ -116,8 +116,8 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 
     Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
     more. Delayed rich: half of that is done only after ten times the time in which the kernel of the initialisation
-    learns, 1/‖K(0)‖; that is the time of the squared loss, and with another nothing is called delayed. `thresholds` sets
-    other limits; `lazyrich.laziness.definition` says why these.
+    learns, 1/‖K(0)‖; that is the time of the squared loss, and with another nothing is called delayed. `thresholds`
+    sets other limits; `lazyrich.laziness.definition` says why these.
 
     Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
     something changes; between the records of others is interpolated, and a change counts as late only where records

@@ -1,14 +1,15 @@
 """−∂loss/∂W of one network and its loss, in JAX, as `descend`, `flow` and batches of networks follow it.
 
-With the squared loss linear networks see the data by Σyx and Σxx alone (`_engines.linear_gradients`), and two piecewise linear layers with one
-output, f = aᵀσ(Wx) with σ(z) = max(z, γz), need two matrix products: with c = σ'(WXᵀ), E = (y − f)/n and
+With the squared loss linear networks see the data by Σyx and Σxx alone (`_engines.linear_gradients`), and two piecewise
+linear layers with one output, f = aᵀσ(Wx) with σ(z) = max(z, γz), need two matrix products: with c = σ'(WXᵀ),
+E = (y − f)/n and
 
     ξ_k = Σ_i c_ki E_i x_i:      −∂loss/∂w_k = a_k ξ_k,     −∂loss/∂a_k = w_kᵀξ_k        (theory: section 8).
 
 All others go back through the layers. With another loss, linear networks pass the samples through their product, and
-what goes back begins with the loss's own pull on the outputs (`losses`). Where a network has biases, weights are its free layers (`networks.biases`): what
-makes the constant is put below them here, and has no gradient. Data come in the order that `data_of` gives them; arrays
-may be stacked and the functions mapped over them (`jax.vmap`).
+what goes back begins with the loss's own pull on the outputs (`losses`). Where a network has biases, weights are its
+free layers (`networks.biases`): what makes the constant is put below them here, and has no gradient. Data come in the
+order that `data_of` gives them; arrays may be stacked and the functions mapped over them (`jax.vmap`).
 """
 
 from __future__ import annotations

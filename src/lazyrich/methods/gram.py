@@ -15,13 +15,13 @@ both rates are 1,
 
     Ȧ = √(AAᵀ + c²) E + E √(AᵀA + c²)
 
-for any inputs and any loss. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is far below.
+for any inputs and any loss. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is
+far below.
 
 Both are integrated by SciPy's DOP853 in the singular basis of E at A = 0 (Σyx for the squared loss), where a weak mode
-is small by itself. With the squared loss, where steps
-are short for the sake of stability alone (inputs of unequal variance, large weights, weight decay), those of `_stiff`
-follow, which need not be. With white inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs,
-128 + 10 directions are enough. Of a network wider than n, QQᵀ is given instead of the weights, which would be larger.
+is small by itself. The rest is known for the squared loss alone: where steps are short for the sake of stability
+(inputs of unequal variance, large weights, weight decay), those of `_stiff` follow, which need not be; and with white
+inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs, 128 + 10 directions are enough. Of a network wider than n, QQᵀ is given instead of the weights, which would be larger.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class OfWeights(Equation):
         self.initial = self.state_of(*problem.network.weights)
 
     def _basis(self) -> tuple[Float[Array, "out out"], Float[Array, "in m"]]:
-        """With white inputs and the squared loss only those directions of the inputs that Σyx or the first layer has."""
+        """With white inputs and the squared loss only those directions of inputs that Σyx or the first layer has."""
         task, W1 = self.problem.task, self.problem.network.weights[0]
         few = self.problem.facts.whitened and self.problem.loss.squared
         if not few or task.d_out + len(W1) >= task.d_in:
@@ -315,8 +315,8 @@ def hidden_basis(problem: Problem) -> Float[Array, "k h"]:
 def best_map(problem: Problem) -> Float[Array, "out in"] | None:
     """Where two linear layers end from almost every initialisation: the best linear map of the rank that the weights
     have, which the flow keeps, and of one less where their determinant has the wrong sign. Where the flow falls into
-    parts that never meet, the same of each part. None with weight decay or another loss than the squared one, where a unit that stays 1 takes part in the
-    bottleneck, and where rounding decides which parts there are."""
+    parts that never meet, the same of each part. None with weight decay or another loss than the squared one, where a
+    unit that stays 1 takes part in the bottleneck, and where rounding decides which parts there are."""
     task, network, facts = problem.task, problem.network, problem.facts
     if problem.weight_decay or not problem.loss.squared:
         return None
