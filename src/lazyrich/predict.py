@@ -49,6 +49,7 @@ _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
 _FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
 _LEFT_WHITE, _LEFT = 1e-3, 1e-2  # of the fall of the loss, at the end
+_FAINT = 1e-3  # of the strongest pull of any loss: then all that is to be learned has been
 _GRID = 300  # times for the couplings of modes
 _FAR_ENOUGH = 0.1  # of the longest way of a mode, to speak of half of it
 _SAFE, _SAFE_ALONE = 2.5, 1.25  # calibrated: tests/methods/test_decoupled.py
@@ -311,13 +312,17 @@ def _draft(problem: Problem, equation: Equation, frames: Frames, last: float) ->
 
 
 def _draft_of_any_loss(problem: Problem, equation: Equation, frames: Frames, last: float) -> _Draft:
-    """Integrated far beyond an estimate, or until the last time that is asked for, and kept until all has been seen."""
+    """Integrated far beyond an estimate, or until next to nothing pulls, or until the last time that is asked for; and
+    kept until all has been seen."""
     end, records = _far(problem, horizon(problem)), [(0.0, equation.initial)]
+    strongest = 0.0
     with progress(max(end, last), "draft") as advance:
         for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
             records.append((step.time, step.state))
             advance(step.time - records[-2][0])
-            if step.time >= max(end, last):
+            pull = float(np.linalg.norm(problem.loss.pull_on_map(problem.task, equation.function(step.state))))
+            strongest = max(strongest, pull)
+            if step.time >= last and (step.time >= end or pull <= _FAINT * strongest):
                 break
     times, functions = np.array([time for time, _ in records]), np.array([equation.function(y) for _, y in records])
     loss = np.asarray(problem.loss.of_map(problem.task, functions))

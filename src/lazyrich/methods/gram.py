@@ -19,9 +19,10 @@ for any inputs and any loss. The roots are as accurate as the strongest mode's d
 far below.
 
 Both are integrated by SciPy's DOP853 in the singular basis of E at A = 0 (Σyx for the squared loss), where a weak mode
-is small by itself. The rest is known for the squared loss alone: where steps are short for the sake of stability
-(inputs of unequal variance, large weights, weight decay), those of `_stiff` follow, which need not be; and with white
-inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs, 128 + 10 directions are enough. Of a network wider than n, QQᵀ is given instead of the weights, which would be larger.
+is small by itself. The rest is for the squared loss alone: where steps are short for the sake of stability (inputs of
+unequal variance, large weights, weight decay), those of `_stiff` follow, which need not be; and with white inputs W1
+never leaves the span of its own rows and those of Σyx: of 784 inputs, 128 + 10 directions are enough. Of a network
+wider than n, QQᵀ is given instead of the weights, which would be larger.
 """
 
 from __future__ import annotations
