@@ -224,7 +224,7 @@ def test_the_function_closes_on_itself_on_a_hundred_family_starts():
     ("case", "which"),
     [
         ("two layers", "cross_entropy"),
-        ("two layers", "own"),
+        pytest.param("two layers", "own", marks=pytest.mark.long),
         pytest.param("one layer", "own", marks=pytest.mark.compiles),
         pytest.param("four layers, decay", "cross_entropy", marks=pytest.mark.compiles),
     ],
@@ -300,7 +300,7 @@ def test_certificates_see_another_loss():
     assert found.residual > 0.1 and found.drift < 1e-9  # what is conserved is so whatever the loss
 
 
-@pytest.mark.parametrize("which", LOSSES)
+@pytest.mark.parametrize("which", ["cross_entropy", pytest.param("own", marks=pytest.mark.long)])
 def test_predict_says_what_the_flow_does(which):
     problem, _, _ = setting("two layers", which)
     found = lr.predict(problem)

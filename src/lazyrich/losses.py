@@ -207,7 +207,7 @@ class Own(Loss):
         except Exception as error:  # whatever a function of somebody else's may raise
             raise InvalidInput(
                 f"loss must be a function of outputs and targets (samples × outputs) written in JAX, and {self.name} "
-                f"failed on them with {type(error).__name__}: {_check.shown(str(error).partition(chr(10))[0])}."
+                f"raised {type(error).__name__} on them: try jax.numpy inside it, and see the error that is the cause."
             ) from error
         if values.shape != (len(outputs),):
             raise InvalidInput(
