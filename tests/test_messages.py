@@ -36,7 +36,7 @@ aligned = lambda rng=0, task=TASK, **options: lr.inits.aligned(rng, task, **{"hi
 neuron = lambda beta=(1.0, 2.0), delta=1.0, sign=1: lr.inits.single_neuron(beta, delta=delta, sign=sign)
 problem = lambda task=TASK, start=START, **options: lr.Problem(task, start, **options)
 classified = lambda targets=((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 1)), loss="cross_entropy": lr.Problem(
-    lr.Task.from_data(X, targets), lr.inits.gaussian(0, sizes=(2, 4, len(targets[0])), scale=1.0), loss=loss
+    lr.Task.from_data(X + 1.0, targets), lr.inits.gaussian(0, sizes=(2, 4, len(targets[0])), scale=1.0), loss=loss
 )
 solve = lambda times=(0.0, 1.0), of=PROBLEM, **options: lr.solve(of, times, **options)
 tree = lambda rng=0, **options: lr.tasks.binary_tree(rng, **options)
@@ -405,6 +405,9 @@ SENTENCES = {
     ),
     r"^loss must be a function .* and <lambda> raised TracerArrayConversionError on them: try jax": lambda: classified(
         loss=lambda f, y: np.sum(np.asarray(f) - y, axis=1)
+    ),
+    r"^loss must have a finite gradient where all outputs are 0, .* and <lambda> has none: try lr\.descend": lambda: (
+        classified(loss=lambda f, y: ((f - y) ** 2).sum(-1) + (f**2).sum(-1) ** 0.5).facts
     ),
     # solve
     r"^problem must be a lazyrich Problem, and it is a Task": lambda: solve(of=TASK),

@@ -166,8 +166,15 @@ class Problem:
     def pull(self) -> Float[Array, "out in"]:
         """E = −∂loss/∂W of a linear map at W = 0, whose modes are what small weights learn first: Σyx, and with the
         cross-entropy the covariance of classes and inputs, if these are as many of each."""
+        if self.loss.squared:
+            return self.task.sigma_yx
         E = self.loss.pull_on_map(self.task, np.zeros_like(self.task.sigma_yx))
-        return self.task.sigma_yx if self.loss.squared else _check.read_only(E)
+        if not np.isfinite(E).all():
+            raise InvalidInput(
+                f"loss must have a finite gradient where all outputs are 0, by which modes are told, and {self.loss} "
+                "has none: try lr.descend, which does without modes."
+            )
+        return _check.read_only(E)
 
     @cached_property
     def alignment(self) -> Alignment:

@@ -71,7 +71,8 @@ def _draw_loss(axes: Axes, prediction: Prediction, run: Trajectory | None) -> No
     if prediction.fate:
         axes.axhline(prediction.fate.loss_limit, **style.LIMIT, label=f"limit: {prediction.fate.kind}")
     axes.legend(loc="upper right")
-    axes.set(xlabel=style.TIME, ylabel="loss", title="Predicted loss")
+    of = traj.problem.loss
+    axes.set(xlabel=style.TIME, ylabel="loss" if of.squared else f"loss ({of})", title="Predicted loss")
     axes.set_ylim(min(0.0, float(np.min(loss))), max(1.05 * float(np.max(loss)), axes.get_ylim()[1]))
     axes.margins(x=0.01)
 
