@@ -18,6 +18,7 @@ from .certificate import Certificate
 from .facts import Facts, Refusal
 from .inits.nearest import Balanced, balanced
 from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
+from .losses import Loss
 from .methods.descend import descend
 from .methods.flow import flow
 from .methods.lazy_limit import lazy_limit
@@ -39,6 +40,7 @@ __all__ = [
     "Facts",
     "Fate",
     "InvalidInput",
+    "Loss",
     "Network",
     "NoExactSolution",
     "Prediction",

@@ -17,6 +17,7 @@ from lazyrich import _engines
 from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.stack import Stack
+from lazyrich.losses import Loss
 from lazyrich.methods import _gradients, _rkc
 from lazyrich.networks import Activation
 from lazyrich.networks.biases import constant_rows, whole
@@ -55,7 +56,8 @@ def descend_stack(
     """
     jax = _engines.load("jax", "descend")
     stops, names = np.asarray(at), tuple(dict.fromkeys((*names, "loss")))
-    run = _descent(stack.activation, stack.sizes, stack.biased, names, stack.members.ndim, momentum, nesterov)
+    settings = stack.activation, stack.sizes, stack.biased, stack.loss
+    run = _descent(*settings, names, stack.members.ndim, momentum, nesterov)
     steps_per_call, records_per_call = _engines.per_call(stack.sizes, stack.columns, 1, names, stack.cells)
     if stack.cells > 1:  # records of many networks take time even where none is due; of one, compiling again takes more
         records_per_call = min(records_per_call, 1 << (len(stops) - 1).bit_length())
@@ -98,7 +100,7 @@ def flow_stack(
 ) -> Record:
     """Gradient flow, kept at `times` (sets, each, K), sorted; a first one of 0 keeps the initialisation."""
     jax = _engines.load("jax", "a batch of networks")
-    begin, go_on = _flow(stack.activation, stack.sizes, stack.biased)
+    begin, go_on = _flow(stack.activation, stack.sizes, stack.biased, stack.loss)
     batch, dtype = times.shape[:-1], stack.weights[0].dtype
     at_zero = int(np.all(times[..., 0] == 0))
     stops = times[..., at_zero:].astype(dtype)
@@ -153,6 +155,7 @@ def _descent(
     activation: Activation,
     sizes: tuple[int, ...],
     biased: bool,
+    loss: Loss,
     names: tuple[str, ...],
     axes: int,
     momentum: float,
@@ -160,8 +163,8 @@ def _descent(
 ) -> Tree:
     """One call: stretches of steps, with a record after each."""
     jax, unrolled = _engines.load("jax", "descend"), int(_engines.by_device(*_UNROLLED))
-    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes, biased))
-    observe = _each(jax, axes, _gradients.observe(jax, activation, names, sizes, biased))
+    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes, biased, loss))
+    observe = _each(jax, axes, _gradients.observe(jax, activation, names, sizes, biased, loss))
 
     def run(
         weights: Tree, moving: Tree, finite: JaxArray, gaps: JaxArray, paces: Tree, decay: JaxArray, data: Tree
@@ -203,9 +206,11 @@ def _descent(
     return jax.jit(run)
 
 
-def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool) -> Callable[..., Tree]:
+def _velocity(
+    jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool, loss: Loss
+) -> Callable[..., Tree]:
     """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
-    one = _gradients.gradients_and_loss(jax, activation, sizes, biased)
+    one = _gradients.gradients_and_loss(jax, activation, sizes, biased, loss)
     of_all = _each(jax, 2, lambda weights, data: one(weights, data)[0])
 
     def velocity(weights: Tree, rates: JaxArray, decay: JaxArray, data: Tree) -> Tree:
@@ -216,10 +221,10 @@ def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...], b
 
 
 @cache
-def _flow(activation: Activation, sizes: tuple[int, ...], biased: bool) -> tuple[JaxArray, JaxArray]:
+def _flow(activation: Activation, sizes: tuple[int, ...], biased: bool, loss: Loss) -> tuple[JaxArray, JaxArray]:
     """The state at t = 0, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")
-    velocity, kinks = _velocity(jax, activation, sizes, biased), activation.kinked
+    velocity, kinks = _velocity(jax, activation, sizes, biased, loss), activation.kinked
 
     def begin(weights: Tree, *fixed: Tree) -> Tree:
         return _rkc.start(jax, lambda y: velocity(y, *fixed), weights, kinks)

@@ -86,6 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--momentum", metavar="β", type=float, default=0.0, help="of gradient descent, with --rate (default: 0)")
     add("--nesterov", action="store_true", help="Nesterov's momentum instead of the heavy ball's")
+    add(
+        "--loss",
+        metavar="NAME",
+        default="squared",
+        help="squared, or cross_entropy, of labels or of targets that are probabilities (default: %(default)s)",
+    )
     add("--horizon", metavar="T", type=float, help="time to predict up to (default: until all has happened)")
     add(
         "--times",
@@ -148,7 +154,8 @@ def _problems(arguments: argparse.Namespace) -> list[lr.Problem]:
     else:
         tasks = [_task(path, network) for path in arguments.data]
         tasks = _whitened(tasks, arguments.data) if arguments.whiten else tasks
-    about = {"rates": _numbers("--rates", arguments.rates), "weight_decay": arguments.weight_decay}
+    rates = _numbers("--rates", arguments.rates)
+    about = {"rates": rates, "weight_decay": arguments.weight_decay, "loss": arguments.loss}
     problems = [lr.Problem(task, network, **about) for task in tasks]
     if arguments.whiten and len(problems) == 1 and (small := problems[0].on_support()) is not problems[0]:
         found, given = small.network.d_in, network.d_in
@@ -232,7 +239,7 @@ def _document(prediction: Prediction) -> dict[str, object]:
             "citation": traj.citation,
             "regime": prediction.regime.to_dict() if prediction.regime else None,
             "still_falling": prediction.still_falling,
-            "target": prediction.frames.target,
+            "target": prediction.frames.target if traj.problem.loss.squared else None,
             "limit": prediction.limit,
             "limit_known": prediction.limit_known,
             "half_times": prediction.half_times,
@@ -259,7 +266,11 @@ def _facts(facts: lr.Facts) -> dict[str, object]:
         name: [asdict(refusal) | {"condition": refusal.condition.value} for refusal in refusals]
         for name, refusals in facts.methods.items()
     }
-    return asdict(facts) | {name: getattr(facts, name) for name in verdicts} | {"methods": methods}
+    return (
+        asdict(facts)
+        | {name: getattr(facts, name) for name in verdicts}
+        | {"methods": methods, "loss": facts.loss.name}
+    )
 
 
 def _method_if_whitened(problem: lr.Problem) -> str | None:
@@ -267,7 +278,8 @@ def _method_if_whitened(problem: lr.Problem) -> str | None:
         white = problem.task.whitened()
     except InvalidInput:  # directions without variance
         return None
-    return lr.Problem(white, problem.network, rates=problem.rates, weight_decay=problem.weight_decay).facts.method
+    about = {"rates": problem.rates, "weight_decay": problem.weight_decay, "loss": problem.loss}
+    return lr.Problem(white, problem.network, **about).facts.method
 
 
 def _report(prediction: Prediction) -> str:

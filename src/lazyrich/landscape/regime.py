@@ -29,7 +29,7 @@ from lazyrich.trajectory import Trajectory, as_trajectory
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
-_RISEN = 1 + 1e-9  # beyond rounding
+_RISEN = 1e-9  # beyond rounding
 _SAMPLES = 30
 _ROUNDS = 8
 _STEADY = 0.01  # relative: what the verdict of some records rests on may still move
@@ -116,7 +116,8 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 
     Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
     more. Delayed rich: half of that is done only after ten times the time in which the kernel of the initialisation
-    learns, 1/‖K(0)‖. `thresholds` sets other limits; `lazyrich.laziness.definition` says why these.
+    learns, 1/‖K(0)‖; that is the time of the squared loss, and with another nothing is called delayed. `thresholds`
+    sets other limits; `lazyrich.laziness.definition` says why these.
 
     Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
     something changes; between the records of others is interpolated, and a change counts as late only where records
@@ -141,8 +142,8 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
         raise InvalidInput(f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at once.")
     if traj.status.end is End.DIVERGED:
         raise InvalidInput(f"traj must not have diverged, for a regime is one of learning, and it has: {traj.status}.")
-    first_loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
-    if traj.loss[-1] > first_loss * _RISEN and not problem.weight_decay:
+    first_loss = loss_of(problem.task, problem.network.weights, problem.network.activation, problem.loss)
+    if traj.loss[-1] > first_loss + _RISEN * abs(first_loss) and not problem.weight_decay:
         raise InvalidInput(
             f"traj must have learned something, and its loss rose from {first_loss:.3g} to {traj.loss[-1]:.3g}: try a "
             "smaller rate, or a longer run."
@@ -292,7 +293,10 @@ def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> F
 
 
 def _lazy_time(problem: Problem, first: Kernel) -> float:
-    """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
+    """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns the
+    squared loss. Of others nobody knows, and nothing is late."""
+    if not problem.loss.squared:
+        return float("inf")
     with one_blas_thread():
         return lazy_time_of_rate(first.largest_eigenvalue() * sample_weight(problem))
 

@@ -102,11 +102,13 @@ class Steps:
 def steps_of(problem: Problem, how: Stepping, modes: Timed, ends: Trajectory | None) -> Steps:
     """From the half times of the flow, and a trajectory at its beginning and its end."""
     facts, biased = problem.facts, problem.network.biased and problem.network.depth > 1
-    first, last = sharpness(ends, preconditioned=True) if ends is not None else (np.nan, np.nan)
+    known = ends is not None and problem.loss.squared
+    first, last = sharpness(ends, preconditioned=True) if known else (np.nan, np.nan)
     curvature = (float(first), float(last))
     times = modes.half_times
     usual = how.steps(times)
-    if not facts.activation.linear or (biased and facts.depth > 2) or not np.isfinite(times).any():
+    alone = facts.activation.linear and problem.loss.squared and not (biased and facts.depth > 2)
+    if not alone or not np.isfinite(times).any():
         return Steps(how, usual, False, False, curvature)
     maps, fit, m = mode_maps(problem), problem.alignment, len(problem.alignment.s)
     overlap = np.abs(modes.u.T @ fit.U[:, :m]) * np.abs(modes.v.T @ fit.V[:, :m])
@@ -116,9 +118,9 @@ def steps_of(problem: Problem, how: Stepping, modes: Timed, ends: Trajectory | N
         limit[own], flowing[own] = modes.limit, times
         steps = maps.half_steps(limit, flowing, how)[own]
         return Steps(how, np.where(np.isfinite(times), steps, np.nan), True, True, curvature)
-    alone = np.divide(maps.s, maps.d, out=np.zeros_like(maps.s), where=maps.d > 0)
-    flowing = maps.half_times(alone, times)
-    late = (maps.half_steps(alone, flowing, how) / how.steps(flowing))[own]
+    ends_at = np.divide(maps.s, maps.d, out=np.zeros_like(maps.s), where=maps.d > 0)
+    flowing = maps.half_times(ends_at, times)
+    late = (maps.half_steps(ends_at, flowing, how) / how.steps(flowing))[own]
     return Steps(how, usual * np.where(np.isfinite(late), late, 1.0), False, True, curvature)
 
 

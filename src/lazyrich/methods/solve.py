@@ -85,6 +85,12 @@ def _choose(problem: Problem, method: str | None) -> Method:
     for name, refusals in methods.items():
         if not refusals:
             return known[name]
+    if not problem.loss.squared:
+        raise NoExactSolution(
+            f"no exact solution applies, for all are about the squared loss, whose pull on W is linear in W, and this "
+            f"one is {problem.loss}: try lr.predict(problem), which integrates and tells its error, lr.flow(problem, "
+            "times), or lr.descend(problem, rate=…, steps=…), which trains step by step."
+        )
     # the methods for this number of layers say most: they come first, and of the others this one thing is said
     told = sorted(methods.items(), key=lambda item: item[1][0].condition is Condition.DEPTH)
     listed = "; ".join(f"{name}: {_reasons(refusals)}" for name, refusals in told)

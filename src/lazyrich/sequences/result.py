@@ -11,7 +11,7 @@ import numpy as np
 from lazyrich import _check, _engines
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
-from lazyrich.problem import loss_of
+from lazyrich.problem import loss_of, needs_squared_loss
 from lazyrich.sequences.forecast import forgetting, loss_matrix, since_own_training
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
@@ -72,8 +72,9 @@ class Continual:
     @property
     def initial_losses(self) -> Float[Array, " task"]:
         """Loss of every task before any training."""
-        network = self.trajectories[0].problem.network
-        return np.array([loss_of(task, network.weights, network.activation) for task in self.tasks])
+        first = self.trajectories[0].problem
+        network = first.network
+        return np.array([loss_of(task, network.weights, network.activation, first.loss) for task in self.tasks])
 
     @cached_property
     def loss_matrix(self) -> Float[Array, "stage task"]:
@@ -116,6 +117,7 @@ class Continual:
     @property
     def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` from the tasks alone, as if each were learned completely."""
+        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
         return loss_matrix(self.tasks)
 
     @property
@@ -126,12 +128,14 @@ class Continual:
     @property
     def predicted_forgetting(self) -> Float[Array, "stage task"]:
         """`forgetting` from the tasks alone, as if each were learned completely."""
+        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
         return forgetting(self.tasks)
 
     @cached_property
     def limit_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles, weight decay and all."""
         first = self.trajectories[0].problem
+        needs_squared_loss(first, "the limit of each task")
         return loss_matrix(self.tasks, first.network, rates=first.rates, weight_decay=first.weight_decay)
 
     def network(self, stage: int = -1) -> Network:
@@ -177,10 +181,11 @@ class Continual:
 
 def _losses(task: Task, trajectory: Trajectory) -> Float[Array, " T"]:
     network = trajectory.problem.network
+    loss = trajectory.problem.loss
     if network.activation.linear:
-        return np.asarray(task.loss(np.asarray(trajectory.function)))
+        return np.asarray(loss.of_map(task, np.asarray(trajectory.function)))
     states = zip(*trajectory.weights, strict=True)
-    return np.array([loss_of(task, weights, network.activation) for weights in states])
+    return np.array([loss_of(task, weights, network.activation, loss) for weights in states])
 
 
 def _about(name: str) -> dict[str, str]:

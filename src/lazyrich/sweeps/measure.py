@@ -61,10 +61,11 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
     if test is None:
         raise InvalidInput("test_loss needs held-out samples, and this problem has none: try 'loss'.")
     test = test.with_constant() if traj.problem.network.biased else test
-    if traj.problem.network.activation.linear:
-        return np.asarray(test.loss(np.asarray(traj.function)))
+    activation, loss = traj.problem.network.activation, traj.problem.loss
+    if activation.linear:
+        return np.asarray(loss.of_map(test, np.asarray(traj.function)))
     states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
-    return np.array([loss_of(test, state, traj.problem.network.activation) for state in states])
+    return np.array([loss_of(test, state, activation, loss) for state in states])
 
 
 def together(stack: Stack, names: Sequence[str]) -> tuple[str, ...]:
