@@ -21,7 +21,6 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import xlogy
 
 from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
@@ -173,6 +172,8 @@ class CrossEntropy(Loss):
 
     def floor(self, task: Task) -> float:
         """The entropy of the targets."""
+        from scipy.special import xlogy  # here: it is slow to load
+
         return float(-_weight(task) * np.sum(xlogy(task.targets, task.targets)))
 
 

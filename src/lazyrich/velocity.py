@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
 from lazyrich._typing import Array, Float
 from lazyrich.losses import CrossEntropy, Loss, Squared
@@ -78,6 +77,8 @@ def _error(loss: Loss, f: Float[Array, "P out"], y: Float[Array, "P out"]) -> Fl
         case Squared():
             return y - f
         case CrossEntropy():
+            from scipy.special import softmax  # here: it is slow to load
+
             return y - softmax(f, axis=1)
         case _:
             return np.asarray(loss.pull(f, y))

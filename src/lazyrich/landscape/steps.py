@@ -102,9 +102,10 @@ class Steps:
 def steps_of(problem: Problem, how: Stepping, modes: Timed, ends: Trajectory | None) -> Steps:
     """From the half times of the flow, and a trajectory at its beginning and its end."""
     facts, biased = problem.facts, problem.network.biased and problem.network.depth > 1
-    known = ends is not None and problem.loss.squared
-    first, last = sharpness(ends, preconditioned=True) if known else (np.nan, np.nan)
-    curvature = (float(first), float(last))
+    curvature = (np.nan, np.nan)
+    if ends is not None and problem.loss.squared:
+        first, last = sharpness(ends, preconditioned=True)
+        curvature = (float(first), float(last))
     times = modes.half_times
     usual = how.steps(times)
     alone = facts.activation.linear and problem.loss.squared and not (biased and facts.depth > 2)
