@@ -50,6 +50,7 @@ _SQUARES, _FEW = 13_000_000, 60  # entries of all kernels of a linear network, i
 _TWICE = 5.0  # times the distance of the two at the steps of the first: no less than the error of the second anywhere
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
+_LONGER = 4  # times four of the estimated horizon: how far a first run of a deep network goes
 _FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
 _LEFT_WHITE, _LEFT = 1e-3, 1e-2  # of the fall of the loss, at the end
 _FAINT = 1e-3  # of the strongest pull of any loss: then all that is to be learned has been
@@ -173,13 +174,36 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
 
 
 def _horizon(problem: Problem) -> float:
-    """Until when to look; of another loss than the squared one, found out by a first run that is hardly accurate."""
-    end = horizon(problem)
-    if problem.loss.squared:
+    """Until when to look. What a first run finds, hardly accurate, where an estimate will not do: of another loss than
+    the squared one, and of deep linear networks, whose plateaus depend on how modes meet on the way."""
+    end, linear = horizon(problem), problem.network.activation.linear
+    if not problem.loss.squared:
+        rtol = _LINEAR[0] if linear else _COARSE
+        draft = flow(problem, both_ends(problem, _far(problem, end)), record="loss", rtol=rtol)
+        return _all_seen(draft.times, draft.loss)
+    if not linear or problem.weight_decay or problem.facts.determinant_obstruction:
         return end
-    rtol = _LINEAR[0] if problem.network.activation.linear else _COARSE
-    draft = flow(problem, both_ends(problem, _far(problem, end)), record="loss", rtol=rtol)
-    return _all_seen(draft.times, draft.loss)
+    return _when_learned(problem, end)
+
+
+def _when_learned(problem: Problem, guess: float) -> float:
+    """The guess, or later where the modes are not there by then: as late as they are, or as it was looked."""
+    frames, floor, last = frames_of(problem, problem.pull), _floor(problem), guess
+    strong = (frames.target > WEAK * frames.target.max())[: min(problem.network.sizes)]
+    left = _LEFT_WHITE if problem.facts.whitened else _LEFT
+    for _ in range(_LONGER):
+        draft = flow(problem, both_ends(problem, last), record="function", rtol=_LINEAR[0], max_steps=_STEPS)
+        off = np.abs(in_frames(draft.function, frames) - frames.target)[:, : len(strong)][:, strong]
+        there = draft.loss - floor <= left * max(draft.loss[0] - floor, 0.0)
+        if problem.facts.whitened:
+            there &= (off <= NEAR * frames.target[: len(strong)][strong]).all(axis=1)
+        if there[-1]:
+            first = float(draft.times[np.flatnonzero(~there)[-1] + 1]) if not there.all() else 0.0
+            return max(guess, rounded_up(1.15 * first))
+        if draft.times[-1] < last:
+            break
+        last *= 4
+    return guess
 
 
 def _far(problem: Problem, end: float) -> float:

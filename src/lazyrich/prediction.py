@@ -192,10 +192,22 @@ class Prediction:
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
-        """When each mode is half way from its initialisation to `limit`; nan: never, or later than was looked."""
-        if self.fate is None:
-            return half_times(self.course.times, self._along, self.limit)
-        return self.fate.half_times
+        """When each mode is half way from its initialisation to `limit`; nan: never, or later than was looked, or it is
+        not known where it ends, and what it has at last need not be that."""
+        if self.fate is not None:
+            return self.fate.half_times
+        found = half_times(self.course.times, self._along, self.limit)
+        return np.where(self._waiting, np.nan, found)
+
+    @cached_property
+    def _waiting(self) -> Array:
+        """Modes of a linear network that are not at their target when all has been seen, though nobody knows that they
+        end elsewhere: a plateau may be what is seen."""
+        problem, target = self.trajectory.problem, self.frames.target
+        known = self.limit_known or problem.weight_decay or not problem.network.activation.linear
+        if known or not problem.loss.squared:
+            return np.zeros(len(target), bool)
+        return np.abs(self._along[-1] - target) > NEAR * np.maximum(np.abs(target), _NOTHING * np.abs(target).max())
 
     @cached_property
     def regime(self) -> Regime | None:
@@ -274,6 +286,9 @@ class Prediction:
             found.append(Caution(traj.status.what, traj.status))
         if later := self.on_the_way:
             words = f"{len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}"
+            found.append(Caution(words, words))
+        if (count := int(self._waiting.sum())) and not facts.determinant_obstruction:
+            words = f"{count} of {len(self.limit)} modes not learned by t = {end}, perhaps a plateau"
             found.append(Caution(words, words))
         if self.still_falling:
             words = f"the loss is still falling at t = {end}"

@@ -63,7 +63,7 @@ class Fate:
         if np.isfinite(self.separatrix_distance):
             distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
             lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
-        lines.append(f"regime        {self.regime}")
+        lines.append(f"regime        {str(self.regime).replace('; ', _NEXT)}")
         lines += [f"descent       {self.steps.told(_NEXT)}"] if self.steps else []
         titles = f"{'mode':>6} {'s':>12} {'initial':>12} {'limit':>12} {'half time':>12}"
         lines.append(titles + (f" {'half step':>10}" if self.steps else ""))
