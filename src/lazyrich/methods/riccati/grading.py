@@ -30,7 +30,7 @@ from lazyrich._typing import Array, Float, Real
 from lazyrich.alignment import equal_groups, lengths
 
 _EPS = float(np.finfo(np.float64).eps)
-_SAFETY = 16  # rounding errors are bounded to first order, and bounds are taken this much wider
+_SAFETY = 8  # times what rounding does as a rule: singular vectors of another routine leave up to that much
 
 
 class Spectrum(NamedTuple):
@@ -249,9 +249,9 @@ def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, np.zeros(len(pivots)))
 
 
-def products_rounding(Q0: Float[Array, "... n h"], F: Spectrum) -> Float[Array, "... n"]:
+def products_rounding(Q0: Float[Array, "... n h"], F: Spectrum, eps: float = _EPS) -> Float[Array, "... n"]:
     """How much of each row of OᵀQ0 is rounding of its products, as a rule."""
-    return _EPS * lengths(F.vectors().mT * lengths(Q0)[..., None, :])
+    return eps * lengths(F.vectors().mT * lengths(Q0)[..., None, :])
 
 
 def rounding(
@@ -265,29 +265,43 @@ def rounding(
 ) -> Float[Array, "... n"]:
     """How long a part of each row of OᵀQ0 can be that is nothing but rounding.
 
-    Entry by entry, so that zeros and ones of a basis cost nothing: the products of row i, eps·|O|ᵀ|Q0|, and parts of
-    other rows, for eigenvectors are turned into each other by |OᵀδF O|_ij/(w_i − w_j), where δF is what O leaves of F
-    and what the task's own digits leave open. Eigenvalues too close for that count as one group: only its span is
-    certain, and that does not turn. Rows below count; a row that is made of rows above adds nothing new. Where each row
-    is to stand alone (`alone`), all others count, and in a group rounding of the rotation within it.
+    Entry by entry and taken as independent, so that zeros and ones of a basis cost nothing: the products of row i,
+    eps·|O|ᵀ|Q0|, and parts of other rows, for eigenvectors are turned into each other by o_jᵀ(F − w_i)o_i/(w_i − w_j),
+    where that is what the singular vectors leave of Σ and what its own digits leave open; λ has no part in it.
+    Eigenvalues too close for that count as one group: only its span is certain, and that does not turn. Rows below
+    count; a row that is made of rows above adds nothing new. Where each row is to stand alone (`alone`), all others
+    count, and in a group rounding of the rotation within it.
     """
     inputs, outputs = F.sizes_in_modes()
-    r, d_in, diagonal = lengths(Q0)[..., None], F.V.shape[-1], np.arange(F.s.shape[-1])
-    own = inputs @ (np.abs(F.V).mT @ r[..., :d_in, :]) + outputs @ (np.abs(F.U).mT @ r[..., d_in:, :])
-    left = F.U.mT @ target @ F.V
-    left[..., diagonal, diagonal] -= F.s
-    left = np.abs(left) + eps_task * (np.abs(F.U).mT @ np.abs(target) @ np.abs(F.V))
+    onto, back = _left_over(F, target)
+    digits = eps_task * _spread(F.U, target, F.V)
+    onto, back = np.abs(onto) + digits, np.abs(back) + digits.mT
+    slack = inputs @ onto.mT @ outputs.mT + outputs @ back.mT @ inputs.mT
     largest = np.abs(F.w).max(axis=-1, initial=0.0)[..., None, None]
-    crossed = outputs @ left @ inputs.mT
-    slack = crossed + crossed.mT
-    slack += _EPS * largest * (inputs @ (np.abs(F.V).mT @ np.abs(F.V)) @ inputs.mT)
-    slack += _EPS * largest * (outputs @ (np.abs(F.U).mT @ np.abs(F.U)) @ outputs.mT)
     gap = np.abs(F.w[..., :, None] - F.w[..., None, :])
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
     counts = ~np.eye(gap.shape[-1], dtype=bool) if alone else np.triu(apart, 1)
     angle = np.divide(slack, np.where(apart, gap, largest), out=np.zeros_like(slack), where=counts & (largest > 0))
     turned = angle * lengths(F.from_coordinates(Q0))[..., None, :]
-    return _SAFETY * (eps * own[..., 0] + lengths(turned))
+    return _SAFETY * np.hypot(products_rounding(Q0, F, eps), lengths(turned))
+
+
+def _left_over(F: Spectrum, target: Float[Array, "... out in"]) -> tuple[Array, Array]:
+    """Uᵀ(ΣV − Us) and Vᵀ(ΣᵀU − Vs)."""
+    m = F.s.shape[-1]
+    onto, back = target @ F.V, target.mT @ F.U
+    onto[..., :m] -= F.U[..., :m] * F.s[..., None, :]
+    back[..., :m] -= F.V[..., :m] * F.s[..., None, :]
+    return F.U.mT @ onto, F.V.mT @ back
+
+
+def _spread(
+    U: Float[Array, "... out out"], target: Float[Array, "... out in"], V: Float[Array, "... in in"]
+) -> Float[Array, "... out in"]:
+    """How UᵀΣV spreads where each entry of Σ is off by its size, independently."""
+    largest = np.abs(target).max(axis=(-2, -1), initial=0.0, keepdims=True)
+    unit = target / np.where(largest > 0, largest, 1.0)
+    return largest * np.sqrt((U**2).mT @ unit**2 @ V**2)
 
 
 def doubts(T: Float[Array, "... k k"], noise: Float[Array, "... k"]) -> Float[Array, "... k"]:
