@@ -238,3 +238,30 @@ def test_a_start_off_the_separatrix_by_more_than_rounding_leaves_it_when_scipy_s
     flow = integrate.function(problem.network.weights, problem.task.sigma_yx, None, times)
     np.testing.assert_allclose(traj.function, flow, atol=1e-9)
     assert lr.solve(problem, [1e6], method="riccati").loss[0] == pytest.approx(0.99**2 / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("lam", [0.0, 4.0])
+@pytest.mark.parametrize("gap, part", [(1e-6, 5e-10), (1e-8, 1e-7)])
+def test_what_is_left_out_on_the_separatrix_is_stated(gap, part, lam):
+    problem = one_unit(np.random.default_rng(1), gap, part, lam)
+    traj = lr.solve(problem, [0.0, 5.0], method="riccati")
+    assert traj.solution.separatrix().on_it
+    error = np.linalg.norm(traj.function[0] - problem.network.function)
+    assert 1e-12 < error <= traj.solution.doubt_until(0.0) and "left out" in traj.notes[1]
+
+
+def test_columns_that_are_almost_one_are_doubted():
+    """Two hidden units, almost only on the weaker of two modes 1e-6 apart: the last digits of Σ decide what cancels."""
+    rng, times = np.random.default_rng(0), np.array([1.0, 100.0, 400.0])
+    sigma_yx = target(rng, 3, 3, np.array([1.0, 1.0 - 1e-6, 0.34]))
+    U, _, Vt = np.linalg.svd(sigma_yx)
+    C = np.linalg.qr([[1e-8, 1e-8], [0.0, 1.0], [1.0, 0.0]])[0]
+    large = (np.hypot(4.5, 2 * np.array([1e-8, 1e-8])) + 4.5) / 2
+    W1, W2 = (np.sqrt(large) * C).T @ Vt, U @ (C * (1e-8 / np.sqrt(large)))
+    network = lr.Network([W1, W2])
+    runs = []
+    for _ in range(8):
+        moved = sigma_yx * (1 + 2.0**-52 * rng.integers(-1, 2, (3, 3)))
+        runs.append(lr.solve(lr.Problem(lr.Task.from_correlations(moved), network), times, method="riccati"))
+    spread = max(np.linalg.norm(run.function - runs[0].function, axis=(1, 2)).max() for run in runs)
+    assert spread <= 2 * max(run.solution.doubt_until(400.0) for run in runs), spread

@@ -144,29 +144,38 @@ class Graded:
         return float(max(*self.doubts_until(np.array(t))))
 
     def doubts_until(self, t: Array) -> tuple[Real, Real]:
-        """Those of the initialisation, and those of the task, one number for each initialisation.
+        """Those of the initialisation, and those of the task and of what cancels, one number for each initialisation.
 
         Mode i is learned as y/(1 + y), y = ĝ l² e^{2wt}, so that doubt about l moves it by 2y/(1 + y)² as much: nothing
         before its time has come, half at most when it does. And of two close modes that want the same hidden direction
         the weaker loses its share l_ij/l_jj by e^{(w_i − w_j)t}, with w known to rounding: most at t = 1/(w_j − w_i).
+        On the separatrix, what was taken for rounding and left out is missing from the start on.
         """
+        left_out = 2 * np.sort(self.novelty, axis=-1)[..., : len(self.missed)].max(axis=-1, initial=0.0)
         F, t = self.spectrum, t[..., None]
         growing = F.w.reshape(-1, F.w.shape[-1])[0] > 0  # the same rows in all of a stack
         grows = growing[self.pivots]
         w, l = F.w[..., self.pivots[grows]], self.pivot_lengths[..., grows]
         if w.shape[-1] == 0:
-            return np.zeros(l.shape[:-1]), np.zeros(l.shape[:-1])
+            return left_out, np.zeros(l.shape[:-1])
         with np.errstate(divide="ignore"):
             log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
         y = np.exp(np.minimum(log_y, 0.0))
         of_initialisation = (2 * y / (1 + y) ** 2 * self.doubt[..., grows] * w).max(axis=-1) / np.linalg.norm(
             w, axis=-1
         )
+        # two columns that are almost one: what tells them apart is a difference of squares of that size
+        own = np.tril(np.abs(self.L[..., self.pivots[grows], :][..., grows]), -1) / l[..., None, :]
+        half = np.maximum(np.log(2 * w) - 2 * np.log(l), 0.0) / (2 * w)
+        apart = -F.rate_differences(self.pivots[grows])[..., self.pivots[grows], :]
+        cancelled = own**2 * np.exp(-2 * apart * np.minimum(half, t)[..., None, :]) * y[..., None, :]
         gap = -F.rate_differences(self.pivots)[..., growing, :][..., grows]
         share = np.minimum(np.abs(self.L[..., growing, :][..., grows]) / l[..., None, :], 1.0)
         when = np.minimum(np.divide(1.0, gap, out=np.full_like(gap, np.inf), where=gap > 0), t[..., None])
         of_task = np.where(gap > 0, share * np.exp(-gap * when) * when, 0.0).max(axis=(-2, -1), initial=0.0)
-        return of_initialisation, of_task * (8 * _EPS * F.excess.max(axis=-1))  # as accurate as singular values are
+        of_task *= 8 * _EPS * F.excess.max(axis=-1)  # as accurate as singular values are
+        of_task = np.maximum(of_task, _EPS * cancelled.max(axis=(-2, -1), initial=0.0))
+        return np.maximum(of_initialisation, left_out), of_task
 
     @property
     def separatrix_distance(self) -> float:
