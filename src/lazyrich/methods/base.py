@@ -173,10 +173,16 @@ def notes_of(separatrix: Separatrix, doubt: float, pushed: float, gives_gram: bo
         ]
     if separatrix.on_it:
         escape = ", on_separatrix='perturb' shows the escape" if gives_gram else ""
-        return [
+        notes = [
             "the initialisation lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
             f"{escape}"
         ]
+        if separatrix.distance > DOUBTFUL:
+            notes.append(
+                f"a part of the weights that rounding could have made ({separatrix.distance:.0e}) is left out for that,"
+                " and the function is as good as that from the start"
+            )
+        return notes
     if doubt > DOUBTFUL:
         return [
             f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"
