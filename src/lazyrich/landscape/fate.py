@@ -25,6 +25,8 @@ from lazyrich.observables.crossings import Strengths, filled, first_crossings, s
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
+_ROUNDING = 1e-13  # of the strongest mode: closer than this to its limit no mode is seen to move
+
 
 @dataclass(frozen=True)
 class Fate:
@@ -161,9 +163,11 @@ class Begun(NamedTuple):
 
     @property
     def near(self) -> Float[Array, " m"]:
-        """How close to its limit each mode counts as resting, weak ones too."""
+        """How close to its limit each mode counts as resting: a thousandth of its way, weak ones too."""
         fit, scale = self.fit, max(float(self.fit.s.max()), float(np.abs(self.initial).max()))
-        return 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)
+        way = np.abs(fit.a - self.initial)
+        near = np.minimum(np.maximum(way, 1e-6 * way.max()), np.maximum(np.maximum(np.abs(fit.a), fit.s), 1e-6 * scale))
+        return np.maximum(1e-3 * near, _ROUNDING * scale)
 
     def ended(self, half_times: Float[Array, " m"], regime: Regime) -> Fate:
         """All that becomes of it."""
