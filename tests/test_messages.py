@@ -392,7 +392,7 @@ SENTENCES = {
         of=problem(start=aligned()), on_separatrix="perturb", method="modes"
     ),
     r"^device_arrays works with the method riccati, and this problem is solved by modes": lambda: solve(
-        np.ones(2), of=problem(start=aligned()), device_arrays=True
+        np.ones(2), of=problem(start=aligned()), method="modes", device_arrays=True
     ),
     # Trajectory.network
     r"^index must lie between -2 and 1, and it is 2": lambda: solve().network(2),
