@@ -51,7 +51,7 @@ class Fate:
     loss_limit: float
     kind: str  # "global minimum" or "saddle"
     missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
-    separatrix_distance: float  # smallest new part of a row of Q(0), relative to the longest row; inf: there is none
+    separatrix_distance: float  # smallest new part of a direction in Q(0), relative to the longest; inf: there is none
     on_separatrix: bool
     regime: Regime
 
