@@ -299,6 +299,9 @@ SENTENCES = {
     r"^weights must be a list of matrices, one per layer, .* it is a dict": lambda: lr.Network({"a": W1}),
     r"^weights must be a list of matrices, one per layer, .* it is a str": lambda: lr.Network("W.npz"),
     r"^weights must be a list of matrices, one per layer, .*: try \[W\]": lambda: lr.Network(W1),
+    r"^weights\[0\] must reach 1e-153, or its squares underflow, .* entry is 1e-160: try larger weights, or zeros": lambda: (
+        lr.Network([1e-160 * W1, W2])
+    ),
     r"^weights\[1\] must take the 2 outputs of weights\[0\], and it has shape 2 × 3; layers go from input": lambda: (
         lr.Network([W1, W1])
     ),
@@ -430,7 +433,7 @@ SENTENCES = {
         of=problem(start=aligned()), on_separatrix="perturb", method="modes"
     ),
     r"^device_arrays works with the method riccati, and this problem is solved by modes": lambda: solve(
-        np.ones(2), of=problem(start=aligned()), device_arrays=True
+        np.ones(2), of=problem(start=aligned()), method="modes", device_arrays=True
     ),
     # Trajectory.network
     r"^index must lie between -2 and 1, and it is 2": lambda: solve().network(2),

@@ -28,6 +28,7 @@ from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
 _NEXT = "\n" + 14 * " "  # line, below the second column
+_ROUNDING = 1e-13  # of the strongest mode: closer than this to its limit no mode is seen to move
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Fate:
     loss_limit: float
     kind: str  # "global minimum" or "saddle"
     missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
-    separatrix_distance: float  # smallest new part of a row of Q(0), relative to the longest row; inf: there is none
+    separatrix_distance: float  # smallest new part of a direction in Q(0), relative to the longest; inf: there is none
     on_separatrix: bool
     regime: Regime
     steps: Steps | None = None  # of gradient descent, where a rate was given
@@ -176,9 +177,11 @@ class Begun(NamedTuple):
 
     @property
     def near(self) -> Float[Array, " m"]:
-        """How close to its limit each mode counts as resting, weak ones too."""
+        """How close to its limit each mode counts as resting: a thousandth of its way, weak ones too."""
         fit, scale = self.fit, max(float(self.fit.s.max()), float(np.abs(self.initial).max()))
-        return 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)
+        way = np.abs(fit.a - self.initial)
+        near = np.minimum(np.maximum(way, 1e-6 * way.max()), np.maximum(np.maximum(np.abs(fit.a), fit.s), 1e-6 * scale))
+        return np.maximum(1e-3 * near, _ROUNDING * scale)
 
     def ended(self, half_times: Float[Array, " m"], regime: Regime) -> Fate:
         """All that becomes of it."""

@@ -32,6 +32,8 @@ _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
 _RISEN = 1e-9  # beyond rounding
 _SAMPLES = 30
 _ROUNDS = 8
+_REST = 1e-8  # of what the loss falls: with less of it left there is nothing to be learned
+_ROUNDING = 1e-14  # of the loss: by less it is not seen to fall
 _STEADY = 0.01  # relative: what the verdict of some records rests on may still move
 _RECORDS = 9  # that a nonlinear network is looked at first, by their number and by the loss
 _LINE = 1e-6  # of the time: between records as close as this all is straight
@@ -217,12 +219,12 @@ def regime_search(
     the first and the last kernel."""
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
-    while latest < 1e18 * chosen[chosen > 0].min():
-        change, *_ = yield Look(np.array([latest]), True)
-        if change[0] <= 1e-3 * largest:
-            break
+    most, (change, _, _, loss) = 1e18 * chosen[chosen > 0].min(), (yield Look(np.array([0.0, end, latest]), True))
+    last_loss, rest = loss[1], max(_REST * abs(loss[0] - loss[1]), _ROUNDING * max(loss[0], loss[1]))
+    while latest < most and (change[-1] > 1e-3 * largest or abs(loss[-1] - last_loss) > rest):
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
+        change, _, _, loss = yield Look(np.array([latest]), True)
     new = np.unique(np.minimum(chosen, end))
     chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
