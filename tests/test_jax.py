@@ -102,6 +102,33 @@ def test_half_times_move_as_sensitivity_says(name):
     np.testing.assert_allclose(np.asarray(moved)[there], expected[there], rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    "S, W1, W2",
+    [
+        (np.eye(2), [[0.0, 0.5]], [[0.0], [0.5]]),  # nothing along the first axis of the group
+        (np.diag([1.0, 0.0, 0.0]), [[0.0, 0.0, 0.1]], [[0.3], [0.0], [0.4]]),  # λ > 0, and outside the task
+    ],
+)
+def test_where_equal_modes_lack_an_axis_derivatives_are_those_of_the_flow(S, W1, W2):
+    W1, W2 = np.array(W1), np.array(W2)
+    X = np.random.default_rng(0).normal(size=S.shape)
+    moves, problem = [W2.T @ X, X @ W1.T], lr.Problem(lr.Task.from_correlations(S), lr.Network([W1, W2]))
+    times = np.array([0.0, 1.0, 5.0])
+    moved = jax.jvp(lambda W: lr.jax.function(W, S, times), ([W1, W2],), (moves,))[1]
+    expected = lr.sensitivity(problem, moves, times).function
+    np.testing.assert_allclose(moved[0], W2 @ moves[0] + moves[1] @ W1, atol=1e-14)
+    np.testing.assert_allclose(moved, expected, atol=1e-12)
+
+
+def test_equal_modes_in_a_bottleneck_stay_together():
+    problem = lr.Problem(lr.Task.from_correlations(np.eye(4)), lr.inits.zero_balanced(1, sizes=(4, 2, 4), scale=0.3))
+    turn = np.linalg.qr(np.random.default_rng(2).normal(size=(4, 4)))[0]
+    S, times = turn @ np.diag([1.0, 1.0, 1.0, 0.5]) @ turn.T, np.array([1.0, 1e6, 2e11])
+    problem = lr.Problem(lr.Task.from_correlations(S), problem.network)
+    expected = lr.solve(problem, times).function
+    np.testing.assert_allclose(lr.jax.function(problem.network.weights, S, times), expected, atol=1e-12)
+
+
 def test_half_times_near_the_end_are_those_of_what_is_left():
     weights, left = [[[2.001**0.5]]] * 2, (2.0 - 2.001) / 2.001
     expected = np.log(left * 2.0005 / (2.0 - 2.0005)) / 4  # (s − a)/a falls as e^{−2st}

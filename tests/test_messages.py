@@ -299,7 +299,7 @@ SENTENCES = {
     r"^weights must be a list of matrices, one per layer, .* it is a dict": lambda: lr.Network({"a": W1}),
     r"^weights must be a list of matrices, one per layer, .* it is a str": lambda: lr.Network("W.npz"),
     r"^weights must be a list of matrices, one per layer, .*: try \[W\]": lambda: lr.Network(W1),
-    r"^weights\[0\] must reach 1e-153, or its squares underflow, .* entry is 1e-160: try larger weights, or zeros": lambda: (
+    r"^weights\[0\] must reach 1e-153, .*, and its largest entry is 1e-160: try larger weights, or zeros": lambda: (
         lr.Network([1e-160 * W1, W2])
     ),
     r"^weights\[1\] must take the 2 outputs of weights\[0\], and it has shape 2 × 3; layers go from input": lambda: (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import sys
 from itertools import pairwise
@@ -298,3 +300,13 @@ def test_citations_are_bibtex(key):
     for field in ("author", "title", "year"):
         assert len(re.findall(rf"^  {field} *= \{{.", entry, flags=re.MULTILINE)) == 1
     assert f"year    = {{{key[-4:]}}}" in re.sub(r" +=", "    =", entry)
+
+
+def test_what_computes_is_not_pickled_and_arrays_are():
+    problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+    traj = lr.solve(problem, [0.0, np.inf, np.inf])
+    with pytest.raises(TypeError, match=r"cannot be pickled: keep traj\.to_xarray\(\) or traj\.weights"):
+        pickle.dumps(traj)
+    assert copy.deepcopy(traj) is traj
+    run = lr.Trajectory.from_weights(problem, [0.0], [W[None] for W in problem.network.weights])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(run)).loss, run.loss)

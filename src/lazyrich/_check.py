@@ -249,8 +249,8 @@ def as_times(value: Any, *, forever: bool = False) -> Array:
         raise InvalidInput(f"times must be a vector, and it has shape {times.shape}.")
     if times[0] < 0 or times.min() < 0:
         raise InvalidInput(f"times must not be negative, and the least is {times.min():g}.")
-    if np.any(np.diff(times) < 0):
-        where = int(np.argmax(np.diff(times) < 0))
+    if np.any(falls := times[1:] < times[:-1]):
+        where = int(np.argmax(falls))
         raise InvalidInput(
             f"times must be sorted, and entry {where + 1} ({times[where + 1]:g}) is below entry {where}"
             f" ({times[where]:g}): try np.sort(times)."

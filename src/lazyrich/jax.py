@@ -10,8 +10,9 @@ checked; traced ones cannot be: of weights that are not balanced the formula wou
 the flow. Likewise a derivative with respect to the weights is that of the flow along directions that keep the layers
 balanced, with the same λ or another. Such directions come by themselves where the weights are a function of free
 parameters and balanced for all of them, as those of `lambda_balanced`; for other directions there is `lr.sensitivity`.
-Derivatives with respect to the target need distinct singular values above 0. An initialisation within 1e-12 of a
-separatrix stays on it.
+Derivatives with respect to the target need distinct singular values above 0, those with respect to the weights do not:
+singular values that are equal up to rounding count as equal, traced ones too. An initialisation within 1e-12 of a
+separatrix stays on it, and its derivatives are those of initialisations that stay there too.
 """
 
 from __future__ import annotations

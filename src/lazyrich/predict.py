@@ -34,11 +34,23 @@ from lazyrich.methods.solve import solve
 from lazyrich.observables.crossings import crossings_of
 from lazyrich.observables.kernels.along import has_kernel
 from lazyrich.observables.modes import half_way
-from lazyrich.prediction import NEAR, WEAK, ClosedForm, Frames, Knowledge, Prediction, frames_of, in_frames
+from lazyrich.prediction import (
+    NEAR,
+    WEAK,
+    ClosedForm,
+    Frames,
+    Knowledge,
+    Prediction,
+    frames_of,
+    functions_of,
+    in_frames,
+)
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
-_COUNT = 201  # times, where none are given
+_COUNT = 201  # times, where none are given, or more where inputs are of very unequal size:
+_CLOSE = 12  # to a decade
+_HUGE = 1e20  # numbers whose products an integration loses
 _ROUNDING = 1e-12  # of a closed form
 _NOTHING = 1e-14  # of the loss of no network
 _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-9)  # tolerances of the two integrations
@@ -48,6 +60,7 @@ _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer,
 _ENTRIES = 25_000_000  # of all states that are kept
 _SQUARES, _FEW = 13_000_000, 60  # entries of all kernels of a linear network, inputs squared, and times all the same
 _TWICE = 5.0  # times the distance of the two at the steps of the first: no less than the error of the second anywhere
+_SAFE_NONLINEAR = 2.0  # whose tolerances are further apart than their errors
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
 _LONGER = 4  # times four of the estimated horizon: how far a first run of a deep network goes
@@ -98,17 +111,28 @@ def predict(
             "times must be finite where no exact solution applies, and the last is inf: try predict(problem), "
             "which looks until all has happened."
         )
+    elif (largest := _largest(problem)) > _HUGE:
+        raise InvalidInput(
+            f"weights squared, Σyx and Σxx must be below {_HUGE:g} where no exact solution applies, and the largest is "
+            f"{largest:.3g}: try other units, for targets times y and weights times √y only rescale time."
+        )
     elif not problem.network.activation.linear or problem.network.depth != 2:
         prediction = _by_flow(problem, asked)
     elif min(_entries(problem)) <= _LARGEST:
         prediction = _by_gram(problem, asked)
-    elif Decoupled.applies(problem):
+    elif _alone(problem):
         prediction = _by_modes(problem, asked)
     else:
         prediction = _by_flow(problem, asked)
     if not np.isfinite(prediction.trajectory.loss).all():
         raise InvalidInput("the numbers are too large or too small for this: the predicted loss is not finite.")
     return prediction if how is None else _in_steps(prediction, how)
+
+
+def _largest(problem: Problem) -> float:
+    """The largest number that an integration meets."""
+    task, weights = problem.task, problem.network.weights
+    return max(float(np.abs(task.sigma_yx).max()), float(task.sigma_xx.max()), *(float((W**2).max()) for W in weights))
 
 
 def _in_steps(prediction: Prediction, how: Stepping) -> Prediction:
@@ -127,8 +151,9 @@ def both_ends(problem: Problem, end: float, count: int = _COUNT) -> Float[Array,
     sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights)
     sizes += float(np.linalg.norm(problem.task.target, 2))
     fastest = max(problem.rates) * float(np.linalg.norm(problem.task.sigma_xx, 2)) * sizes
-    first = max(min(0.1 / max(fastest, 1e-300), end / count), 1e-9 * end)
-    return np.union1d(np.linspace(0.0, end, count - count // 2), np.geomspace(first, end, count // 2 + 1))
+    first = max(min(0.1 / max(fastest, 1e-300), end / count), 1e-18 * end)
+    close = max(count // 2, int(_CLOSE * np.log10(end / first)))
+    return np.union1d(np.linspace(0.0, end, count - count // 2), np.geomspace(first, end, close + 1))
 
 
 def _looked_at(problem: Problem, end: float, asked: Array | None) -> Float[Array, " T"]:
@@ -159,15 +184,16 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
     few = np.union1d(grid[::_FEWER], grid[-1:])  # steps end at records: on the same ones both runs might take the same
     linear = problem.network.activation.linear
-    draft = flow(problem, few, record="function" if linear else "loss", rtol=coarse)
+    draft = flow(problem, few, record="function" if linear else "weights", rtol=coarse)
     course = _on_its_side(flow(problem, grid, rtol=fine))
     both, there = np.isin(few[: len(draft.times)], course.times), np.isin(course.times, draft.times)
     apart = _relative(draft.loss[both] - course.loss[there], course.loss)
-    if linear:
-        modes = frames_of(problem, problem.pull)
-        strengths = in_frames(course.function, modes)
-        of_modes = _relative(in_frames(draft.function[both], modes) - strengths[there], strengths)
-        apart = _TWICE * max(apart, of_modes)
+    modes = frames_of(problem, problem.pull)
+    few_strengths, strengths = (
+        in_frames(functions_of(some), modes) for some in (draft, course.at(course.times[there]))
+    )
+    safe = _TWICE if linear else _SAFE_NONLINEAR
+    apart = safe * max(apart, _relative(few_strengths[both] - strengths, strengths))
     traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
     error, why = max(apart, _ROUNDING), dict(problem.facts.methods)
     return Prediction(traj, Knowledge.INTEGRATED, error, course, _for_kernels(course), refusals=why)
@@ -451,6 +477,7 @@ def _by_modes(problem: Problem, asked: Array | None) -> Prediction:
     coupled = modes.coupled(grid, np.flatnonzero(np.isin(grid, kept)))
     closed = _closed_form(modes, grid, modes.strengths(grid) + coupled.correction, end, measured=False)
     error, why = max(_SAFE * (closed.error / _SAFE_ALONE) ** 1.5, _ROUNDING), dict(problem.facts.methods)
+    error += _TWICE * problem.facts.whitening_error  # taken for white
 
     def course(times: Array) -> Trajectory:
         parts = {"function": coupled.function[np.isin(kept, times)]}

@@ -138,7 +138,7 @@ class Prediction:
             return frames_of(problem, problem.task.target, [self.fate.function_limit])
         if problem.network.activation.linear and not problem.facts.bottleneck:
             return frames_of(problem, problem.pull)  # all are learned, and the initialisation tells when
-        return frames_of(problem, problem.pull, [_functions(self.course.at(self.course.times[-1:]))[0]])
+        return frames_of(problem, problem.pull, [functions_of(self.course.at(self.course.times[-1:]))[0]])
 
     @cached_property
     def strengths(self) -> Float[Array, "T m"]:
@@ -178,7 +178,9 @@ class Prediction:
             # a direction that no input has is not learned, and moves with the rest: nobody knows where to
             hidden = problem.facts.input_rank is not None and self.frames.s[-1] <= ROUNDING * self.frames.s[0]
             return None if best is None or hidden else in_frames(best[None], self.frames)[0]
-        narrow = min(problem.network.sizes[1:-1]) - problem.network.biased < problem.facts.rank_target
+        # a rank that a layer has not, the flow does not make
+        ranks = [np.linalg.matrix_rank(W) for W in problem.network.free(problem.network.weights)]
+        narrow = min(*problem.network.sizes[1:-1], *ranks) - problem.network.biased < problem.facts.rank_target
         if narrow or problem.facts.determinant_obstruction:
             return None
         first, last = self._along[[0, -1]]
@@ -188,7 +190,7 @@ class Prediction:
     @cached_property
     def last_function(self) -> Float[Array, "out in"]:
         """W at the last time; of a nonlinear network E[f xᵀ], the correlation of its outputs with the inputs."""
-        return _functions(self.trajectory.at(self.trajectory.times[-1:]))[0]
+        return functions_of(self.trajectory.at(self.trajectory.times[-1:]))[0]
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
@@ -288,7 +290,7 @@ class Prediction:
             words = f"{len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}"
             found.append(Caution(words, words))
         if (count := int(self._waiting.sum())) and not facts.determinant_obstruction:
-            words = f"{count} of {len(self.limit)} modes not learned by t = {end}, perhaps a plateau"
+            words = f"{count} of {len(self.limit)} modes not learned by t = {end}: a plateau, or their end"
             found.append(Caution(words, words))
         if self.still_falling:
             words = f"the loss is still falling at t = {end}"
@@ -325,7 +327,7 @@ class Prediction:
 
     def strengths_of(self, traj: Trajectory) -> Float[Array, "T m"]:
         """The same of each mode along another trajectory of the network."""
-        return in_frames(_functions(traj), self.frames)
+        return in_frames(functions_of(traj), self.frames)
 
     def __str__(self) -> str:
         traj, network, loss = self.trajectory, self.trajectory.problem.network, self.trajectory.problem.loss
@@ -426,7 +428,7 @@ def falls(times: Float[Array, " T"], loss: Float[Array, " T"], of: float | None 
     return bool(np.interp(0.9 * times[-1], times, loss) - loss[-1] > FALLING * size)
 
 
-def _functions(traj: Trajectory) -> Float[Array, "T out in"]:
+def functions_of(traj: Trajectory) -> Float[Array, "T out in"]:
     """W at each time, or, of a nonlinear network, E[f xᵀ] as Σyx is E[y xᵀ].
 
     The linear map nearest to the network would divide that by the variance of the inputs, and inputs that hardly vary,

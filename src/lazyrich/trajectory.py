@@ -95,6 +95,21 @@ class Trajectory:
         object.__setattr__(self, "citation", _cited(tuple(citations)))
         object.__setattr__(self, "_parts", held)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, of what holds arrays alone."""
+        if self.solution is not None or self.tangent is not None or any(map(callable, self._parts.values())):
+            raise TypeError(
+                "a trajectory that computes what it is asked for cannot be pickled: keep traj.to_xarray() or "
+                "traj.weights, or its problem and times, of which lr.solve makes it anew."
+            )
+        return self.__dict__
+
+    def __copy__(self) -> Trajectory:
+        return self  # nothing of it changes
+
+    def __deepcopy__(self, memo: object) -> Trajectory:
+        return self
+
     @classmethod
     def exact(
         cls,

@@ -97,3 +97,22 @@ def test_many_ends_are_told_together(fates):
 def test_messages(many, fates, call, message):
     with pytest.raises(InvalidInput, match=message):
         call(many, fates)
+
+
+def test_one_time_one_network_and_no_time_at_all(problems):
+    panel = lr.plot.ensemble(lr.batch.solve(problems, [1.0])).axes[0]
+    _, labels = panel.get_legend_handles_labels()
+    (bar,) = panel.collections[0].get_segments()
+    losses = [traj.loss[0] for traj in lr.batch.solve(problems, [1.0])]
+    np.testing.assert_allclose(bar[:, 1], np.quantile(losses, (0.1, 0.9)), rtol=1e-13)
+    assert set(labels) == {"mean of 30", "10 to 90 %"}
+    alone = lr.plot.ensemble(lr.batch.solve(problems[:1], [0.0, 1.0])).axes[0]
+    assert len(alone.collections) == 0 and alone.get_legend_handles_labels()[1] == ["1 network"]
+    with pytest.raises(InvalidInput, match="must have a finite time to be drawn at"):
+        lr.plot.ensemble(lr.batch.solve(problems, [np.inf]))
+
+
+def test_where_nothing_is_learned_the_picture_says_so(problems):
+    nothing = lr.Problem(problems[0].task, lr.Network([np.zeros((3, 3))] * 2))
+    panel = lr.plot.fates(lr.batch.fate([nothing] * 3)).axes[1]
+    assert [text.get_text() for text in panel.texts] == ["no mode is learned on the way"]

@@ -134,6 +134,14 @@ def test_weights_whose_squares_just_exist_are_learned():
     assert zero.missed == (0, 1)
 
 
+def test_a_doubt_says_where_it_comes_from():
+    """Far from the separatrix, in a bottleneck, and two singular values are apart by a millionth."""
+    task = lr.Task.from_correlations(np.diag([1.0, 1 - 1e-6]))
+    problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(2, 1, 2), scale=0.5))
+    assert lr.solve(problem, [1e8]).notes[0].startswith("singular values nearly coincide")
+    assert lr.batch.solve([problem] * 4, [1e8])[0].notes == lr.solve(problem, [1e8]).notes
+
+
 def test_a_learned_network_has_an_exact_certificate():
     task = lr.tasks.semantic_hierarchy()
     traj = lr.solve(lr.Problem(task, lr.inits.prior_knowledge(0, task, hidden=9)), [0.0, 10.0])

@@ -19,7 +19,7 @@ from lazyrich import _check
 from lazyrich._threads import spread
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
-from lazyrich.methods.base import Separatrix, notes_of
+from lazyrich.methods.base import DOUBTFUL, Doubts, Separatrix, notes_of
 from lazyrich.methods.riccati.evaluation_stacked import Results, Stack, evaluate
 from lazyrich.methods.riccati.grading import Graded, Spectrum, spectrum, well_conditioned
 from lazyrich.methods.riccati.method import STACKED_BELOW, Riccati, RiccatiSolution, scale_of
@@ -119,11 +119,12 @@ class Ensemble:
     def solutions(self, piece: Piece) -> Iterator[tuple[int, RiccatiSolution, tuple[str, ...]]]:
         """Member, solution and notes of each start of a piece."""
         graded, ends = piece.graded, np.broadcast_to(self.times[:, -1], len(self.problems))[piece.members]
-        doubt = np.maximum(*graded.doubts_until(ends * self.clocks[piece.members]))
-        distance, on_it = graded.novelty.min(axis=1, initial=1.0), len(graded.missed) > 0
-        for place, member in enumerate(piece.members.tolist()):
-            notes = notes_of(Separatrix(float(distance[place]), on_it), float(doubt[place]), 0.0, True)
-            yield member, RiccatiSolution(self.problems[member], known=partial(graded.of, place)), tuple(notes)
+        doubts = np.stack(graded.doubts_until(ends * self.clocks[piece.members]), axis=1)
+        on_it = len(graded.missed) > 0
+        for place, (member, own) in enumerate(zip(piece.members.tolist(), doubts.tolist(), strict=True)):
+            solution = RiccatiSolution(self.problems[member], known=partial(graded.of, place))
+            near = solution.separatrix() if not on_it and max(own) > DOUBTFUL else Separatrix(on_it=on_it)
+            yield member, solution, tuple(notes_of(near, Doubts(*own), 0.0, True))
 
     def part(self, name: str, member: int) -> Array:
         """Function, loss or Gram matrix of one of them; computed for all when it is first asked for."""

@@ -122,6 +122,11 @@ def fate(problem: Problem, *, rate: object = None, momentum: object = 0.0, neste
     -------
     Fate : `kind`, `learned`, `half_times`, `limit`, `missed`, `loss_limit`, `separatrix_distance`, `regime` …
 
+    Notes
+    -----
+    Modes with equal singular values have no axes of their own. Where some of them are missed (a bottleneck, a
+    separatrix) rounding chooses the axes, and strengths and half times within the group belong to these.
+
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[-0.1]], [[0.1]]]))
     >>> lr.fate(problem).kind
     'saddle'

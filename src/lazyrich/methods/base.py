@@ -96,6 +96,13 @@ class Separatrix(NamedTuple):
     on_it: bool = False
 
 
+class Doubts(NamedTuple):
+    """How far rounding of the initialisation, and of the task's singular values, may have moved the function."""
+
+    initialisation: float = 0.0
+    task: float = 0.0
+
+
 class Solution(ABC):
     """One problem, solved; times and weights are those of the problem.
 
@@ -139,9 +146,13 @@ class Solution(ABC):
         Q = np.concatenate([np.swapaxes(W1, 1, 2), W2], axis=1)
         return Q @ np.swapaxes(Q, 1, 2)
 
+    def doubts_until(self, time: float) -> Doubts:
+        """How far rounding may have moved the function by then, relative."""
+        return Doubts()
+
     def doubt_until(self, time: float) -> float:
-        """How far rounding of the initialisation may have moved the function by then, relative."""
-        return 0.0
+        """The larger of the two."""
+        return max(self.doubts_until(time))
 
     def likely_half_times(self) -> Float[Array, " j"]:
         """About when modes will be half way, as far as the set-up tells; where to look first, and no promise."""
@@ -155,7 +166,7 @@ class Solution(ABC):
 def notes_on(solution: Solution, pushed: float, end: float) -> tuple[str, ...]:
     """What a reader should know before using the numbers until `end`: separatrix and precision."""
     facts = solution.problem.facts
-    notes = notes_of(solution.separatrix(), solution.doubt_until(end), pushed, solution.gives_gram)
+    notes = notes_of(solution.separatrix(), solution.doubts_until(end), pushed, solution.gives_gram)
     if facts.precision != "float64":
         notes.append(
             f"the weights or data came in {facts.precision}, and the curve is exact for an initialisation as close to"
@@ -164,7 +175,7 @@ def notes_on(solution: Solution, pushed: float, end: float) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def notes_of(separatrix: Separatrix, doubt: float, pushed: float, gives_gram: bool) -> list[str]:
+def notes_of(separatrix: Separatrix, doubts: Doubts, pushed: float, gives_gram: bool) -> list[str]:
     """What is to be said of a solution that is so close to the separatrix, and as doubtful."""
     if pushed:
         return [
@@ -183,10 +194,15 @@ def notes_of(separatrix: Separatrix, doubt: float, pushed: float, gives_gram: bo
                 " and the function is as good as that from the start"
             )
         return notes
-    if doubt > DOUBTFUL:
+    if doubts.task > max(DOUBTFUL, doubts.initialisation):
+        return [
+            "singular values nearly coincide, and their modes share hidden directions: rounding of the task may shift"
+            f" how these are divided, and with it the function by up to {doubts.task:.0e}, relative"
+        ]
+    if doubts.initialisation > DOUBTFUL:
         return [
             f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"
-            f" shift the passage of the saddle, and with it the function by up to {doubt:.0e}, relative"
+            f" shift the passage of the saddle, and with it the function by up to {doubts.initialisation:.0e}, relative"
         ]
     return []
 

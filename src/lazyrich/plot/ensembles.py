@@ -58,24 +58,28 @@ def ensemble(
     'loss'
     """
     runs = _runs(trajectories)
+    finite = np.isfinite(np.asarray(runs[0].times))
+    if not finite.any():
+        raise InvalidInput("trajectories must have a finite time to be drawn at, and their only one is inf.")
     name = _check.choice("quantity", quantity, ("loss", *all_observables()))
     low, high = _quantiles(quantiles)
     few = _check.count("single", single, least=0)
     values, words = _values(runs, name)
-    finite = np.isfinite(np.asarray(runs[0].times))
     times, values = np.asarray(runs[0].times)[finite], values[:, finite]
     with style.drawn_on(axes) as panel:
-        count = values.shape[2]
+        count, band = values.shape[2], len(runs) > 1
+        named = f"mean of {len(runs)}" if band else "1 network"
         shades = style.mode_colours(count) if count > 1 else style.series_colours(1)
         for j in range(count):
             _band(panel, times, values[..., j], (low, high), min(few, max(1, _LINES // count)) * (few > 0), shades[j])
             entry = all_observables()[name].dims[0] if count > 1 else ""
             if count == 1 or count <= _COLUMNS_NAMED or j in (0, count - 1):
-                panel.lines[-1].set_label(f"{entry} {j + 1}" if entry else f"mean of {len(runs)}")
+                panel.lines[-1].set_label(f"{entry} {j + 1}" if entry else named)
         between = f"{100 * low:g} to {100 * high:g} %"
-        if count == 1:
+        if count == 1 and band:
             panel.collections[-1].set_label(between)
-        title = f"{len(runs)} networks: means, and {between} of them" if count > 1 else ""
+        many = f"{len(runs)} networks: means, and {between} of them" if band else "1 network"
+        title = many if count > 1 else ""
         panel.set(
             xlabel=style.TIME, ylabel=words, yscale="log" if log and np.any(values > 0) else "linear", title=title
         )
@@ -123,12 +127,18 @@ def _band(
     few: int,
     shade: style.Colour,
 ) -> None:
-    """Single curves, band and mean of one number per time; the mean comes last."""
+    """Single curves, band and mean of one number per time; the mean comes last. At a single time the band is a bar, and
+    single curves are dots."""
+    at_once = len(times) == 1
     for curve in curves[:few]:
-        panel.plot(times, curve, color=shade, alpha=0.25, linewidth=0.7, zorder=1.5)
-    low, high = np.quantile(curves, quantiles, axis=0)
-    panel.fill_between(times, low, high, color=shade, alpha=0.22, linewidth=0.0, zorder=1.2)
-    panel.plot(times, curves.mean(axis=0), color=shade, marker="o" if len(times) == 1 else None)
+        panel.plot(times, curve, "." if at_once else "-", color=shade, alpha=0.25, linewidth=0.7, zorder=1.5)
+    if len(curves) > 1:
+        low, high = np.quantile(curves, quantiles, axis=0)
+        if at_once:
+            panel.vlines(times, low, high, color=shade, alpha=0.35, linewidth=6.0, zorder=1.2)
+        else:
+            panel.fill_between(times, low, high, color=shade, alpha=0.22, linewidth=0.0, zorder=1.2)
+    panel.plot(times, curves.mean(axis=0), color=shade, marker="o" if at_once else None)
 
 
 def _ends(panel: Axes, known: Sequence[Fate]) -> None:
@@ -179,6 +189,9 @@ def _half_times(panel: Axes, known: Sequence[Fate]) -> None:
     panel.margins(x=0.16)
     title = "When modes are half learned" + (f" ({count} of {whole})" if whole > count else "")
     panel.set(xlabel=style.TIME, ylabel="mode", title=title, xscale="log" if wide else "linear")
+    if not len(seen):
+        panel.text(0.5, 0.5, "no mode is learned on the way", transform=panel.transAxes, ha="center", va="center")
+        panel.set_xticks([])
 
 
 def _runs(trajectories: object) -> list[Trajectory]:

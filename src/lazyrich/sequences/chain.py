@@ -114,7 +114,9 @@ def continual(
         if done.status != "complete":
             notes.append(f"task {i + 1}: {done.status.what}; later tasks were not reached")
             break
-        ends.append(_end(done))
+        end, how = _end(done, max_steps)
+        ends.append(end)
+        notes += [f"task {i + 1}: {how}"] if how else []
     return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))
 
 
@@ -216,13 +218,20 @@ def _descended(problem: Problem, times: Float[Array, " T"], rate: float) -> Traj
     return descend(problem, rate, int(steps[-1]), at=steps)
 
 
-def _end(trajectory: Trajectory) -> Network:
-    """The network at the last time; the weights of an exact trajectory at all others are not needed."""
+def _end(trajectory: Trajectory, max_steps: int) -> tuple[Network, str]:
+    """The network at the last time, and how it is known if not by the trajectory; the weights of an exact one at all
+    other times are not needed."""
     if trajectory.solution is None:
-        return trajectory.network()
+        return trajectory.network(), ""
     last = np.asarray(trajectory.times[-1:])
-    weights = {"weights": trajectory.solution.weights(last)}
-    return Trajectory(trajectory.problem, last, trajectory.method, weights).network()
+    try:
+        weights = {"weights": trajectory.solution.weights(last)}
+    except ArithmeticError:  # next to the separatrix, after rounding has decided
+        integrated = flow(trajectory.problem, last, max_steps=max_steps)
+        return integrated.network(), (
+            "its last weights are integrated: rounding of the first ones decides what the exact solution says by then"
+        )
+    return Trajectory(trajectory.problem, last, trajectory.method, weights).network(), ""
 
 
 def _notes(trajectory: Trajectory, departure: float, *, chained: bool) -> list[str]:

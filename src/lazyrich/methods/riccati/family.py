@@ -33,7 +33,7 @@ import numpy as np
 
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Condition, Facts, Refusal
-from lazyrich.methods.base import Method, Separatrix, Solution, linear_layers, white_inputs
+from lazyrich.methods.base import Doubts, Method, Separatrix, Solution, linear_layers, white_inputs
 from lazyrich.methods.riccati.collocation import gauss
 from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
 from lazyrich.networks import Network
@@ -144,8 +144,8 @@ class FamilySolution(Solution):
         unit = self.problem.canonical
         return unit.target - unit.gain * self.function(times / unit.clock)
 
-    def doubt_until(self, time: float) -> float:
-        return self.partner.doubt_until(time)
+    def doubts_until(self, time: float) -> Doubts:
+        return self.partner.doubts_until(time)
 
     def likely_half_times(self) -> Float[Array, " k"]:
         return self.partner.likely_half_times()

@@ -25,7 +25,15 @@ import numpy as np
 from lazyrich._threads import one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.facts import Condition, Facts, Refusal
-from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with_decay, linear_layers, white_inputs
+from lazyrich.methods.base import (
+    Doubts,
+    Method,
+    Separatrix,
+    Solution,
+    equal_rates_with_decay,
+    linear_layers,
+    white_inputs,
+)
 from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.methods.riccati.evaluation import Evaluation
 from lazyrich.methods.riccati.grading import Graded, grade, resume, spectrum, well_conditioned
@@ -200,9 +208,9 @@ class RiccatiSolution(Solution):
         """The Gram matrix at complex times, for derivatives by complex step."""
         return {"gram": self._stacked(self.clock * times, "gram")}
 
-    def doubt_until(self, time: float) -> float:
-        """How far rounding of the initialisation may have moved the function by then, relative."""
-        return self.graded.doubt_until(self.clock * time)
+    def doubts_until(self, time: float) -> Doubts:
+        """How far rounding may have moved the function by then, relative."""
+        return Doubts(*map(float, self.graded.doubts_until(np.array(self.clock * time))))
 
     def likely_half_times(self) -> Float[Array, " k"]:
         """When each new part of the initialisation would be half way if it were alone."""

@@ -8,7 +8,9 @@ re-orthogonalisation, and A⁻¹ by elimination, which for positive definite mat
 Derivatives do not go through iterations. Singular vectors have the derivative that Σ = U S Vᵀ implies, A⁻¹ that of a
 linear equation, and half times that of their equation: so derivatives of any order are those of the closed form. That
 of singular vectors divides by differences of singular values: with respect to the target, derivatives need these to be
-distinct and above 0, and those with respect to the weights do not.
+distinct and above 0, and those with respect to the weights do not. For that the axes of equal eigenvalues are turned,
+as in `grading.well_conditioned`, so that rows which have no column of their own lie below those that have one: a row
+above its column would lose the derivative.
 
 A row whose new part is below 1e-12 of the weights counts as one on the separatrix and stays there, as in `solve`; the
 choice is made by comparison inside the trace, so that its derivative is that of starts which stay there too.
@@ -41,6 +43,13 @@ class Modes(NamedTuple):
     V: JaxArray
 
 
+class _Rows(NamedTuple):
+    """What a Jacobi rotation may turn into each other: columns of one group, where they are no rounding."""
+
+    group: JaxArray
+    least: JaxArray  # squared length
+
+
 class Start(NamedTuple):
     """A graded initialisation: rows are +w of each mode, directions without a partner, −w from the weakest mode."""
 
@@ -52,6 +61,7 @@ class Start(NamedTuple):
     L: JaxArray
     pivots: JaxArray
     used: JaxArray  # which columns of L are
+    turn: JaxArray  # from the rows of L to these, among equal eigenvalues
 
 
 def _rotations(columns: int) -> Any:
@@ -61,34 +71,36 @@ def _rotations(columns: int) -> Any:
     return np.array([0, bottom[0], *top[1:-1], *bottom[1:], top[-1]] if half > 1 else [0, 1])
 
 
-def _jacobi(A: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """AV with orthogonal columns, longest first, and V; A has no more columns than rows."""
+def _jacobi(A: JaxArray, among: _Rows | None = None) -> tuple[JaxArray, JaxArray]:
+    """AV with orthogonal columns, longest first, and V; `among`: within groups, which stay where they are."""
     rows, m = A.shape
+    group, least = (jnp.zeros(m, dtype=int), 0.0) if among is None else among
     even, eps = m + m % 2, np.finfo(np.float64).eps
     order = _rotations(even)
     Z = jnp.zeros((rows + even, even)).at[:rows, :m].set(A).at[rows:].set(jnp.eye(even))
 
     def turn(_: Any, state: Any) -> Any:
-        Z, off = state
+        Z, ids, off = state
         x, y = Z[:, : even // 2], Z[:, even // 2 :]
         alpha, beta, gamma = (jnp.sum(p[:rows] * q[:rows], axis=0) for p, q in ((x, x), (y, y), (x, y)))
-        needed = jnp.abs(gamma) > eps * jnp.sqrt(alpha * beta)
+        needed = (jnp.abs(gamma) > eps * jnp.sqrt(alpha * beta)) & (ids[: even // 2] == ids[even // 2 :])
+        needed &= jnp.minimum(alpha, beta) > least
         zeta = (beta - alpha) / jnp.where(needed, 2 * gamma, 1.0)
         tangent = jnp.where(zeta >= 0, 1.0, -1.0) / (jnp.abs(zeta) + jnp.sqrt(1 + zeta**2))
         tangent = jnp.where(needed, tangent, 0.0)
         c = 1 / jnp.sqrt(1 + tangent**2)
         s = c * tangent
         Z = jnp.concatenate([c * x - s * y, s * x + c * y], axis=1)[:, order]
-        return Z, off | jnp.any(needed)
+        return Z, ids[order], off | jnp.any(needed)
 
     def sweep(state: Any) -> Any:
         Z, _, count = state
-        Z, off = lax.fori_loop(0, even - 1, turn, (Z, False))
+        Z, _, off = lax.fori_loop(0, even - 1, turn, (Z, jnp.append(group, jnp.full(even - m, -1)), False))
         return Z, off, count + 1
 
     going = (Z, True, 0)
     Z, _, _ = lax.while_loop(lambda state: state[1] & (state[2] < _SWEEPS), sweep, going)
-    falling = jnp.argsort(-jnp.sum(Z[:rows, :m] ** 2, axis=0), stable=True)
+    falling = jnp.lexsort((-jnp.sum(Z[:rows, :m] ** 2, axis=0), group))
     return Z[:rows, :m][:, falling], Z[rows : rows + m, :m][:, falling]
 
 
@@ -159,8 +171,11 @@ def start_of(W1: JaxArray, W2: JaxArray, target: JaxArray) -> Start:
     (h, d_in), d_out = W1.shape, W2.shape[0]
     m, wide = min(d_in, d_out), h > max(d_in, d_out)
     lam = 0.0 * jnp.sum(W1) if wide else (jnp.sum(W2**2) - jnp.sum(W1**2)) / h  # no λ but 0 leaves room for more units
-    modes = modes_of(target)
-    U, s, V = modes
+    U, s, V = modes_of(target)
+    group = _equal(s)
+    alike = group[:, None] == group
+    s = s + lax.stop_gradient(alike @ s / jnp.sum(alike, axis=1) - s)  # at t = 1e12 a difference would show
+    modes = Modes(U, s, V)
     upward = lam >= 0
     half = jnp.where(upward, lam, -lam) / 2
     square = s**2 + half**2
@@ -178,8 +193,28 @@ def start_of(W1: JaxArray, W2: JaxArray, target: JaxArray) -> Start:
     plus, minus = a[:, None] * inputs[:m] + b[:, None] * outputs[:m], b[:, None] * inputs[:m] - a[:, None] * outputs[:m]
     P = jnp.concatenate([plus, inputs[m:], outputs[m:], minus[::-1]])
     k = m if wide else h
-    L, pivots, used = _echelon(P, k)
-    return Start(modes, a, b, w, excess, L, pivots, used)
+    turn = _turn(lax.stop_gradient(P), lax.stop_gradient(w), group)
+    L, pivots, used = _echelon(turn.T @ P, k)
+    return Start(modes, a, b, w, excess, L, pivots, used, turn)
+
+
+def _equal(s: JaxArray) -> JaxArray:
+    """The same number for singular values that are equal up to rounding, as in `alignment.equal_groups`; m for 0."""
+    m = len(s)
+    least = 8 * np.sqrt(m) * np.finfo(np.float64).eps * s[0]
+    steps = jnp.concatenate([jnp.zeros(1, dtype=int), jnp.cumsum(s[:-1] - s[1:] > least)])
+    return jnp.where(s > least, steps, m)
+
+
+def _turn(P: JaxArray, w: JaxArray, group: JaxArray) -> JaxArray:
+    """Axes of equal eigenvalues along which rows of P are orthogonal, longest first."""
+    m, n, size = len(group), len(w), jnp.sum(P**2)
+    null, eps = group == m, np.finfo(np.float64).eps
+    outside = jnp.concatenate([null, jnp.ones(n - 2 * m, dtype=bool), null[::-1]])
+    falls = jnp.where(jnp.abs(w) > 64 * eps * size, w < 0, False)  # where λ = 0, all outside the task is one group
+    ids = jnp.concatenate([group, jnp.full(n - 2 * m, m), 2 * m + 1 - group[::-1]])
+    ids = jnp.where(outside, jnp.where(falls, m + 1, m), ids)
+    return _jacobi(P.T, _Rows(ids, (8 * eps) ** 2 * size))[1]
 
 
 def _echelon(P: JaxArray, k: int) -> tuple[JaxArray, JaxArray, JaxArray]:
@@ -258,7 +293,7 @@ def _in_modes(start: Start, rows: JaxArray, d_in: int) -> tuple[JaxArray, JaxArr
 def _both(start: Start, t: JaxArray) -> tuple[JaxArray, JaxArray, JaxArray]:
     """OY along the modes, inputs and outputs, and A."""
     Y, A = _factors(start, t)
-    return *_in_modes(start, Y, len(start.modes.V)), A
+    return *_in_modes(start, start.turn @ Y, len(start.modes.V)), A
 
 
 def function_at(start: Start, t: JaxArray) -> JaxArray:
@@ -276,8 +311,19 @@ def gram_at(start: Start, t: JaxArray) -> JaxArray:
 def strengths_at(start: Start, t: JaxArray) -> JaxArray:
     """uᵀWv of each mode."""
     inputs, outputs, A = _both(start, t)
+    return _strengths(inputs[: len(start.a)], outputs[: len(start.a)], A)
+
+
+def _turned_strengths_at(start: Start, t: JaxArray) -> JaxArray:
+    """Along the axes that equal modes are learned along."""
+    inputs, outputs, A = _both(start, t)
     m = len(start.a)
-    return jnp.sum(outputs[:m] * _solved(A, inputs[:m].T).T, axis=1)
+    T = jnp.where((_equal(start.modes.s) < m)[:, None], start.turn[:m, :m], jnp.eye(m))
+    return _strengths(T.T @ inputs[:m], T.T @ outputs[:m], A)
+
+
+def _strengths(inputs: JaxArray, outputs: JaxArray, A: JaxArray) -> JaxArray:
+    return jnp.sum(outputs * _solved(A, inputs.T).T, axis=1)
 
 
 @partial(jax.jit, static_argnums=0)  # type: ignore[untyped-decorator]
@@ -296,10 +342,10 @@ def half_times(W1: JaxArray, W2: JaxArray, sigma: JaxArray, c: JaxArray) -> JaxA
 
 def _half_times(start: Start) -> JaxArray:
     s, m = start.modes.s, len(start.a)
-    at, held = jax.vmap(partial(strengths_at, start)), lax.stop_gradient(start)
-    at_held = jax.vmap(partial(strengths_at, held))
+    at, held = jax.vmap(partial(_turned_strengths_at, start)), lax.stop_gradient(start)
+    at_held = jax.vmap(partial(_turned_strengths_at, held))
     learned = jnp.any((held.pivots == jnp.arange(m)[:, None]) & held.used, axis=1) & (held.modes.s > 0)
-    first = strengths_at(held, 0.0)
+    first = _turned_strengths_at(held, 0.0)
     scale = jnp.maximum(jnp.max(jnp.abs(first)), held.modes.s[0])
     reached = learned & (jnp.abs(held.modes.s - first) > _STILL * scale)
     fastest = jnp.sum(held.L**2) + held.modes.s[0]
@@ -327,7 +373,7 @@ def _half_times(start: Start) -> JaxArray:
         return jnp.where(there, low, middle), jnp.where(there, middle, high)
 
     def equation(times: JaxArray) -> JaxArray:
-        return jnp.where(reached, own(times) - (strengths_at(start, 0.0) + s) / 2, times)
+        return jnp.where(reached, own(times) - (_turned_strengths_at(start, 0.0) + s) / 2, times)
 
     ends = (grid[jnp.maximum(after - 1, 0)], grid[after])
     found = lax.fori_loop(0, _HALVINGS, halve, ends)[1]

@@ -36,6 +36,7 @@ _COUPLED = 4 * _EPS  # cosine between columns that is nothing but rounding
 _SLOW = 1e-20  # of the fastest rate: a rotation that will never show
 _SATURATED = 40.0  # e^{−40}: what is left of a column's way
 _REACH = 10.0  # longest step before that, in units of 1/w
+_FALLS = 0.3  # of a tail that goes with the length of a step
 _SHORTEST = 1e-6  # of the first step: shorter ones gain nothing
 _AT_ONCE = 2**19  # numbers of P
 
@@ -99,11 +100,22 @@ class _Path:
         if not A.size:
             return Y
         inverse = np.empty_like(A)
-        _lapack.invert(_lapack.factor(np.ascontiguousarray(A)), inverse)
+        try:
+            _lapack.invert(_lapack.factor(np.ascontiguousarray(A)), inverse)
+        except _lapack.NoFactor as broken:
+            raise ArithmeticError(
+                f"weights cannot be followed as far as t = {times[broken.place]:g}: next to the "
+                "separatrix rounding of the initialisation decides by then. Try lr.flow, or an earlier last time."
+            ) from None
         return np.asarray(Y @ inverse.mT)
 
     def step(self, end: float) -> _Step:
-        """The next step, as long as it can be; to the end where nothing turns any more."""
+        """The next step, as long as it can be; to the end where nothing turns any more.
+
+        A tail that hardly falls when the step is shortened, instead of by the power of the stages, is rounding: of
+        columns that almost cancel, say. Shorter steps would gain nothing.
+        """
+        tried, before = np.inf, np.inf
         while True:
             growing = self.w[self.saturated > self.now]
             H = min(self.H, _REACH / float(growing.max())) if growing.size else self.H
@@ -123,12 +135,14 @@ class _Path:
                     slopes, tail = solved(active, H)
                 tail -= H * noise  # shorter steps would not make this less
                 factor = min(factor, 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES))
-                if tail <= 4 * _TAIL or self.first * _SHORTEST >= H:
+                rounding = H < tried < np.inf and tail > _FALLS * before * H / tried
+                if tail <= 4 * _TAIL or rounding or self.first * _SHORTEST >= H:
                     taken = _Step(self.now, self.now + H, self.Omega, slopes, turning)
                     with one_blas_thread():
                         self.Omega, self.now = taken.rotation(self.now + H), self.now + H
-                    self.H = H * min(2.0, max(0.2, factor))
+                    self.H = 2 * tried if rounding else H * min(2.0, max(0.2, factor))
                     return taken
+                tried, before = H, tail
             self.H = H * min(0.7, max(0.1, factor))
 
     def _generators(self, times: Float[Array, " s"]) -> tuple[Float[Array, "s k k"], float]:
