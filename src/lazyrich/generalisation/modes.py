@@ -28,7 +28,7 @@ _NOTHING = 1e-12  # of the test loss that a mode could make: what it adds is rou
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """What the modes add to the test loss since t = 0, strongest of training first; the sum over them and `rest` is all.
+    """What the modes add to the test loss since t = 0, strongest of training first; with `rest` they add up to all.
 
     >>> problem = lr.Problem(lr.Task.from_correlations(np.diag([3.0, 1.0])), lr.Network([np.zeros((2, 2))]))
     >>> by_mode = lr.generalisation.curve(problem, lr.Task.from_correlations(np.diag([3.0, 0.25]))).by_mode
@@ -55,25 +55,23 @@ def by_mode(prediction: Prediction, test: Task, loss: Float[Array, " T"], first:
     a = prediction.strengths
     added = d * (a - a0) * ((a + a0) / 2 - b)  # ½[(a − b)² − (a0 − b)²], without a difference of squares
     rest = loss - first - added.sum(axis=1)
-    return Modes(frames.s, b, d, a, added, rest, _hurts_from(prediction, frames, a0, np.where(d > 0, b, np.inf)))
+    return Modes(frames.s, b, d, a, added, rest, _hurts_from(prediction, frames, a0, b, d > 0))
 
 
 def _hurts_from(
-    prediction: Prediction, frames: Frames, a0: Float[Array, " m"], b: Float[Array, " m"]
+    prediction: Prediction, frames: Frames, a0: Float[Array, " m"], b: Float[Array, " m"], asked: Array
 ) -> Float[Array, " m"]:
-    """When each mode passes b: it is half way to 2b − a0. Where it never does, it goes towards b or away from it."""
-    course = prediction.course
+    """When each mode passes b: it is half way to 2b − a0. Where it never does, it goes towards b or away from it; where
+    nothing is asked of it, neither."""
+    course, goal = prediction.course, np.where(asked, 2 * b - a0, a0)
     times, along = np.asarray(course.times), prediction.strengths_of(course)
-    goal = np.where(np.isfinite(b), 2 * b - a0, a0)
 
     def strengths(times: Float[Array, " T"]) -> Float[Array, "T m"]:
         return prediction.strengths_of(course.at(times))
 
     crossed = crossings_of(strengths, times, goal) if prediction.exact else half_way(times, along, goal)
-    off = np.abs(along - b)
-    nearest = times[np.argmin(off, axis=0)]
-    size = max(float(np.abs(along).max(initial=0.0)), float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
-    hurts = off[-1] ** 2 - np.minimum(off.min(axis=0), np.where(np.isfinite(crossed), 0.0, np.inf)) ** 2
-    found = np.where(np.isfinite(crossed), crossed, nearest)
-    return np.where(np.isfinite(b) & (hurts > _NOTHING * size**2), found, np.inf)
-
+    off, crosses = np.abs(along - b), np.isfinite(crossed)
+    nearest = np.where(crosses, 0.0, off.min(axis=0))
+    size = float(np.abs(along).max(initial=0.0)) + float(np.abs(b).max(initial=0.0))
+    hurts = asked & (off[-1] ** 2 - nearest**2 > _NOTHING * size**2)
+    return np.where(hurts, np.where(crosses, crossed, times[np.argmin(off, axis=0)]), np.inf)

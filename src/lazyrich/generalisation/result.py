@@ -1,4 +1,4 @@
-"""`curve`: training and test loss along the whole course, the best time to stop, and what each mode has to do with it."""
+"""`curve`: training and test loss along the whole course, when to stop, and what each mode has to do with it."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ class Curve:
 
     def __str__(self) -> str:
         known = self.prediction
-        end, least = f"{self.times[-1]:g}", self.test_task.loss_floor
+        end, floor = f"{self.times[-1]:g}", ""
         sure = "exact" if known.exact else f"{known.known}: loss and modes to {known.error:.1g} of their largest"
-        linear = known.trajectory.problem.network.activation.linear
-        floor = f" (least of any linear map {least:.6g})" if linear else ""
+        if known.trajectory.problem.network.activation.linear:
+            floor = f" (least of any linear map {_number(self.test_task.loss_floor, float(self.test.max()))})"
         lines = [
             f"network       {known.trajectory.problem.network.architecture}",
             f"known by      {known.method} ({sure})",
@@ -116,7 +116,15 @@ class Curve:
             return ["modes         not told apart: a test loss falls into modes where the network is linear"]
         target, stopped = self.prediction.frames.target, self.strengths_at_best
         size, worst = float(np.abs([target, modes.wanted]).max()), float(np.abs(modes.added).max(initial=0.0))
-        head = ("mode", "train wants", "test wants", "at best", f"at t = {self.times[-1]:.4g}", "adds in all", "hurts from")
+        head = (
+            "mode",
+            "train wants",
+            "test wants",
+            "at best",
+            f"at t = {self.times[-1]:.4g}",
+            "adds in all",
+            "hurts from",
+        )
         lines = [f"{head[0]:>6}" + "".join(f"{word:>14}" for word in head[1:])]
         for i in range(min(len(target), _ROWS)):
             strengths = (target[i], modes.wanted[i], stopped[i], modes.strengths[-1, i])

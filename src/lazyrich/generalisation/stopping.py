@@ -167,7 +167,10 @@ def _root(
     from scipy.optimize import brentq
 
     eps = float(np.finfo(np.float64).eps)
-    slope = lambda t: float(look(np.array([t])).slope[0])  # noqa: E731
+
+    def slope(t: float) -> float:
+        return float(look(np.array([t])).slope[0])
+
     first, last = bracket
     if slope(first) >= 0 or slope(last) <= 0:  # alone, a derivative may be rounded otherwise than among others
         t = first if slope(first) >= 0 else last
@@ -186,21 +189,40 @@ def _moved(error: float, seen: Course, bend: float) -> float:
 
 
 def _of_records(prediction: Prediction, test: Task) -> tuple[Stopping, Course]:
-    """By the cubic through the records. Every second of them, by which the times move more, bounds what it misses."""
+    """Between records, by a polynomial through four of them; how far off the cubic through two is tells the error."""
     traj = prediction.kernel_course or prediction.course
     traj = traj if traj.knows("weights") or traj.knows("gram") else prediction.course
     seen = course_of(traj, test)
-    size = float(np.ptp(seen.loss))
     found = [Stopping(0.0, float(seen.loss[0]), 0.0, False)]
     if len(seen.times) > 1:
-        few = Course(*(np.append(part[:-1:2], part[-1]) for part in seen))
-        fewer = np.append(few.minima()[0], np.inf)
-        times, bends = seen.minima()
-        for t, value, bend in zip(times, seen.at(times), bends, strict=True):
-            missed = float(np.min(np.abs(fewer - t)))
+        for t, bend in zip(*seen.minima(), strict=True):
+            better, value, missed = _between(seen, float(t))
             off = min(_moved(prediction.error, seen, float(bend)) + missed, float(seen.times[-1]))
-            found.append(Stopping(float(t), float(value), off, False))
+            found.append(Stopping(better, value, off, False))
+    size = float(np.ptp(seen.loss))
     return _chosen(found, float(seen.loss[-1]), prediction.error * size, exact=False), seen
+
+
+def _between(seen: Course, t: float) -> tuple[float, float, float]:
+    """A minimum of the cubic, seen closer: its time, the loss there, and how far it may still be off."""
+    from scipy.interpolate import KroghInterpolator
+    from scipy.optimize import brentq
+
+    after = int(np.clip(np.searchsorted(seen.times, t), 1, len(seen.times) - 1))
+    left, right = float(seen.times[after - 1]), float(seen.times[after])
+    apart = (right - left) / 2  # records that nearly coincide with these add nothing but rounding
+    before, behind = np.searchsorted(seen.times, [left - apart, right + apart])
+    nodes = np.unique(np.clip([before - 1, after - 1, after, behind], 0, len(seen.times) - 1))
+    values = np.column_stack([seen.loss[nodes], seen.slope[nodes]]).ravel()
+    through = KroghInterpolator(np.repeat(seen.times[nodes], 2), values)
+
+    def slope(t: float) -> float:
+        return float(through.derivative(t))
+
+    if not seen.slope[after - 1] < 0 < seen.slope[after] or not slope(left) < 0 < slope(right):
+        return t, float(seen.at(np.array([t]))[0]), right - left
+    better = float(brentq(slope, left, right, xtol=1e-12 * right))
+    return better, float(through(better)), abs(better - t)
 
 
 def _chosen(found: list[Stopping], end: float, tie: float, *, exact: bool) -> Stopping:

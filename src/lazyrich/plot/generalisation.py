@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _EARLY = 0.02  # of all time: a best time before this is seen on a logarithmic axis only
 _MODES_DRAWN, _MODES_NAMED = 12, 5  # more cannot be told apart, or overfill the legend
+_SEEN = 0.02  # of the most that a mode adds or takes: of less, nobody would see when it begins to hurt
 _STOP: style.Look = {"color": style.COLOURS["green"], "linewidth": 1.2, "zorder": 1}
 
 
@@ -43,7 +44,10 @@ def draw(curve: Curve) -> Figure:
 def _draw_losses(panel: Axes, curve: Curve, last: Array) -> None:
     times, best = curve.times[last], curve.best
     panel.plot(times, curve.train[last], color=style.COLOURS["grey"], label="training loss")
-    panel.plot(times, curve.test[last], color=style.COLOURS["orange"], label="test loss")
+    at, test = np.append(times, curve.course.times), np.append(curve.test[last], curve.course.loss)
+    order = np.argsort(at)
+    order = order[(at[order] >= times[0]) & (at[order] <= times[-1])]
+    panel.plot(at[order], test[order], color=style.COLOURS["orange"], label="test loss")
     if best.time <= times[-1]:
         label = f"stop at t = {best.time:.4g}" if best.time else "stop at once"
         panel.axvline(best.time, **_STOP)
@@ -61,11 +65,12 @@ def _draw_modes(panel: Axes, curve: Curve, last: Array) -> None:
     times, added = curve.times[last], modes.added[last]
     shown = _strongest(added)
     colours = style.mode_colours(len(shown))
+    seen = _SEEN * float(np.abs(added).max(initial=0.0))
     for place, (i, colour) in enumerate(zip(shown, colours, strict=True)):
         named = len(shown) <= _MODES_NAMED or place in (0, len(shown) - 1)
         panel.plot(times, added[:, i], color=colour, linewidth=1.6, label=f"mode {i + 1}" if named else None)
         when = modes.hurts_from[i]
-        if times[0] < when <= times[-1]:
+        if times[0] < when <= times[-1] and np.abs(added[:, i]).max() > seen:
             panel.plot([when], [np.interp(when, times, added[:, i])], **style.MARK)
     panel.plot(times, modes.rest[last], **style.INTEGRATED, label="outside the modes")
     panel.plot([], [], **style.MARK, label="begins to hurt")

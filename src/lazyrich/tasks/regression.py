@@ -86,8 +86,8 @@ def noisy_teacher(
 ) -> NoisyTeacher:
     """A linear teacher of low rank whose answers are noisy, on white inputs (Lampinen and Ganguli 2019).
 
-    Training finds Σyx = U diag(s) Vᵀ and, of the noise, entries of variance noise²/samples on top of it. As many samples
-    as inputs and noise 1, which is what you get if you say nothing, are the setting of that paper.
+    Training finds Σyx = U diag(s) Vᵀ and, of the noise, entries of variance noise²/samples on top of it. As many
+    samples as inputs and noise 1, which is what you get if you say nothing, are the setting of that paper.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def noisy_teacher(
 
     Returns
     -------
-    NoisyTeacher : train, test (the teacher itself, on all white inputs, without noise), and its singular vectors U and V
+    NoisyTeacher : train, test (the teacher itself, on white inputs and without noise), and its singular vectors U, V
 
     >>> taught = lr.tasks.noisy_teacher(0, d_in=50, d_out=50, strengths=[4.0])
     >>> taught.train.modes.s[:2].round(2), taught.test.modes.s[:2]  # of noise alone: up to 2
