@@ -20,8 +20,9 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.observables.crossings import crossings_of
 from lazyrich.observables.modes import half_way
-from lazyrich.prediction import Frames, Prediction, in_frames
+from lazyrich.prediction import Prediction, in_frames
 from lazyrich.tasks import Task
+from lazyrich.trajectory import Trajectory
 
 _NOTHING = 1e-12  # of the test loss that a mode could make: what it adds is rounding
 
@@ -45,8 +46,11 @@ class Modes:
     hurts_from: Float[Array, " m"]  # when it has passed what is asked for; inf: never, 0: it moves away from the start
 
 
-def by_mode(prediction: Prediction, test: Task, loss: Float[Array, " T"], first: float) -> Modes:
-    """At the times of the prediction, whose test loss is known there, and at first."""
+def by_mode(
+    prediction: Prediction, test: Task, loss: Float[Array, " T"], first: float, seen: Float[Array, " n"]
+) -> Modes:
+    """At the times of the prediction, whose test loss is known there, and at first; all happens at times like those
+    that were `seen`."""
     frames, problem = prediction.frames, prediction.trajectory.problem
     d = np.sum(frames.v * (test.sigma_xx @ frames.v), axis=0)
     asked = np.sum(frames.u * (test.sigma_yx @ frames.v), axis=0)
@@ -55,15 +59,16 @@ def by_mode(prediction: Prediction, test: Task, loss: Float[Array, " T"], first:
     a = prediction.strengths
     added = d * (a - a0) * ((a + a0) / 2 - b)  # ½[(a − b)² − (a0 − b)²], without a difference of squares
     rest = loss - first - added.sum(axis=1)
-    return Modes(frames.s, b, d, a, added, rest, _hurts_from(prediction, frames, a0, b, d > 0))
+    course = prediction.course.at(seen) if prediction.exact else prediction.course
+    return Modes(frames.s, b, d, a, added, rest, _hurts_from(prediction, course, a0, b, d > 0))
 
 
 def _hurts_from(
-    prediction: Prediction, frames: Frames, a0: Float[Array, " m"], b: Float[Array, " m"], asked: Array
+    prediction: Prediction, course: Trajectory, a0: Float[Array, " m"], b: Float[Array, " m"], asked: Array
 ) -> Float[Array, " m"]:
     """When each mode passes b: it is half way to 2b − a0. Where it never does, it goes towards b or away from it; where
     nothing is asked of it, neither."""
-    course, goal = prediction.course, np.where(asked, 2 * b - a0, a0)
+    goal = np.where(asked, 2 * b - a0, a0)
     times, along = np.asarray(course.times), prediction.strengths_of(course)
 
     def strengths(times: Float[Array, " T"]) -> Float[Array, "T m"]:

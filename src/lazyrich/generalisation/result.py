@@ -165,7 +165,7 @@ def curve(problem: Problem, test: Task, times: object = None) -> Curve:
     loss = loss_on(traj, task)
     stop, course = best(prediction, task)
     first = loss_of(task, network.weights, network.activation)
-    modes = by_mode(prediction, task, loss, first) if network.activation.linear else None
+    modes = by_mode(prediction, task, loss, first, course.times) if network.activation.linear else None
     return Curve(prediction, task, np.asarray(traj.times), np.asarray(traj.loss), loss, stop, modes, course)
 
 

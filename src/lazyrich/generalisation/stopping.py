@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _CLOSE = 1e-5  # of the range of the test loss: as near as a cubic must come to it between two times
 _MOST, _ROUNDS = 4_000, 12  # times that are looked at, and how often they are halved
 _TIE = 1e-13  # of the largest test loss: by less no time is better than another
+_LATER = 2.0 ** np.arange(1, 41)  # times the course, where that has not come to its end
 _STEP = 1e-4  # of the time, for a curvature
 
 
@@ -129,16 +130,24 @@ def _of_closed_form(prediction: Prediction, test: Task) -> tuple[Stopping, Cours
     def look(times: Float[Array, " n"]) -> Course:
         return course_of(traj.at(times), test)
 
-    likely = prediction.half_times[np.isfinite(prediction.half_times)]
-    seen = refined(look, look(np.union1d(traj.times, likely[likely < traj.times[-1]])))
+    likely, end = prediction.half_times[np.isfinite(prediction.half_times)], float(traj.times[-1])
     limit = float(loss_on(traj.at([np.inf]), test)[0])
+    seen = look(np.union1d(traj.times, likely[likely < end]))
     tie = _TIE * float(seen.loss.max())
+    later = look(end * _LATER)  # what training hardly feels may come late, and the test feel it
+    seen = seen.joined(Course(*(part[: _settled(later.loss, limit, tie)] for part in later)))
+    seen = refined(look, seen)
     found = [Stopping(0.0, float(seen.loss[0]), 0.0, True)]
     lowest = min(float(seen.loss.min()), limit) + _CLOSE * float(np.ptp(seen.loss))
     for i in np.flatnonzero((seen.slope[:-1] < 0) & (seen.slope[1:] >= 0)):
         if min(seen.at(np.linspace(seen.times[i], seen.times[i + 1], 9))) <= lowest:
             found.append(_root(look, prediction.error, seen, (float(seen.times[i]), float(seen.times[i + 1]))))
     return _chosen(found, limit, tie, exact=True), seen
+
+
+def _settled(loss: Float[Array, " T"], limit: float, tie: float) -> int:
+    """How many of the times there are until the loss stays where it ends."""
+    return 1 + int(np.max(np.flatnonzero(np.abs(loss - limit) > tie), initial=-2) + 1)
 
 
 def refined(look: Callable[[Float[Array, " n"]], Course], seen: Course) -> Course:
