@@ -25,12 +25,12 @@ def fitted(rng: Rng, samples: int, signal: float, noise: float) -> float:
 @claim(
     "lampinen2019/interpolation",
     place="beside the paper: known of linear regression (Advani, Saxe, Sompolinsky 2020, in the limit)",
-    statement="One layer that learns to the end from weights 0 is worst with about as many samples as inputs, and better "
-    "again with fewer.",
+    statement="One layer that learns to the end from weights 0 is worst with about as many samples as inputs, and "
+    "better again with fewer.",
     formula=r"E\|W - T\|^2 = \begin{cases} r^2(1 - P/N) + \sigma^2 P/(N - P - 1) & P < N - 1\\ "
     r"\sigma^2 N/(P - N - 1) & P > N + 1\end{cases}",
-    conditions="$P$ samples of $N$ independent standard normal inputs, $\\|T\\| = r$, noise of variance $\\sigma^2$; exact at "
-    "any size, tried with $N = 40$ and means of 300 draws.",
+    conditions="$P$ samples of $N$ independent standard normal inputs, $\\|T\\| = r$, noise of variance $\\sigma^2$; "
+    "exact at any size, tried with $N = 40$ and means of 300 draws.",
     tolerance=0.1,  # chance: single draws differ by about their mean near P = N
     seeds=4,
 )

@@ -68,8 +68,8 @@ def singular_values(rng: Rng) -> float:
 @claim(
     "lampinen2019/overlaps",
     place="The training data: singular vectors of Σ̂yx",
-    statement="Noise turns the singular vectors of a teacher away, those of the outputs and those of the inputs by angles "
-    "that depend on the aspect ratio in opposite ways.",
+    statement="Noise turns the singular vectors of a teacher away, those of the outputs and those of the inputs by "
+    "angles that depend on the aspect ratio in opposite ways.",
     formula=r"(\hat u^\top u)^2 = 1 - \frac{A(1 + s^2)}{s^2(s^2 + A)}, \qquad "
     r"(\hat v^\top v)^2 = 1 - \frac{A + s^2}{s^2(1 + s^2)} \qquad (s > A^{1/4})",
     conditions="As for the singular values.",

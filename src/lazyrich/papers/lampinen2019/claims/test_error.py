@@ -1,4 +1,4 @@
-"""The error on the teacher itself along training: two balanced layers from weights that share the modes of the samples."""
+"""The error on the teacher itself along training: two balanced layers whose weights share the modes of the samples."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def learned(rng: Rng, s: Array, A: float) -> tuple[Array, Array, Array]:
 @claim(
     "lampinen2019/test-error",
     place="Generalisation dynamics",
-    statement="The test error is a sum over modes: what is learned of the teacher's, whose vectors are off by the angles "
-    "that the noise has turned them, and the squares of what is learned of the noise.",
+    statement="The test error is a sum over modes: what is learned of the teacher's, whose vectors are off by the "
+    "angles that the noise has turned them, and the squares of what is learned of the noise.",
     formula=r"\|W - T\|^2 = \sum_\alpha \left[s_\alpha^2 + a_\alpha^2 - 2a_\alpha s_\alpha "
     r"|\hat u_\alpha^\top u_\alpha||\hat v_\alpha^\top v_\alpha|\right] + \sum_{\text{noise}} a_\beta^2",
     conditions="Two balanced layers that begin with the modes of the samples, white inputs, teacher of rank two, "

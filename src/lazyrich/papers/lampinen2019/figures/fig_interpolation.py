@@ -10,11 +10,11 @@ from lazyrich.plot import style
 
 TITLE = "As many samples as inputs: worst at the end of training, harmless where it stops in time"
 ABOUT = (
-    "One layer learns from weights 0 what a linear teacher with noise answers to Gaussian inputs: 60 inputs, teacher of "
-    "length 1, noise of variance 0.5, thirty draws. "
-    "Trained to the end it interpolates where it can, and is worst with about as many samples as inputs (orange: medians and "
-    "quartiles; dotted: the mean of all draws that there could be, exact at any size and infinite at the peak). "
-    "Stopped at the best time, which is exact for each draw, it is the better the more samples there are, without a peak."
+    "One layer learns from weights 0 what a linear teacher with noise answers to Gaussian inputs: 60 inputs, teacher "
+    "of length 1, noise of variance 0.5, thirty draws. "
+    "Trained to the end it interpolates where it can, and is worst with as many samples as inputs (orange: medians and "
+    "quartiles; dotted: the mean of all draws that there could be, exact at any size, infinite at the peak). "
+    "Stopped at the best time, which is exact for each draw, the more samples the better, without a peak."
 )
 CALLS = ("lr.generalisation.curve", "lr.Task.from_data", "lr.Network")
 CHECKS = {

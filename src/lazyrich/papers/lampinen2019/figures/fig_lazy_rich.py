@@ -12,13 +12,14 @@ from lazyrich.tasks import NoisyTeacher, noisy_teacher
 
 TITLE = "Lazy and rich at the same training error: who knows more of a noisy teacher"
 ABOUT = (
-    "Networks of sizes 30-20-20, from small weights with W2ᵀW2 − W1W1ᵀ = λI, learn noisy answers of a linear teacher of "
-    "rank three (left) and of rank twenty, all of whose modes are equally strong (right), and are tested on the teacher "
-    "itself. "
-    "At the same training error the rich network (λ = 0) has the smaller test error where the teacher has few strong modes: "
-    "it learns those first and the noise after them, the lazy one everything at once. "
-    "Where noise decides which modes are strong, it is the other way round: to learn a little of everything is better "
-    "than all of some. In the end all know the same, and what they have learned of the noise is the same."
+    "Networks of sizes 30-20-20, from small weights with W2ᵀW2 − W1W1ᵀ = λI, learn noisy answers of a linear "
+    "teacher of rank three (left) and of rank twenty, all of whose modes are equally strong (right), and are tested on "
+    "the teacher itself. "
+    "Where the teacher has few strong modes, the rich network (λ = 0) has the smaller test error at the same training "
+    "error, as long as it learns those; once it has them it goes on to learn noise, and is soon worse than the lazy "
+    "one, which is as far from its end in all modes alike. "
+    "Where noise decides which modes are strong, lazy is better all along: to learn a little of everything is better "
+    "than all of some. In the end, at training error 0, all know the same."
 )
 CALLS = ("lr.tasks.noisy_teacher", "lr.inits.lambda_balanced", "lr.generalisation.curve")
 CHECKS = {
@@ -27,6 +28,7 @@ CHECKS = {
     ),
     "best_few": Check("rank three: best test error, lazy over rich", at_least=1.5),
     "best_flat": Check("rank twenty: best test error, lazy over rich", at_most=0.95),
+    "late": Check("rank three, a twentieth of the training error left: test error, lazy over rich", at_most=0.95),
     "same_end": Check("test errors in the end, largest relative difference between λ", at_most=1e-6),
 }
 QUICK = {"draws": 2, "lambdas": (0.0, 1.0, 10.0)}
@@ -53,6 +55,7 @@ def compute(
                     move_on(1)
     where = left[np.argmin(test[0, 0], axis=-1)]
     lazy = np.array([np.interp(-w, -left, t) for w, t in zip(where, test[0, -1], strict=True)])
+    late = np.array([[np.interp(-0.05, -left, t) for t in test[0, j]] for j in (0, -1)])
     ratios = (best[:, -1] / best[:, 0]).mean(axis=-1)
     return dataset(
         {
@@ -62,6 +65,7 @@ def compute(
         {"teacher": list(_TEACHERS), "lam": list(lambdas), "left": left},
         {
             "few": float((lazy / test[0, 0].min(axis=-1)).mean()),
+            "late": float((late[1] / late[0]).mean()),
             "best_few": float(ratios[0]),
             "best_flat": float(ratios[1]),
             "same_end": float((np.ptp(end, axis=1) / end.min(axis=1)).max()),

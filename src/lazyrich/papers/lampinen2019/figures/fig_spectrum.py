@@ -13,8 +13,8 @@ ABOUT = (
     "A linear teacher of rank one answers with noise of variance 1 to as many white samples as there are inputs; "
     "dots are what the samples show of it (200 inputs, 100, 200 or 400 outputs, means of 20 draws with their spread), "
     "dotted lines the limit of infinitely many inputs. "
-    "A teacher weaker than the fourth root of the aspect ratio leaves no trace; above it the strongest singular value is "
-    "too large, and its vectors turn towards the teacher's. "
+    "A teacher weaker than the fourth root of the aspect ratio leaves no trace; above it the strongest singular value "
+    "is too large, and its vectors turn towards the teacher's. "
     "Near the threshold 200 inputs are few: there the transition is rounded, and draws differ."
 )
 CALLS = ("lr.tasks.noisy_teacher",)
@@ -74,7 +74,8 @@ def draw(data: Dataset) -> Picture:
             panel.errorbar(at.share, seen.mean("draw"), seen.std("draw"), elinewidth=1.0, **look, label=f"A = {A:g}")
             panel.plot(fine, function(fine * formulas.threshold(A), A), **style.THEORY)
     panels[0].plot([], [], **style.THEORY, label="limit of many inputs")
-    panels[0].legend(loc="upper left")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     titles = ("Strongest singular value", "Overlap of output vectors", "Overlap of input vectors")
     for panel, title, words in zip(panels, titles, ("ŝ", "(ûᵀu)²", "(v̂ᵀv)²"), strict=True):
         panel.axvline(1.0, **style.LIMIT)
