@@ -58,15 +58,28 @@ def test_inputs_and_outputs_exchange_roles(A):
 
 def test_error_of_modes_is_least_where_each_is_at_its_best():
     s, A = np.array([3.0, 2.0]), 1.5
-    b = s * np.sqrt(formulas.output_overlap(s, A) * formulas.input_overlap(s, A))
+    b = formulas.wanted(s, A)
 
     def slope(a, i):
         step = 1e-6 * np.eye(2)[i]
-        ahead, behind = (formulas.test_error(b + (a - b[i]) * np.eye(2)[i] + k * step, s, [0.0], A) for k in (1, -1))
+        ahead, behind = (formulas.test_error(b + (a - b[i]) * np.eye(2)[i] + k * step, b, 4.0) for k in (1, -1))
         return ahead - behind
 
     for i in (0, 1):
         assert brentq(slope, 0.0, 5.0, args=(i,)) == pytest.approx(b[i], rel=1e-6)
+
+
+@pytest.mark.long
+def test_error_of_a_drawn_teacher_is_that_of_the_limit():
+    strengths, off = np.array([4.0, 2.5]), []
+    for seed in range(10):
+        train, truth, _, _ = lr.tasks.noisy_teacher(seed, d_in=200, d_out=150, strengths=strengths)
+        u, s, v = train.modes
+        a = np.linspace(0, 1, 5)[:, None] * s
+        errors = [np.sum((u * row @ v.T - truth.target) ** 2) for row in a]
+        b = np.append(formulas.wanted(strengths, 0.75), np.zeros(len(s) - 2))
+        off.append(formulas.test_error(a, b, float(np.linalg.norm(strengths))) - errors)
+    assert np.abs(np.mean(off, axis=0)).max() < 0.03 * np.sum(strengths**2)
 
 
 def test_interpolation_has_no_mean_at_the_peak():

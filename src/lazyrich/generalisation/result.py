@@ -28,7 +28,7 @@ _ROWS = 12  # of the table of modes
 class Curve:
     """Training and test loss, and when to stop. `print(curve)` has one table, `.plot()` draws it.
 
-    >>> task, truth = lr.tasks.noisy_teacher(0, d_in=10, d_out=10, strengths=[4.0, 2.0])
+    >>> task, truth, _, _ = lr.tasks.noisy_teacher(0, d_in=10, d_out=10, strengths=[4.0, 2.0])
     >>> start = lr.inits.zero_balanced(0, sizes=(10, 12, 10), scale=0.01)
     >>> found = lr.generalisation.curve(lr.Problem(task, start), truth)
     >>> bool(found.best.loss < found.test[-1]), found.best.never, found.by_mode.wanted.shape

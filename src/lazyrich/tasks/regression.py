@@ -64,7 +64,7 @@ class NoisyTeacher(NamedTuple):
     """What a noisy teacher gives: samples to learn from, and the truth behind them.
 
     >>> train, test, U, V = lr.tasks.noisy_teacher(0, d_in=6, d_out=4, strengths=[3.0, 1.0])
-    >>> test.target.shape, np.linalg.norm(test.target - U * [3.0, 1.0] @ V.T) < 1e-12
+    >>> test.target.shape, bool(np.linalg.norm(test.target - U * [3.0, 1.0] @ V.T) < 1e-12)
     ((4, 6), True)
     """
 

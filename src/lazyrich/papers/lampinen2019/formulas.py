@@ -23,6 +23,7 @@ __all__ = [
     "output_overlap",
     "test_error",
     "threshold",
+    "wanted",
 ]
 
 
@@ -80,17 +81,23 @@ def input_overlap(s: Any, A: float) -> Any:
     return np.where(seen, 1 - (A + safe**2) / (safe**2 * (1 + safe**2)), 0.0)
 
 
-def test_error(a: Any, s: Any, noise: Any, A: float) -> Any:
-    """‖W − T‖² of a network whose modes are those of Σ̂yx: a of the teacher's, one column each, and of the noise's.
+def wanted(s: Any, A: float) -> Any:
+    """b = ûᵀTv̂: what the teacher has of a mode that comes out, and the strength at which it does most good.
 
-    Σ_α [s_α² + a_α² − 2 a_α s_α √(overlaps)] + Σ noise²; a and noise have the times first.
-
-    >>> test_error(np.array([[0.0], [1.5]]), np.array([2.0]), np.zeros((2, 3)), 1.0)
-    array([4.  , 1.75])
+    >>> wanted(np.array([0.5, 2.0]), 1.0)
+    array([0. , 1.5])
     """
-    s = np.asarray(s, dtype=float)
-    seen = np.sqrt(output_overlap(s, A) * input_overlap(s, A))
-    return np.sum(s**2 + np.square(a) - 2 * np.asarray(a) * s * seen, axis=-1) + np.sum(np.square(noise), axis=-1)
+    return np.asarray(s, dtype=float) * np.sqrt(output_overlap(s, A) * input_overlap(s, A))
+
+
+def test_error(a: Any, b: Any, size: float) -> Any:
+    """‖W − T‖² = ‖T‖² + Σ_α (a_α² − 2a_αb_α) of a network whose modes are those of Σ̂yx, in the last axis; size is ‖T‖.
+
+    >>> test_error(np.array([[0.0, 0.0], [1.5, 0.5]]), np.array([1.5, 0.0]), 2.0)
+    array([4., 2.])
+    """
+    a = np.asarray(a, dtype=float)
+    return size**2 + np.sum(a**2 - 2 * a * np.asarray(b), axis=-1)
 
 
 def interpolation(samples: int, inputs: int, signal: float, noise: float) -> float:

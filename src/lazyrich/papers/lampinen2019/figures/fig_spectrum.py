@@ -53,7 +53,7 @@ def compute(
         {"seen": (("aspect", "share", "draw", "what"), seen), "limit": (("aspect", "share", "what"), limit)},
         {"aspect": list(aspects), "share": share, "what": ["singular value", *_OVERLAPS]},
         {
-            "singular_values": float((off / limit)[..., 0].max()),
+            "singular_values": float((off[..., 0] / limit[..., 0]).max()),
             "overlaps": float(off[:, share >= 1.7, 1:].max()),
             "below": float(mean[:, share < 0.6, 1:].max()),
         },
