@@ -113,7 +113,7 @@ BY_HAND = {
         "np.sum(U * (T @ V), axis=0)",
         "s",
     ),
-    "one sample less": ("lampinen2019/interpolation", "interpolation", "(N - P - 1)", "(N - P)"),
+    "three samples less": ("lampinen2019/interpolation", "interpolation", "(N - P - 1)", "(N - P + 2)"),
     "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
     "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
     "Theorem 6 for any target": (
