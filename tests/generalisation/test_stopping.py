@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles import samples
 
@@ -63,6 +63,7 @@ def test_is_where_the_closed_form_has_its_least_test_loss(name):
 
 
 @settings(max_examples=8)
+@example(seed=197, noise=0.125, scale=0.5)  # weak modes come after all that training feels
 @given(seed=st.integers(0, 10**6), noise=st.floats(0.1, 3.0), scale=st.floats(1e-4, 1.0))
 def test_nothing_is_lower(seed, noise, scale):
     rng = np.random.default_rng(seed)
