@@ -102,6 +102,12 @@ def test_half_times_move_as_sensitivity_says(name):
     np.testing.assert_allclose(np.asarray(moved)[there], expected[there], rtol=1e-8)
 
 
+def test_half_times_near_the_end_are_those_of_what_is_left():
+    weights, left = [[[2.001**0.5]]] * 2, (2.0 - 2.001) / 2.001
+    expected = np.log(left * 2.0005 / (2.0 - 2.0005)) / 4  # (s − a)/a falls as e^{−2st}
+    np.testing.assert_allclose(np.asarray(lr.jax.half_times(weights, [[2.0]])), [expected], rtol=1e-10)
+
+
 SIGMA, RUN = np.random.default_rng(0).normal(size=(3, 4)), np.linspace(0.0, 6.0, 7)
 PARAMETERS = np.array([0.3, 0.5, 1.1, 1.0])
 

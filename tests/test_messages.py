@@ -35,6 +35,9 @@ tilted = lambda rng=0, sizes=(2, 2, 2), lam=1.0: lr.inits.lambda_balanced(rng, s
 aligned = lambda rng=0, task=TASK, **options: lr.inits.aligned(rng, task, **{"hidden": 14, "strengths": 1.0} | options)
 neuron = lambda beta=(1.0, 2.0), delta=1.0, sign=1: lr.inits.single_neuron(beta, delta=delta, sign=sign)
 problem = lambda task=TASK, start=START, **options: lr.Problem(task, start, **options)
+classified = lambda targets=((1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 1)), loss="cross_entropy": lr.Problem(
+    lr.Task.from_data(X + 1.0, targets), lr.inits.gaussian(0, sizes=(2, 4, len(targets[0])), scale=1.0), loss=loss
+)
 solve = lambda times=(0.0, 1.0), of=PROBLEM, **options: lr.solve(of, times, **options)
 tree = lambda rng=0, **options: lr.tasks.binary_tree(rng, **options)
 regression = lambda rng=0, **options: lr.tasks.random_regression(rng, **{"d_in": 2, "d_out": 2, "samples": 5} | options)
@@ -296,6 +299,9 @@ SENTENCES = {
     r"^weights must be a list of matrices, one per layer, .* it is a dict": lambda: lr.Network({"a": W1}),
     r"^weights must be a list of matrices, one per layer, .* it is a str": lambda: lr.Network("W.npz"),
     r"^weights must be a list of matrices, one per layer, .*: try \[W\]": lambda: lr.Network(W1),
+    r"^weights\[0\] must reach 1e-153, or its squares underflow, .* entry is 1e-160: try larger weights, or zeros": lambda: (
+        lr.Network([1e-160 * W1, W2])
+    ),
     r"^weights\[1\] must take the 2 outputs of weights\[0\], and it has shape 2 × 3; layers go from input": lambda: (
         lr.Network([W1, W1])
     ),
@@ -368,6 +374,44 @@ SENTENCES = {
     r"^rates must be above 0, and the least is 0": lambda: problem(rates=[1, 0]),
     r"^rates must be above 0, and the least is -0\.1": lambda: problem(rates=-0.1),
     r"^weight_decay must be at least 0, and it is -1": lambda: problem(weight_decay=-1),
+    # losses
+    r"^loss must be one of 'squared', 'cross_entropy', and it is 'crossentropy' \(did you mean 'cross_entropy'\?\)": (
+        lambda: classified(loss="crossentropy")
+    ),
+    r"^loss must be one of 'squared', 'cross_entropy', or a function of outputs and targets .* and it is 2": (
+        lambda: classified(loss=2)
+    ),
+    r"^labels must be among the classes, and 3 is not": lambda: lr.Task.from_labels(X, [0, 1, 2, 3], classes=range(3)),
+    r"^task must hold samples where the loss is cross_entropy, and it holds correlations only.*from_data": lambda: (
+        problem(lr.Task.from_correlations(np.eye(8)), loss="cross_entropy")
+    ),
+    r"^targets must be probabilities for loss='cross_entropy', each row with the sum 1, and row 2 sums to 0\.9": (
+        lambda: classified([[1, 0, 0], [0, 0.5, 0.5], [0.4, 0.5, 0], [2, 0, 0]])
+    ),
+    r"^targets must be probabilities for loss='cross_entropy', and row 1 has -0\.5: try Task\.from_labels": (
+        lambda: classified([[1, 0, 0], [1.5, -0.5, 0], [0, 1, 0], [0, 1, 0]])
+    ),
+    r"^loss='cross_entropy' needs an output for each of two classes or more, and there is 1: try": lambda: classified(
+        [[1.0]] * 4
+    ),
+    r"^loss must give one finite number per sample, an array of shape \(4,\), .* gives one of shape \(\)": (
+        lambda: classified(loss=lambda f, y: ((f - y) ** 2).mean())
+    ),
+    r"^loss must give one finite number per sample, .* and <lambda> is NaN or infinite for 4 of them at the net": (
+        lambda: classified(loss=lambda f, y: (f - y).sum(-1) * NAN)
+    ),
+    r"^loss must give one finite number .* <lambda> has a gradient that is NaN or infinite for 4 of them at": lambda: (
+        classified(loss=lambda f, y: ((f - f) ** 2).sum(-1) ** 0.5)  # the root has no derivative at 0
+    ),
+    r"^loss must be a function of outputs and targets \(samples × outputs\) written in JAX, and .* TypeError": lambda: (
+        classified(loss=lambda f: f)
+    ),
+    r"^loss must be a function .* and <lambda> raised TracerArrayConversionError on them: try jax": lambda: classified(
+        loss=lambda f, y: np.sum(np.asarray(f) - y, axis=1)
+    ),
+    r"^loss must have a finite gradient where all outputs are 0, .* and <lambda> has none: try lr\.descend": lambda: (
+        classified(loss=lambda f, y: ((f - y) ** 2).sum(-1) + (f**2).sum(-1) ** 0.5).facts
+    ),
     # solve
     r"^problem must be a lazyrich Problem, and it is a Task": lambda: solve(of=TASK),
     r"^times must be sorted, and entry 2 \(2\) is below entry 1 \(3\): try np\.sort\(times\)": lambda: solve(
@@ -389,7 +433,7 @@ SENTENCES = {
         of=problem(start=aligned()), on_separatrix="perturb", method="modes"
     ),
     r"^device_arrays works with the method riccati, and this problem is solved by modes": lambda: solve(
-        np.ones(2), of=problem(start=aligned()), device_arrays=True
+        np.ones(2), of=problem(start=aligned()), method="modes", device_arrays=True
     ),
     # Trajectory.network
     r"^index must lie between -2 and 1, and it is 2": lambda: solve().network(2),

@@ -49,6 +49,7 @@ def test_a_mode_that_never_comes_has_no_step_and_deep_modes_have_theirs():
     assert when[1:3] == pytest.approx(lr.landscape.plateau_times(deep).times)
 
 
+@pytest.mark.long
 def test_a_large_start_has_two_that_lie_together():
     problem = lr.Problem(HIERARCHY, lr.inits.gaussian(0, sizes=(8, 200, 8), scale=1.0))
     figure = lr.plot.limits(problem)
@@ -108,6 +109,7 @@ def test_networks_with_biases(activation, tau, rng):
     assert found["network"][1][0] == pytest.approx(found["lazy limit"][1][0], rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_staircase_is_drawn_where_modes_begin_small_and_else_the_legend_says_why_not():
     task = lr.Task.from_correlations(np.diag([4.0, 1.0]))
     for strength, seen in ((0.049, True), (0.051, False)):

@@ -280,6 +280,7 @@ def test_where_a_nonlinear_network_ends_is_not_known(rng, activation):
     assert found.still_falling or found.trajectory.loss[-1] - later < 0.02 * fallen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_deep_layers_that_keep_the_sign_of_their_determinant(seed):
     """Two of three layers share the least singular values: det W cannot change its sign, and one mode is missed."""
@@ -360,6 +361,7 @@ def test_late_times_cost_nothing_once_all_is_learned():
     np.testing.assert_allclose(late.half_times, usual.half_times, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_times_that_are_not_reached_are_told_of(monkeypatch):
     """Inputs a million times as weak as others: explicit steps do not get there, and no limit is made up."""
     monkeypatch.setattr(import_module("lazyrich.predict"), "_STEPS", 200)
@@ -477,3 +479,23 @@ def test_a_mode_that_comes_late_has_its_half_time_where_times_go_that_far():
     late = times[np.argmax(truth >= (truth[0] + 1) / 2)]
     assert np.isnan(usual.half_times[1]) and longer.half_times[1] == pytest.approx(late, rel=1e-3)
     assert longer.half_times[0] == pytest.approx(usual.half_times[0], rel=1e-4)
+
+
+@pytest.mark.long
+def test_a_plateau_of_a_deep_network_is_not_taken_for_its_end():
+    task = lr.Task.from_correlations(np.diag([3.2, 1.9, 1.2]))
+    problem = lr.Problem(task, lr.inits.zero_balanced(2, sizes=(3, 6, 6, 3), scale=0.1))
+    found = lr.predict(problem)
+    assert found.limit_known and found.trajectory.loss[-1] < 1e-6
+    dense = lr.flow(problem, np.linspace(0, 40, 4001), record="function")
+    a = found.strengths_of(dense)
+    seen = [dense.times[np.argmax(a[:, i] >= found.limit[i] / 2)] for i in range(3)]
+    np.testing.assert_allclose(found.half_times, seen, atol=0.03)
+
+
+def test_what_is_not_learned_when_all_has_been_seen_has_no_half_time(monkeypatch):
+    monkeypatch.setattr(import_module("lazyrich.predict"), "_LONGER", 1)
+    task = lr.Task.from_correlations(np.diag([3.2, 1.9, 1.2]))
+    found = lr.predict(lr.Problem(task, lr.inits.zero_balanced(2, sizes=(3, 6, 6, 3), scale=0.1)))
+    assert np.isfinite(found.half_times).tolist() == [True, False, False]
+    assert "2 of 3 modes not learned by t = " in str(found) and not found.limit_known

@@ -146,6 +146,7 @@ def _draw_box(axes: Axes, room: str, place: tuple[float, float], lines: int) -> 
 _WORDS = {
     BASE: "input checks, files, optional engines, progress, threads, shapes, references",
     "tasks": "what is to be learned",
+    "losses": "what learning lowers: its value, and its pull on the outputs",
     "networks": "what learns",
     "inits": "where learning begins",
     "alignment": "whether network and task share modes",

@@ -19,6 +19,7 @@ from .certificate import Certificate
 from .facts import Facts, Refusal
 from .inits.nearest import Balanced, balanced
 from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
+from .losses import Loss
 from .methods.descend import descend
 from .methods.flow import flow
 from .methods.lazy_limit import lazy_limit
@@ -40,6 +41,7 @@ __all__ = [
     "Facts",
     "Fate",
     "InvalidInput",
+    "Loss",
     "Network",
     "NoExactSolution",
     "Prediction",

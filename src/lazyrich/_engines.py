@@ -1,17 +1,18 @@
 """The engines (JAX, diffrax): loaded when first used, in double precision, with their settings left alone.
 
-And what `flow` and `descend` share. A linear network sees the data through Σyx and Σxx alone; its gradient is
+And what `flow` and `descend` share. The gradient of a linear network is, with E = −∂loss/∂W,
 
-    −∂loss/∂W_ℓ = W_{L:ℓ+1}ᵀ (Σyx − W Σxx) W_{ℓ−1:1}ᵀ
+    −∂loss/∂W_ℓ = W_{L:ℓ+1}ᵀ E W_{ℓ−1:1}ᵀ
 
-(theory: section 0). Both follow it on the device, call by call, and keep on the host what was asked for.
+and E = Σyx − W Σxx with the squared loss, which sees the data through these two alone (theory: section 0). Both follow
+it on the device, call by call, and keep on the host what was asked for.
 """
 
 from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import reduce
 from types import ModuleType
@@ -85,26 +86,31 @@ def as_record(record: object, depth: int, linear: bool, kind: str, biased: bool 
 
 
 def linear_gradients(
-    weights: Sequence[XArray], sigma_yx: XArray, sigma_xx: XArray
+    weights: Sequence[XArray], pull: Callable[[XArray], XArray]
 ) -> tuple[list[XArray], XArray, XArray]:
-    """−∂loss/∂W_ℓ of each layer, E = Σyx − W Σxx, and W; a number c for Σxx stands for c·I.
+    """−∂loss/∂W_ℓ of each layer, E = −∂loss/∂W, which `pull` makes of W, and W.
 
     Partial products start at the narrower end of the network, where they are cheaper: from the outputs, the
     same recursion runs through the transposed layers.
     """
-    d_out, d_in = sigma_yx.shape
+    d_out, d_in = len(weights[-1]), weights[0].shape[1]
     chain = [W.T for W in reversed(weights)] if d_out < d_in else list(weights)
     below = [chain[0]]
     for M in chain[1:]:
         below.append(M @ below[-1])
     W = below[-1].T if d_out < d_in else below[-1]
-    E = sigma_yx - (W @ sigma_xx if sigma_xx.ndim else sigma_xx * W)
+    E = pull(W)
     back, gradients = E.T if d_out < d_in else E, []
     for M, before in zip(chain[:0:-1], below[-2::-1], strict=True):
         gradients.append(back @ before.T)
         back = M.T @ back
     gradients.append(back)
     return ([S.T for S in gradients] if d_out < d_in else gradients[::-1]), E, W
+
+
+def squared_pull(sigma_yx: XArray, sigma_xx: XArray) -> Callable[[XArray], XArray]:
+    """E = Σyx − W Σxx of W, where a number c for Σxx stands for c·I."""
+    return lambda W: sigma_yx - (W @ sigma_xx if sigma_xx.ndim else sigma_xx * W)
 
 
 class Fit(NamedTuple):
@@ -123,13 +129,16 @@ class Fit(NamedTuple):
         return (error * (error @ self.sigma_xx if self.sigma_xx.ndim else self.sigma_xx * error)).sum() / 2 + self.floor
 
 
-def observe(xp: ModuleType, weights: Sequence[XArray], names: Sequence[str], fit: Fit) -> dict[str, list[XArray]]:
-    """What is asked for of one state of a linear network, in NumPy or JAX; a list over layers for the weights."""
+def observe(
+    xp: ModuleType, weights: Sequence[XArray], names: Sequence[str], loss: Callable[[XArray], XArray]
+) -> dict[str, list[XArray]]:
+    """What is asked for of one state of a linear network, in NumPy or JAX; a list over layers for the weights. `loss`
+    is that of a map W."""
     seen = {"weights": list(weights)} if "weights" in names else {}
     if "function" in names or "loss" in names:
         W = reduce(lambda product, W: W @ product, weights)
         seen |= {"function": [W]} if "function" in names else {}
-        seen |= {"loss": [fit.loss(W)]} if "loss" in names else {}
+        seen |= {"loss": [loss(W)]} if "loss" in names else {}
     if "gram" in names:
         Q = xp.concatenate([weights[0].T, weights[1]])
         seen["gram"] = [Q @ Q.T]

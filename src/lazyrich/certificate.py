@@ -232,7 +232,8 @@ def _arrays_agree(trajectory: Trajectory) -> Iterator[float]:
     linear = problem.network.activation.linear
     if not linear:
         for layers in states if "loss" in held else ():
-            losses = [loss_of(task, state, problem.network.activation) for state in zip(*layers, strict=True)]
+            network, states_ = problem.network, zip(*layers, strict=True)
+            losses = [loss_of(task, state, network.activation, problem.loss) for state in states_]
             yield _each(held["loss"] - losses, _scale(problem, "loss", np.array(losses)))
         return
     functions = [product(layers) for layers in states]
@@ -246,7 +247,7 @@ def _arrays_agree(trajectory: Trajectory) -> Iterator[float]:
     for other in functions[1:]:
         yield _each(functions[0] - other, _scale(problem, "function", other))
     if "loss" in held and functions:
-        losses = task.loss(functions[0])
+        losses = problem.loss.of_map(task, functions[0])
         yield _each(held["loss"] - losses, _scale(problem, "loss", losses))
 
 
@@ -257,7 +258,8 @@ def _scale(problem: Problem, name: str, value: Array) -> Array:
         own = np.abs(value)
         if not problem.network.activation.linear:
             return own + float(np.trace(task.sigma_yy))
-        return own + task.loss(problem.network.function) + task.loss(np.zeros_like(task.target))
+        some = np.stack([problem.network.function, np.zeros_like(task.target)])
+        return own + np.abs(problem.loss.of_map(task, some)).sum()
     own = np.linalg.norm(value, axis=(1, 2))
     if name == "gram":
         return own + _FADED * sum(float(np.sum(W**2)) for W in problem.network.weights)

@@ -12,6 +12,7 @@ from enum import Enum
 
 import numpy as np
 
+from lazyrich.losses import SQUARED, Loss
 from lazyrich.networks import Activation
 from lazyrich.networks.network import architecture
 
@@ -28,6 +29,7 @@ class Condition(Enum):
     ALIGNED = "aligned initialisation"
     BIASES = "network without biases"
     DECAY = "weight decay"
+    SQUARED_LOSS = "squared loss"
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Facts:
     methods: Mapping[str, tuple[Refusal, ...]]  # exact ones, with all conditions of each that fail (none: it applies)
     input_rank: int | None = None  # directions that the inputs have, where these are fewer; a constant is not counted
     biased: bool = False  # sizes then count the constant that biases are weights from
+    loss: Loss = SQUARED
 
     @property
     def kind(self) -> str:
@@ -166,6 +169,9 @@ class Facts:
         }
         if not np.isfinite(self.alignment_error):
             rows["aligned"] = "no (biases are weights from a unit that stays 1, and no mode has it)"
+        if not self.loss.squared:
+            rows["loss"] = f"{self.loss} (balance is conserved as with the squared one, but modes interact)"
+            del rows["aligned"], rows["determinant obstruction"]
         if self.in_family and not self.balanced:
             c, delta = self.family
             rows["balanced"] += f", but W2ᵀW2 − W1W1ᵀ has two eigenvalues (c = {c:.6g}, δ = {delta:.6g})"

@@ -13,6 +13,7 @@ Where inputs are white, the closed form of the modes also explains what was inte
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +25,11 @@ from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.fate import fate
 from lazyrich.landscape.horizon import horizon, rounded_up
+from lazyrich.landscape.steps import Timed, steps_of
 from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.flow import flow
 from lazyrich.methods.gram import Equation, equation_of, same_sign, steps
+from lazyrich.methods.mode_maps import Stepping, as_stepping
 from lazyrich.methods.solve import solve
 from lazyrich.observables.crossings import crossings_of
 from lazyrich.observables.kernels.along import has_kernel
@@ -39,6 +42,7 @@ _COUNT = 201  # times, where none are given
 _ROUNDING = 1e-12  # of a closed form
 _NOTHING = 1e-14  # of the loss of no network
 _LINEAR, _NONLINEAR, _GRAM = (1e-8, 1e-9), (1e-3, 1e-4), (1e-7, 1e-9)  # tolerances of the two integrations
+_COARSE = 1e-2  # of a nonlinear run that only finds out until when to look
 _REST = 10 * _GRAM[1]  # as near to its end as steps at the limit of stability let it come
 _LARGEST = 1_000_000  # entries of the weights or of QQᵀ, whichever has fewer, that are integrated
 _ENTRIES = 25_000_000  # of all states that are kept
@@ -46,14 +50,23 @@ _SQUARES, _FEW = 13_000_000, 60  # entries of all kernels of a linear network, i
 _TWICE = 5.0  # times the distance of the two at the steps of the first: no less than the error of the second anywhere
 _FEWER = 8  # one in as many times is recorded by the first of two runs of `flow`
 _DRAFT_STEPS, _STEPS = 4_000, 40_000
+_LONGER = 4  # times four of the estimated horizon: how far a first run of a deep network goes
 _FAR = 20.0  # times the estimated horizon: where the draft ends if nothing else ends it
 _LEFT_WHITE, _LEFT = 1e-3, 1e-2  # of the fall of the loss, at the end
+_FAINT = 1e-3  # of the strongest pull of any loss: then all that is to be learned has been
 _GRID = 300  # times for the couplings of modes
 _FAR_ENOUGH = 0.1  # of the longest way of a mode, to speak of half of it
 _SAFE, _SAFE_ALONE = 2.5, 1.25  # calibrated: tests/methods/test_decoupled.py
 
 
-def predict(problem: Problem, times: object = None) -> Prediction:
+def predict(
+    problem: Problem,
+    times: object = None,
+    *,
+    rate: object = None,
+    momentum: object = 0.0,
+    nesterov: object = False,
+) -> Prediction:
     """What will happen: exact where a theorem applies, else integrated or estimated, with an error.
 
     Parameters
@@ -62,10 +75,13 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     times : when to look; without them 201 times from 0 until all that happens can be seen, close to each other near
         zero. Half times and regime do not depend on them, beyond the tolerance of an integration, unless they go on
         for longer. np.inf may be one of them where a theorem applies
+    rate, momentum, nesterov : of gradient descent, as in `lr.descend`: `prediction.steps` then has the half times in
+        steps, and the largest rate that is stable. The trajectory remains that of the flow
 
     Returns
     -------
-    Prediction : with `.exact`, `.method`, `.error`, `.half_times`, `.regime`, `.fate`, `.closed_form` and `.trajectory`
+    Prediction : with `.exact`, `.method`, `.error`, `.half_times`, `.regime`, `.fate`, `.closed_form`, `.steps` and
+        `.trajectory`
 
     >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
     >>> found = lr.predict(problem, [0.0, 1.0, np.inf])
@@ -74,6 +90,7 @@ def predict(problem: Problem, times: object = None) -> Prediction:
     """
     as_problem(problem)
     asked = None if times is None else _check.as_times(times, forever=True)
+    how = None if rate is None else as_stepping(rate, momentum, nesterov)
     if problem.facts.method is not None:
         prediction = _exact(problem, asked)
     elif asked is not None and np.isinf(asked[-1]):
@@ -91,7 +108,17 @@ def predict(problem: Problem, times: object = None) -> Prediction:
         prediction = _by_flow(problem, asked)
     if not np.isfinite(prediction.trajectory.loss).all():
         raise InvalidInput("the numbers are too large or too small for this: the predicted loss is not finite.")
-    return prediction
+    return prediction if how is None else _in_steps(prediction, how)
+
+
+def _in_steps(prediction: Prediction, how: Stepping) -> Prediction:
+    """With what descent at this rate makes of it."""
+    course = prediction.kernel_course or prediction.course
+    ends = course.at(course.times[[0, -1]]) if course.knows("weights") or course.knows("gram") else None
+    modes = Timed(*prediction.frames[:2], prediction.limit, prediction.half_times)
+    steps = steps_of(prediction.trajectory.problem, how, modes, ends)
+    known = prediction.fate and replace(prediction.fate, steps=steps)
+    return replace(prediction, steps=steps, fate=known)
 
 
 def both_ends(problem: Problem, end: float, count: int = _COUNT) -> Float[Array, " T"]:
@@ -126,7 +153,7 @@ def _exact(problem: Problem, asked: Array | None) -> Prediction:
 
 def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated by `flow`, twice. What happens is read from times of our own, as far as any are asked for."""
-    own = _looked_at(problem, horizon(problem), asked)
+    own = _looked_at(problem, _horizon(problem), asked)
     asked = own if asked is None else asked
     grid = np.union1d(own, asked)
     coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
@@ -137,13 +164,60 @@ def _by_flow(problem: Problem, asked: Array | None) -> Prediction:
     both, there = np.isin(few[: len(draft.times)], course.times), np.isin(course.times, draft.times)
     apart = _relative(draft.loss[both] - course.loss[there], course.loss)
     if linear:
-        modes = frames_of(problem, problem.task.sigma_yx)
+        modes = frames_of(problem, problem.pull)
         strengths = in_frames(course.function, modes)
         of_modes = _relative(in_frames(draft.function[both], modes) - strengths[there], strengths)
         apart = _TWICE * max(apart, of_modes)
     traj, course = (course.at(some[some <= course.times[-1]]) for some in (asked, own))
     error, why = max(apart, _ROUNDING), dict(problem.facts.methods)
     return Prediction(traj, Knowledge.INTEGRATED, error, course, _for_kernels(course), refusals=why)
+
+
+def _horizon(problem: Problem) -> float:
+    """Until when to look. What a first run finds, hardly accurate, where an estimate will not do: of another loss than
+    the squared one, and of deep linear networks, whose plateaus depend on how modes meet on the way."""
+    end, linear = horizon(problem), problem.network.activation.linear
+    if not problem.loss.squared:
+        rtol = _LINEAR[0] if linear else _COARSE
+        draft = flow(problem, both_ends(problem, _far(problem, end)), record="loss", rtol=rtol)
+        return _all_seen(draft.times, draft.loss)
+    if not linear or problem.weight_decay or problem.facts.determinant_obstruction:
+        return end
+    return _when_learned(problem, end)
+
+
+def _when_learned(problem: Problem, guess: float) -> float:
+    """The guess, or later where the modes are not there by then: as late as they are, or as it was looked."""
+    frames, floor, last = frames_of(problem, problem.pull), _floor(problem), guess
+    strong = (frames.target > WEAK * frames.target.max())[: min(problem.network.sizes)]
+    left = _LEFT_WHITE if problem.facts.whitened else _LEFT
+    for _ in range(_LONGER):
+        draft = flow(problem, both_ends(problem, last), record="function", rtol=_LINEAR[0], max_steps=_STEPS)
+        off = np.abs(in_frames(draft.function, frames) - frames.target)[:, : len(strong)][:, strong]
+        there = draft.loss - floor <= left * max(draft.loss[0] - floor, 0.0)
+        if problem.facts.whitened:
+            there &= (off <= NEAR * frames.target[: len(strong)][strong]).all(axis=1)
+        if there[-1]:
+            first = float(draft.times[np.flatnonzero(~there)[-1] + 1]) if not there.all() else 0.0
+            return max(guess, rounded_up(1.15 * first))
+        if draft.times[-1] < last:
+            break
+        last *= 4
+    return guess
+
+
+def _far(problem: Problem, end: float) -> float:
+    """Where a draft ends, of an estimated horizon."""
+    return end if problem.weight_decay else _FAR * end
+
+
+def _all_seen(times: Array, loss: Array) -> float:
+    """When the loss comes within a hundredth of its fall of the lowest that was, for good. Nobody knows the end of a
+    loss that is not squared, and that of separable classes falls for ever."""
+    left = loss - loss.min()
+    if not left[0] > 0:
+        return float(times[-1])
+    return min(float(times[-1]), rounded_up(1.15 * float(times[np.flatnonzero(left > _LEFT * left[0])[-1] + 1])))
 
 
 def _on_its_side(course: Trajectory) -> Trajectory:
@@ -179,8 +253,9 @@ def _evenly(times: Array, most: int) -> Array:
 
 def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     """Integrated through QQᵀ, twice; the first time also finds out until when to look."""
-    equation, frames = equation_of(problem), frames_of(problem, problem.task.sigma_yx)
-    draft = _draft(problem, equation, frames, 0.0 if asked is None else float(asked[-1]))
+    equation, frames = equation_of(problem), frames_of(problem, problem.pull)
+    draft_of = _draft if problem.loss.squared else _draft_of_any_loss
+    draft = draft_of(problem, equation, frames, 0.0 if asked is None else float(asked[-1]))
     own = _looked_at(problem, draft.end, asked)
     asked = own if asked is None else asked
     few = slice(None, None, 1 + len(draft.times) // _COUNT)
@@ -205,9 +280,10 @@ def _by_gram(problem: Problem, asked: Array | None) -> Prediction:
     strengths = in_frames(functions, frames)
     there = np.isin(grid, draft.times[few])
     both = np.isin(draft.times, grid[there])
-    nothing = _NOTHING * float(problem.task.loss(np.zeros_like(problem.task.target)))  # of a loss, but rounding
+    task, loss = problem.task, problem.loss
+    nothing = _NOTHING * float(loss.of_map(task, np.zeros_like(task.target)))  # of a loss, but rounding
     apart = max(
-        _relative(draft.loss[both] - problem.task.loss(functions[there]), np.append(draft.loss, nothing)),
+        _relative(draft.loss[both] - loss.of_map(task, functions[there]), np.append(draft.loss, nothing)),
         _relative(draft.strengths[both] - strengths[there], strengths),
     )
     of_rest = _of_rest(equation, functions[0] if len(draft.times) == 1 else functions[-1], draft.loss, strengths)
@@ -255,7 +331,7 @@ def _draft(problem: Problem, equation: Equation, frames: Frames, last: float) ->
     target = np.where(frames.target > WEAK * frames.target.max(), frames.target, np.inf)[: min(problem.network.sizes)]
     left = _LEFT_WHITE if white else _LEFT
     guess = horizon(problem)
-    end = guess if problem.weight_decay else _FAR * guess
+    end = _far(problem, guess)
     records = []
 
     def look(time: float, y: Array) -> None:
@@ -281,6 +357,26 @@ def _draft(problem: Problem, equation: Equation, frames: Frames, last: float) ->
                 break
     times, loss, strengths = (np.array(column) for column in zip(*records, strict=True))
     return _Draft(min(end, float(times[-1])), times, loss, strengths)
+
+
+def _draft_of_any_loss(problem: Problem, equation: Equation, frames: Frames, last: float) -> _Draft:
+    """Integrated far beyond an estimate, or until next to nothing pulls, or until the last time that is asked for; and
+    kept until all has been seen."""
+    end, records = _far(problem, horizon(problem)), [(0.0, equation.initial)]
+    strongest = 0.0
+    with progress(max(end, last), "draft") as advance:
+        for step in steps(equation, _GRAM[0], _DRAFT_STEPS):
+            records.append((step.time, step.state))
+            advance(step.time - records[-2][0])
+            pull = float(np.linalg.norm(problem.loss.pull_on_map(problem.task, equation.function(step.state))))
+            strongest = max(strongest, pull)
+            if step.time >= last and (step.time >= end or pull <= _FAINT * strongest):
+                break
+    times, functions = np.array([time for time, _ in records]), np.array([equation.function(y) for _, y in records])
+    loss = np.asarray(problem.loss.of_map(problem.task, functions))
+    end = _all_seen(times, loss)
+    kept = times <= max(end, last)
+    return _Draft(end, times[kept], loss[kept], in_frames(functions[kept], frames))
 
 
 def _recorded(

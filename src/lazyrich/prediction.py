@@ -21,6 +21,7 @@ from lazyrich.alignment import align
 from lazyrich.facts import Refusal
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.regime import Regime, regime
+from lazyrich.landscape.steps import Steps
 from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.gram import best_map
 from lazyrich.networks.network import forward
@@ -85,8 +86,8 @@ class Frames(NamedTuple):
 
     u: Float[Array, "out m"]
     v: Float[Array, "in m"]
-    s: Float[Array, " m"]  # singular values: of Σyx, the correlation of outputs with inputs
-    target: Float[Array, " m"]  # uᵀTv, what the best linear map has of each; of a nonlinear network s
+    s: Float[Array, " m"]  # singular values: of Σyx, the correlation of outputs with inputs; see `Problem.pull`
+    target: Float[Array, " m"]  # uᵀTv, what the best linear map has of each; of a nonlinear network or another loss s
 
 
 class Caution(NamedTuple):
@@ -115,6 +116,7 @@ class Prediction:
     fate: Fate | None = None  # where a theorem gives one
     refusals: dict[str, tuple[Refusal, ...]] = field(default_factory=dict)  # why no theorem applies, method by method
     closed_form: ClosedForm | None = None  # of a random initialisation
+    steps: Steps | None = None  # of gradient descent, where a rate was given
 
     @property
     def exact(self) -> bool:
@@ -128,14 +130,15 @@ class Prediction:
     def frames(self) -> Frames:
         """Singular vectors of Σyx, as in `mode_strengths`; where a theorem tells the fate, of the best linear map.
 
-        With white inputs they are the same. Where singular values are equal, the network tells which.
+        With white inputs they are the same. Where singular values are equal, the network tells which. With another
+        loss than the squared one they are those of `problem.pull`, which small weights learn first.
         """
         problem = self.trajectory.problem
         if self.fate is not None:
             return frames_of(problem, problem.task.target, [self.fate.function_limit])
         if problem.network.activation.linear and not problem.facts.bottleneck:
-            return frames_of(problem, problem.task.sigma_yx)  # all are learned, and the initialisation tells when
-        return frames_of(problem, problem.task.sigma_yx, [_functions(self.course.at(self.course.times[-1:]))[0]])
+            return frames_of(problem, problem.pull)  # all are learned, and the initialisation tells when
+        return frames_of(problem, problem.pull, [_functions(self.course.at(self.course.times[-1:]))[0]])
 
     @cached_property
     def strengths(self) -> Float[Array, "T m"]:
@@ -157,8 +160,9 @@ class Prediction:
     def limit_known(self) -> bool:
         """Whether it is known where the modes end.
 
-        By the theorem, where one applies. Two linear layers without weight decay end at the best map of the rank that
-        the weights have, from almost every initialisation; deeper ones are taken to, once every mode is on its way.
+        By the theorem, where one applies. With the squared loss two linear layers without weight decay end at the best
+        map of the rank that the weights have, from almost every initialisation; deeper ones are taken to, once every
+        mode is on its way.
         """
         return self._end is not None
 
@@ -167,7 +171,7 @@ class Prediction:
         problem, target = self.trajectory.problem, self.frames.target
         if self.fate is not None:
             return self.fate.limit
-        if not problem.network.activation.linear or problem.weight_decay:
+        if not problem.network.activation.linear or problem.weight_decay or not problem.loss.squared:
             return None
         if problem.network.depth == 2:
             best = best_map(problem)
@@ -188,10 +192,22 @@ class Prediction:
 
     @cached_property
     def half_times(self) -> Float[Array, " m"]:
-        """When each mode is half way from its initialisation to `limit`; nan: never, or later than was looked."""
-        if self.fate is None:
-            return half_times(self.course.times, self._along, self.limit)
-        return self.fate.half_times
+        """When each mode is half way from its initialisation to `limit`; nan: never, or later than was looked, or it is
+        not known where it ends, and what it has at last need not be that."""
+        if self.fate is not None:
+            return self.fate.half_times
+        found = half_times(self.course.times, self._along, self.limit)
+        return np.where(self._waiting, np.nan, found)
+
+    @cached_property
+    def _waiting(self) -> Array:
+        """Modes of a linear network that are not at their target when all has been seen, though nobody knows that they
+        end elsewhere: a plateau may be what is seen."""
+        problem, target = self.trajectory.problem, self.frames.target
+        known = self.limit_known or problem.weight_decay or not problem.network.activation.linear
+        if known or not problem.loss.squared:
+            return np.zeros(len(target), bool)
+        return np.abs(self._along[-1] - target) > NEAR * np.maximum(np.abs(target), _NOTHING * np.abs(target).max())
 
     @cached_property
     def regime(self) -> Regime | None:
@@ -205,21 +221,26 @@ class Prediction:
     @property
     def learns(self) -> bool:
         """Whether there is anything to learn: the loss falls by more than rounding."""
-        task, loss = self.trajectory.problem.task, self.course.loss
-        return bool(loss[0] - loss.min() > ROUNDING * task.loss(np.zeros_like(task.target)))
+        problem, loss = self.trajectory.problem, self.course.loss
+        of_nothing = problem.loss.of_map(problem.task, np.zeros_like(problem.task.target))
+        return bool(loss[0] - loss.min() > ROUNDING * abs(of_nothing))
 
     @property
     def still_falling(self) -> bool:
         """Whether the loss falls, in the last tenth of the time, by a thousandth of all that it has changed.
 
         Or, where it was integrated and a mode is on its way, by a thousandth of what is left to the least loss of any
-        linear map: a weak mode may come long after the loss looks flat.
+        linear map: a weak mode may come long after the loss looks flat. The cross-entropy of classes that can be told
+        apart falls for ever, ever more slowly: there, by a thousandth of what is left to the entropy of the targets.
         """
         if not self.learns:
             return False
         times, loss, _ = self.curve
-        left = loss[-1] - self.trajectory.problem.task.loss_floor
-        return falls(times, loss) or bool(not self.exact and self.on_the_way and left > 0 and falls(times, loss, left))
+        problem = self.trajectory.problem
+        least = problem.task.loss_floor if problem.loss.squared else problem.loss.floor(problem.task)
+        waits = not self.exact and (self.on_the_way or not problem.loss.squared)
+        left = loss[-1] - least if waits and least is not None else 0.0
+        return falls(times, loss) or bool(left > 0 and falls(times, loss, left))
 
     @cached_property
     def curve(self) -> tuple[Float[Array, " T"], Float[Array, " T"], Float[Array, "T m"]]:
@@ -266,6 +287,9 @@ class Prediction:
         if later := self.on_the_way:
             words = f"{len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}"
             found.append(Caution(words, words))
+        if (count := int(self._waiting.sum())) and not facts.determinant_obstruction:
+            words = f"{count} of {len(self.limit)} modes not learned by t = {end}, perhaps a plateau"
+            found.append(Caution(words, words))
         if self.still_falling:
             words = f"the loss is still falling at t = {end}"
             found.append(Caution(words, words))
@@ -304,20 +328,22 @@ class Prediction:
         return in_frames(_functions(traj), self.frames)
 
     def __str__(self) -> str:
-        traj, network = self.trajectory, self.trajectory.problem.network
-        end = f"{traj.times[-1]:g}"
+        traj, network, loss = self.trajectory, self.trajectory.problem.network, self.trajectory.problem.loss
+        end, of = f"{traj.times[-1]:g}", "" if loss.squared else f" ({loss})"
         sure = "exact" if self.exact else f"{self.known}: loss and modes to {self.error:.1g} of their largest"
         lines = [
             f"network       {network.architecture}",
             f"known by      {self.method} ({sure})",
-            f"loss          {traj.loss[0]:.6g} → {_number(traj.loss[-1], traj.loss[0])} at t = {end}",
+            f"loss          {traj.loss[0]:.6g} → {_number(traj.loss[-1], traj.loss[0])} at t = {end}{of}",
         ]
         if self.fate is not None:
             lines.append(str(self.fate))
         else:
-            if network.activation.linear:
+            if network.activation.linear and loss.squared:
                 least = _number(traj.problem.task.loss_floor, traj.loss[0])
                 lines.append(f"least loss    {least} (of any linear map)")
+            elif (floor := loss.floor(traj.problem.task)) is not None and not loss.squared:
+                lines.append(f"least loss    {_number(floor, traj.loss[0])} (the entropy of the targets) or more")
             unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
             unknown = unknown if self.learns else "none: there is nothing to learn"
             lines.append(f"regime        {str(self.regime or unknown).replace('; ', _NEXT)}")
@@ -325,6 +351,7 @@ class Prediction:
                 lines.append(
                     f"{_NEXT[1:]}as far as t = {float(self.course.times[-1]):.4g}; what comes later may be richer"
                 )
+            lines += [f"descent       {self.steps.told(_NEXT)}"] if self.steps else []
             lines += self._modes_in_words()
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
@@ -332,11 +359,13 @@ class Prediction:
         """A table of the modes, and what the closed form says of them."""
         closed, (_, _, s, target), first = self.closed_form, self.frames, self._along[0]
         linear, shown = self.trajectory.problem.network.activation.linear, range(min(len(target), _ROWS))
-        white = self.trajectory.problem.facts.whitened or not linear  # where Σyx is the target
+        squared = self.trajectory.problem.loss.squared
+        white = self.trajectory.problem.facts.whitened or not linear or not squared  # where Σyx is the target
         end = float(self.course.times[-1])
         size, ends = float(np.abs(target).max()), "limit" if self.limit_known else f"at t = {end:.4g}"
         lines = [f"{'mode':>6}{'' if white else f' {chr(931)}yx'.rjust(11)}"]
-        lines[0] += f" {'target':>12} {'initial':>12} {ends:>12} {'half time':>12}"
+        lines[0] += f" {'target' if squared else 'pull':>12} {'initial':>12} {ends:>12} {'half time':>12}"
+        lines[0] += f" {'half step':>10}" if self.steps else ""
         lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""
         for i in shown:
             moves = np.abs(self.limit[i] - first[i]) > ROUNDING * size
@@ -345,12 +374,16 @@ class Prediction:
             for value, digits in ((target[i], 6), (first[i], 4), (self.limit[i], 6)):
                 row += f" {_number(value, size, digits):>12}"
             row += f" {_time(self.half_times[i], later):>12}"
+            row += f" {self.steps.shown(i):>10}" if self.steps else ""
             alone = closed and f" {_time(closed.half_times[i], '–'):>12} {_time(closed.c[i], '–', 3):>9}"
             lines.append(row + (alone or ""))
         if len(target) > len(shown):
             lines.append(f"   and {len(target) - len(shown)} weaker modes")
         if not linear:
-            lines.append("   strengths are uᵀE[f xᵀ]v of the outputs f, and targets the same of the data, in Σyx")
+            same = ", and targets the same of the data, in Σyx" if squared else ""
+            lines.append(f"   strengths are uᵀE[f xᵀ]v of the outputs f{same}")
+        if not squared:
+            lines.append("   modes are those of −∂loss/∂W of a linear map at W = 0, and pulls its singular values")
         if closed:
             lines.append(f"closed form   {str(closed).replace('; ', _NEXT)}")
         return lines
@@ -373,8 +406,8 @@ def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Arr
     task = problem.task
     fit = problem.alignment if layers is None else align(of, task.sigma_xx, layers)
     u, v = fit.U[:, : len(fit.s)], fit.V[:, : len(fit.s)]
-    linear = problem.network.activation.linear
-    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0) if linear else fit.s)
+    known = problem.network.activation.linear and problem.loss.squared
+    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0) if known else fit.s)
 
 
 def in_frames(functions: Float[Array, "T out in"], frames: Frames) -> Float[Array, "T m"]:

@@ -14,6 +14,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, Followed, align, follow
 from lazyrich.facts import Facts
+from lazyrich.losses import SQUARED, Loss
 from lazyrich.methods import EXACT
 from lazyrich.networks import Activation, Network
 from lazyrich.networks.biases import meeting
@@ -56,6 +57,9 @@ class Problem:
         `problem.network` has the multiplier 1, and `problem.rates` are those it learns with
     rates : one learning rate per layer, or one for all; 1 unless told otherwise
     weight_decay : the γ of loss + ½γ Σ‖W_ℓ‖²; not beside a multiplier
+    loss : "squared"; "cross_entropy", of targets that are probabilities, such as those of `Task.from_labels`; or a
+        function loss(outputs, targets) written in JAX that takes arrays with a sample per row and gives one number for
+        each, such as those of optax. Closed forms are about the squared one, and others need samples
 
     >>> import lazyrich as lr
     >>> problem = lr.Problem(lr.tasks.semantic_hierarchy(), lr.inits.zero_balanced(0, sizes=(8, 14, 8), scale=0.01))
@@ -67,6 +71,7 @@ class Problem:
     network: Network
     rates: Any = None  # one per layer, once made
     weight_decay: float = 0.0
+    loss: Any = SQUARED  # a `Loss`, once made
 
     def __post_init__(self) -> None:
         task, network = as_task(self.task), self.network
@@ -92,6 +97,20 @@ class Problem:
             rates = _check.as_rates([*(eta / tau**2 for eta in rates[:-1]), rates[-1]], network.depth)
             object.__setattr__(self, "network", network.absorbed())
         object.__setattr__(self, "rates", rates)
+        object.__setattr__(self, "loss", Loss.of(self.loss))
+        if not self.loss.squared:
+            self._check_loss()
+
+    def _check_loss(self) -> None:
+        """A sentence where the task has no samples, or its targets do not suit the loss."""
+        task, network = self.task, self.network
+        if task.inputs is None or task.targets is None:
+            raise InvalidInput(
+                f"task must hold samples where the loss is {self.loss}, and it holds correlations only, which the "
+                "squared loss alone is a function of: try Task.from_data(inputs, targets)."
+            )
+        *_, outputs = forward(network.weights, network.activation, task.inputs)
+        self.loss.check(task, outputs)
 
     @cached_property
     def facts(self) -> Facts:
@@ -101,10 +120,8 @@ class Problem:
         pairs = list(self._pairs())
         (lam, balance_error), (family, family_error) = self._balance(pairs), self._family(pairs)
         rank_initial, sign_initial = _rank_and_sign(network.linear_part, network.eps)
-        rank_target = int(
-            np.count_nonzero(self.alignment.s > max(task.sigma_yx.shape) * task.eps * self.alignment.s[0])
-        )
-        full = task.d_in == task.d_out == rank_initial == rank_target and not network.biased
+        rank_target = int(np.count_nonzero(self.alignment.s > max(self.pull.shape) * task.eps * self.alignment.s[0]))
+        full = task.d_in == task.d_out == rank_initial == rank_target and not network.biased and self.loss.squared
         sign_target = float(np.linalg.slogdet(task.sigma_yx)[0]) if full else 0.0
         # no more than rounding leaves: what is beyond it the flow remembers, and shows where it passes a saddle.
         # half precision is held to the standard of float32: it is then simply not balanced
@@ -114,10 +131,10 @@ class Problem:
         d = np.cumsum([0.0, *lam])
         least = int(np.count_nonzero(d - d.min() <= tolerance * np.abs(d).max()))
         keeps_sign = network.activation.linear and balance_error <= tolerance and least > 1
-        # a unit that stays 1 is no part of any mode
-        biased = network.biased and network.depth > 1
-        through = self.followed.error if network.depth > 2 and not biased else 0.0
-        alignment_error = np.inf if biased else max(self.alignment.error, through)
+        # a unit that stays 1 is no part of any mode, and a pull that is not linear in W mixes them
+        mixed = (network.biased and network.depth > 1) or not self.loss.squared
+        through = self.followed.error if network.depth > 2 and not mixed else 0.0
+        alignment_error = np.inf if mixed else max(self.alignment.error, through)
         facts = Facts(
             sizes=network.sizes,
             activation=network.activation,
@@ -141,13 +158,28 @@ class Problem:
             methods={},
             input_rank=rank if (rank := (own := task.without_constant()).rank) < own.d_in else None,
             biased=network.biased,
+            loss=self.loss,
         )
         return replace(facts, methods={method.name: tuple(method.refusals(facts)) for method in EXACT})
 
     @cached_property
+    def pull(self) -> Float[Array, "out in"]:
+        """E = −∂loss/∂W of a linear map at W = 0, whose modes are what small weights learn first: Σyx, and with the
+        cross-entropy the covariance of classes and inputs, if these are as many of each."""
+        if self.loss.squared:
+            return self.task.sigma_yx
+        E = self.loss.pull_on_map(self.task, np.zeros_like(self.task.sigma_yx))
+        if not np.isfinite(E).all():
+            raise InvalidInput(
+                f"loss must have a finite gradient where all outputs are 0, by which modes are told, and {self.loss} "
+                "has none: try lr.descend, which does without modes."
+            )
+        return _check.read_only(E)
+
+    @cached_property
     def alignment(self) -> Alignment:
         """The task's singular basis, turned within equal singular values towards the initialisation."""
-        return align(self.task.sigma_yx, self.task.sigma_xx, self.network.weights, self.network.eps)
+        return align(self.pull, self.task.sigma_xx, self.network.weights, self.network.eps)
 
     @cached_property
     def followed(self) -> Followed:
@@ -161,7 +193,7 @@ class Problem:
         eta = np.array(self.rates)
         kappa = np.prod(eta) ** (1 / (2 * L - 2)) if L > 1 else 1.0
         k = tuple(float(x) for x in kappa / np.sqrt(eta))
-        target = _check.read_only(np.prod(k) * self.task.sigma_yx / c)
+        target = _check.read_only(np.prod(k) * self.pull / c)
         return Canonical(k, c, target, self.weight_decay * self.rates[0] / c)
 
     def _pairs(self) -> Iterator[tuple[Float[Array, "n h"], Float[Array, "h h"]]]:
@@ -218,6 +250,7 @@ class Problem:
         task, network = self.task, self.network
         if not network.biased:
             return self
+        needs_squared_loss(self, "without_biases", "another loss feels the means of outputs and targets")
         weights = [W[:, :-1] for W in network.free(network.weights)]
         bare = Network(weights, network.activation).known_to(network.eps)
         return Problem(task.without_constant().centred(), bare, self.rates, self.weight_decay)
@@ -240,10 +273,11 @@ class Problem:
             return self
         V = np.block([[V, np.zeros((len(V), 1))], [np.zeros((1, V.shape[1])), 1.0]]) if network.biased else V
         first, *rest = network.weights
-        return Problem(task.seen_through(V), network.with_weights([first @ V, *rest]), self.rates, self.weight_decay)
+        seen = network.with_weights([first @ V, *rest])
+        return Problem(task.seen_through(V), seen, self.rates, self.weight_decay, self.loss)
 
     def __repr__(self) -> str:
-        return f"<Problem: {self.network!r} on {self.task!r}>"
+        return f"<Problem: {self.network!r} on {self.task!r}{'' if self.loss.squared else f', {self.loss}'}>"
 
 
 def as_problem(value: Any) -> Problem:
@@ -255,17 +289,17 @@ def as_problem(value: Any) -> Problem:
     return value
 
 
-def loss_of(task: Task, weights: Sequence[Array], activation: Activation) -> float:
+def loss_of(task: Task, weights: Sequence[Array], activation: Activation, loss: Loss = SQUARED) -> float:
     """The loss of one state of a network, by its forward pass on the samples where it is not linear."""
     if activation.linear:
-        return float(task.loss(product(weights)))
+        return float(loss.of_map(task, product(weights)))
     if task.inputs is None or task.targets is None:
         raise InvalidInput(
             f"task must hold samples for the loss of a network that is {activation}, and it holds "
             "correlations only: try Task.from_data(inputs, targets)."
         )
     *_, outputs = forward(weights, activation, task.inputs)
-    return float(np.sum((task.targets - outputs) ** 2) / 2 / (len(outputs) if task.reduction == "mean" else 1))
+    return loss.of_outputs(task, outputs)
 
 
 def _rank_and_sign(W: Float[Array, "out in"], eps: float) -> tuple[int, float]:
@@ -281,4 +315,13 @@ def needs_no_biases(network: Network, wanted_by: str) -> None:
         raise InvalidInput(
             f"{wanted_by} belongs to networks without biases, and this one is {network.architecture}: try "
             "problem.without_biases(), which is the same problem on centred data."
+        )
+
+
+def needs_squared_loss(problem: Problem, wanted_by: str, why: str = "E = Σyx − WΣxx holds for that alone") -> None:
+    """A sentence where another loss is lowered, which formulas for the squared one know nothing of."""
+    if not problem.loss.squared:
+        raise InvalidInput(
+            f"{wanted_by} belongs to the squared loss, for {why}, and this problem has {problem.loss}: try "
+            "lr.predict(problem), lr.flow or lr.descend, which take any."
         )

@@ -26,7 +26,7 @@ from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
 from lazyrich.methods.riccati.tangent import Tangent
 from lazyrich.methods.solve import solve
 from lazyrich.prediction import frames_of
-from lazyrich.problem import Problem, as_problem, needs_no_biases
+from lazyrich.problem import Problem, as_problem, needs_no_biases, needs_squared_loss
 from lazyrich.velocity import gram_velocity
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -128,6 +128,7 @@ def sensitivity(problem: Problem, direction: Sequence[object], times: object) ->
             "weights that have moved a little."
         )
     needs_no_biases(problem.network, "sensitivity")
+    needs_squared_loss(problem, "sensitivity")
     moves = _as_direction(problem, direction)
     asked = _check.as_times(times, forever=True)
     n = problem.task.d_in + problem.task.d_out

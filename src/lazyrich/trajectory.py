@@ -242,7 +242,7 @@ class Trajectory:
 
     @property
     def loss(self) -> Any:  # (T,)
-        """½ mean‖y − ŷ‖² (or the sum) at each time, without the weight decay term."""
+        """½ mean‖y − ŷ‖² (or the sum), or the same of another `problem.loss`, at each time; without weight decay."""
         return self._part("loss")
 
     @property
@@ -374,9 +374,9 @@ class Trajectory:
             raise AttributeError(NO_NETWORK)
         if "gram" in self._parts and name in ("function", "loss"):
             d_in = self.problem.task.d_in
-            return self.problem.task.loss(self.function) if name == "loss" else self.gram[:, d_in:, :d_in]
+            return self._loss_of_function() if name == "loss" else self.gram[:, d_in:, :d_in]
         if "function" in self._parts and name == "loss":
-            return self.problem.task.loss(self.function)
+            return self._loss_of_function()
         if "weights" not in self._parts:
             kept = ", ".join(self._parts)
             raise AttributeError(
@@ -389,10 +389,13 @@ class Trajectory:
         if name == "function":
             return product(self.weights)
         if network.activation.linear:
-            return self.problem.task.loss(self.function)
-        states = zip(*self.weights, strict=True)
+            return self._loss_of_function()
+        states, task = zip(*self.weights, strict=True), self.problem.task
         with one_blas_thread(max(network.sizes) <= SMALL):
-            return np.array([loss_of(self.problem.task, state, network.activation) for state in states])
+            return np.array([loss_of(task, state, network.activation, self.problem.loss) for state in states])
+
+    def _loss_of_function(self) -> Array:
+        return np.asarray(self.problem.loss.of_map(self.problem.task, self.function))
 
     def _outputs(self) -> Array:
         """From the function, or from the weights where the network is not linear."""

@@ -2,7 +2,8 @@
 
     Ẇ_ℓ = η_ℓ (−∂loss/∂W_ℓ − γ W_ℓ)
 
-and for the Gram matrix of a two-layer linear network, where it closes (E = Σyx − W Σxx):
+and for the Gram matrix of a two-layer linear network, where it closes (E = −∂loss/∂W, which is Σyx − W Σxx for the
+squared loss):
 
     d(W1ᵀW1) = η1 (WᵀE + EᵀW − 2γ W1ᵀW1)
     dW       = η2 E W1ᵀW1 + η1 W2W2ᵀ E − (η1 + η2)γ W
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.losses import CrossEntropy, Loss, Squared
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem
 
@@ -25,7 +27,7 @@ from lazyrich.problem import Problem
 def velocity(problem: Problem, weights: list[Any]) -> list[Any]:
     """Ẇ_ℓ of the gradient flow at given weights, for any activation; one state (no time axis)."""
     if problem.network.activation.linear:
-        E = problem.task.sigma_yx - product(weights) @ problem.task.sigma_xx
+        E = _pull_on_map(problem, product(weights))
         after, before = _partial_products(weights)
         flow = [
             (E if R is None else R.T @ E) @ (np.eye(E.shape[1]) if B is None else B.T)
@@ -59,6 +61,29 @@ def _partial_products(weights: list[Any]) -> tuple[list[Any], list[Any]]:
     return after, before
 
 
+def _pull_on_map(problem: Problem, W: Float[Array, "out in"]) -> Float[Array, "out in"]:
+    """E = −∂loss/∂W."""
+    task = problem.task
+    if problem.loss.squared:
+        return task.sigma_yx - W @ task.sigma_xx
+    assert task.inputs is not None and task.targets is not None
+    share = len(task.inputs) if task.reduction == "mean" else 1
+    return _error(problem.loss, task.inputs @ W.T, task.targets).T @ task.inputs / share
+
+
+def _error(loss: Loss, f: Float[Array, "P out"], y: Float[Array, "P out"]) -> Float[Array, "P out"]:
+    """−∂loss/∂f of each sample, written out; of a function of one's own, JAX's derivative is the one there is."""
+    match loss:
+        case Squared():
+            return y - f
+        case CrossEntropy():
+            from scipy.special import softmax  # here: it is slow to load
+
+            return y - softmax(f, axis=1)
+        case _:
+            return np.asarray(loss.pull(f, y))
+
+
 def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
     """Backpropagation, written out."""
     task, activation = problem.task, problem.network.activation
@@ -69,7 +94,8 @@ def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
         signals.append(activation(z))
         derivatives.append(activation.derivative(z))
     signals.append(weights[-1] @ signals[-1])
-    error = (task.targets.T - signals[-1]) / (task.inputs.shape[0] if task.reduction == "mean" else 1)
+    error = _error(problem.loss, signals[-1].T, task.targets).T
+    error = error / (task.inputs.shape[0] if task.reduction == "mean" else 1)
     flow: list[Any] = []
     for i in range(len(weights) - 1, -1, -1):
         flow.insert(0, error @ signals[i].T)
@@ -80,9 +106,9 @@ def _nonlinear_velocity(problem: Problem, weights: list[Any]) -> list[Any]:
 
 def gram_velocity(problem: Problem, G: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """The time derivative of QQᵀ."""
-    d_in, task, (eta1, eta2), gamma = problem.task.d_in, problem.task, problem.rates, problem.weight_decay
+    d_in, (eta1, eta2), gamma = problem.task.d_in, problem.rates, problem.weight_decay
     first, W, second = G[:d_in, :d_in], G[d_in:, :d_in], G[d_in:, d_in:]
-    E = task.sigma_yx - W @ task.sigma_xx
+    E = _pull_on_map(problem, W)
     d_first = eta1 * (W.T @ E + E.T @ W - 2 * gamma * first)
     d_W = eta2 * E @ first + eta1 * second @ E - (eta1 + eta2) * gamma * W
     d_second = eta2 * (E @ W.T + W @ E.T - 2 * gamma * second)

@@ -50,6 +50,19 @@ def test_many_columns(rng):
     assert_same(starts(rng, count=4, sizes=(17, 17, 17)), times, type(times))
 
 
+def test_starts_along_the_modes_are_solved_beside_others(rng):
+    problems, times = starts(rng, sizes=(3, 3, 3)), array_api_strict.asarray([0.0, 0.5, 2.0])
+    U, _, Vt = np.linalg.svd(problems[0].task.sigma_yx)
+    along = lr.Problem(problems[0].task, lr.Network([0.1 * Vt, 0.1 * U]))
+    assert along.facts.method == "modes"
+    for mine in (
+        lr.batch.solve([*problems, along], times, device_arrays=True)[-1],
+        lr.solve(along, times, device_arrays=True),
+    ):
+        assert isinstance(mine.loss, type(times)) and mine.method == "riccati"
+        np.testing.assert_allclose(np.asarray(mine.function), lr.solve(along, [0.0, 0.5, 2.0]).function, atol=1e-13)
+
+
 @pytest.mark.compiles
 @pytest.mark.parametrize("sizes", [(3, 4, 3), (17, 17, 17)])
 def test_jax(rng, monkeypatch, sizes):
@@ -64,3 +77,7 @@ def test_jax(rng, monkeypatch, sizes):
 def test_messages(rng):
     with pytest.raises(InvalidInput, match="times must be an array of the library to compute with"):
         lr.batch.solve(starts(rng), [0.0, 1.0], device_arrays=True)
+    deep = lr.inits.aligned(0, (task := starts(rng)[0].task), hidden=(4, 4), strengths=0.1)
+    with pytest.raises(InvalidInput, match=r"with the method riccati, and problems\[1\] is solved by deep_modes: try"):
+        times = array_api_strict.asarray([0.0, 1.0])
+        lr.batch.solve([*starts(rng, count=1), lr.Problem(task, deep)], times, device_arrays=True)

@@ -66,6 +66,21 @@ def test_samples_rates_decay_and_tasks_of_all_kinds(rng):
     assert_same(problems)
 
 
+@pytest.mark.parametrize("lam", [1e-6, 0.8, 0.0])
+def test_the_distance_from_the_separatrix_knows_no_axes_outside_the_task(rng, lam):
+    """A task of rank one, four hidden units, six outputs: it is the same for a list, and after a turn out there."""
+    task, turn = lr.Task.from_correlations(np.outer(np.eye(6)[0], [1.0, 0.0])), np.eye(6)
+    turn[1:, 1:] = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    for network in [lr.inits.lambda_balanced(seed, sizes=(2, 4, 6), lam=lam, scale=0.1) for seed in range(2)]:
+        W1, W2 = network.weights
+        turned = lr.Problem(task, lr.Network([W1, turn @ W2]))
+        found = lr.batch.fate([lr.Problem(task, network)] * 4 + [turned])
+        found.append(lr.fate(lr.Problem(task, network)))
+        assert 1e-6 < found[0].separatrix_distance < 1
+        for one in found:
+            assert one.separatrix_distance == pytest.approx(found[0].separatrix_distance, rel=1e-7)
+
+
 def test_what_has_no_exact_solution_is_named():
     task = lr.Task.from_correlations(np.diag([2.0, 1.0]))
     problems = [lr.Problem(task, lr.inits.gaussian(seed, sizes=(2, 3, 2), scale=0.1)) for seed in range(3)]

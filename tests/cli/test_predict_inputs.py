@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 
 import lazyrich as lr
 from lazyrich.cli import main
+from tests.oracles import losses as other_losses
 from tests.oracles import with_biases as by_hand
 
 
@@ -49,6 +50,7 @@ def test_a_network_with_biases_on_labels(capsys, folder, activation, data):
     assert prediction["error"] < (1e-6 if activation == "linear" else 1e-2)
 
 
+@pytest.mark.long
 def test_a_leaky_relu_by_its_slope(capsys, folder):
     found, _ = told(capsys, "--network", "bare.npz", "--data", "data.npz", "--activation", "0.1")
     assert found["facts"]["activation"] == {"gamma": 0.1}
@@ -165,3 +167,33 @@ def test_rounding_is_printed_as_0_and_one_layer_has_no_separatrix(capsys, folder
     assert "loss there    0\n" in said[0] and "separatrix" not in said[0] and "balanced" not in said[0]
     assert "least loss    0 (of any linear map)\n" in said[2]
     assert "loss there    0\n" in said[3] and "off the separatrix" in said[3]
+
+
+@pytest.mark.parametrize("name", ["linear", "tanh"])
+def test_cross_entropy_of_labels(capsys, folder, name):
+    options = ("--loss", "cross_entropy", "--activation", name)
+    found, _ = told(capsys, "--network", "bare.npz", "--data", "labels.npz", *options)
+    Y = np.eye(3)[folder["labels"]]
+    run = other_losses.Run(folder["X"], Y, other_losses.cross_entropy, name)
+    wanted = run.value(run.flow(folder["W"], np.array([2.0]))[-1], [np.zeros(5), np.zeros(3)])
+    prediction = found["prediction"]
+    assert abs(prediction["loss"][-1] - wanted) <= prediction["error"] * max(prediction["loss"])
+    assert found["facts"]["loss"] == "cross_entropy" and prediction["target"] is None
+    assert all("squared loss" in [r["condition"] for r in refusals] for refusals in found["facts"]["methods"].values())
+
+
+def test_cross_entropy_of_other_targets_is_one_sentence(capsys, folder):
+    for arguments, words in (
+        (("--data", "data.npz", "--loss", "cross_entropy"), "targets must be probabilities"),
+        (("--data", "labels.npz", "--loss", "cross-entropy"), "did you mean 'cross_entropy'?"),
+    ):
+        assert main(["predict", "--no-figure", "--network", "bare.npz", *arguments]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_two_tasks_of_labels_in_turn_with_cross_entropy(capsys, folder):
+    options = ("--loss", "cross_entropy", "--data", "labels.npz", "--data", "labels.npz")
+    found, _ = told(capsys, "--network", "bare.npz", *options)
+    run = other_losses.Run(folder["X"], np.eye(3)[folder["labels"]], other_losses.cross_entropy)
+    wanted = run.value(run.flow(folder["W"], np.array([4.0]))[-1], [np.zeros(5), np.zeros(3)])
+    np.testing.assert_allclose(found["loss_matrix"][1], [wanted, wanted], rtol=1e-6)

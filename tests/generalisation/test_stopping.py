@@ -196,6 +196,40 @@ def test_nonlinear_networks(activation):
     np.testing.assert_allclose(found.test[[0, -1]], [along(0.0), along(found.times[-1])], rtol=1e-3)
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_cross_entropy(depth):
+    rng = np.random.default_rng(3)
+    teach = rng.normal(size=(5, 3))
+    X, X_test = rng.normal(size=(15, 5)), rng.normal(size=(400, 5))
+    labels = [np.argmax(Z @ teach + 1.5 * rng.normal(size=(len(Z), 3)), axis=1) for Z in (X, X_test)]
+    train, test = (lr.Task.from_labels(Z, y, classes=range(3)) for Z, y in zip((X, X_test), labels, strict=True))
+    network = lr.inits.gaussian(0, sizes=(5, 9, 3), scale=0.2) if depth == 2 else lr.Network([np.zeros((3, 5))])
+    problem = lr.Problem(train, network, loss="cross_entropy")
+    found = curve(problem, test)
+    shapes = [W.shape for W in network.weights]
+    ends = np.cumsum([a * b for a, b in shapes])[:-1]
+
+    def layers(state):
+        return [part.reshape(shape) for part, shape in zip(np.split(state, ends), shapes, strict=True)]
+
+    def loss(state):
+        f = X_test @ np.linalg.multi_dot([*layers(state)[::-1], np.eye(5)]).T
+        return float(np.mean(np.log(np.exp(f).sum(axis=1)) - f[np.arange(400), labels[1]]))
+
+    def right_side(_, state):
+        W = layers(state)
+        f = X @ np.linalg.multi_dot([*W[::-1], np.eye(5)]).T
+        E = (train.targets - np.exp(f) / np.exp(f).sum(axis=1, keepdims=True)).T @ X / 15
+        moves = [E] if depth == 1 else [W[1].T @ E, E @ W[0].T]
+        return np.concatenate([move.ravel() for move in moves])
+
+    end = float(found.course.times[-1])
+    truth, along = least_along(right_side, network.weights, end, loss, 500)
+    np.testing.assert_allclose(found.test[[0, -1]], [along(0.0), along(found.times[-1])], rtol=1e-4)
+    assert found.by_mode is None and 0 < found.best.time < np.inf
+    assert abs(found.best.time - truth) < found.best.error < 0.01 * end
+
+
 def test_estimated_trajectories_have_a_best_time_too(monkeypatch):
     train, test = noisy(2, 5, 4, (3.0, 2.0), noise=0.8)
     problem = lr.Problem(train, lr.inits.gaussian(3, sizes=(5, 400, 4), scale=0.05))

@@ -41,6 +41,30 @@ def test_what_is_learned_already_has_no_half_time():
     assert np.isfinite(lr.landscape.plateau_times(partly).times).tolist() == [True, False]
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("left", [5e-3, -1.5e-3, 1e-4, -1e-6])
+def test_times_near_the_end_are_those_of_what_is_left(left, together):
+    """A network that has nearly learned the task, as the next of two tasks finds it: (s − a)/a falls as e^{−2st}."""
+    s, a0 = 2.0, 2.0 * (1 + left)
+    problem = lr.Problem(lr.Task.from_correlations([[s]]), lr.Network([[[a0**0.5]], [[a0**0.5]]]))
+    found = lr.batch.fate([problem] * 2)[1] if together else lr.fate(problem)
+
+    def when(share_left):
+        a = s + share_left * (a0 - s)
+        return np.log((s - a0) / a0 * a / (s - a)) / (2 * s)
+
+    assert found.half_times[0] == pytest.approx(when(0.5), rel=1e-8)
+    assert found.regime.learned_by == pytest.approx(when(0.1), rel=1e-6)
+    assert found.regime.phases[0].end == pytest.approx(when(0.1**0.5), rel=1e-6)
+
+
+def test_what_is_left_may_lie_between_modes():
+    """Every mode has the strength that it ends with, and the product is off the diagonal: it falls as e^{−(s₁+s₂)t}."""
+    W = np.diag([2.0, 1.0]) ** 0.5 + 1e-8 * np.array([[0, 1], [1, 0]])
+    found = lr.fate(lr.Problem(lr.Task.from_correlations(np.diag([2.0, 1.0])), lr.Network([W, W])))
+    assert found.regime.learned_by == pytest.approx(np.log(10) / 3, rel=1e-6)
+
+
 def test_no_time_lies_in_the_limit():
     """A start that falls into the saddle: the kernel goes on after the function rests."""
     stuck = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[-0.01]], [[0.01]]]))

@@ -162,6 +162,7 @@ def test_a_bottleneck_is_at_rest_in_the_best_map_of_its_rank(rng):
     assert np.abs(equation.velocity(0.0, step.state)).max() < 1e-7
 
 
+@pytest.mark.long
 def test_an_obstructed_network_never_learns_the_mode_it_misses():
     """Square, zero-balanced, correlated inputs, det of the wrong sign: it rests in the saddle, or the run ends where an
     integration would lead it past a determinant of 0. None of both may show the loss of the minimum."""

@@ -124,10 +124,14 @@ def test_rounding_left_by_a_reversal_is_no_mode():
     assert np.abs(end.function[-1] - run.network().function).max() < 1e-9
 
 
-def test_weights_without_a_square_do_not_grow_into_nan():
-    network = lr.Network([1e-160 * np.eye(3, 2), 1e-160 * np.eye(2, 3)])
-    problem = lr.Problem(lr.Task.from_correlations([[1.0, 0.2], [0.0, 0.5]]), network)
-    assert np.isfinite(lr.solve(problem, [0.0, 100.0, 1e4], method="riccati").gram).all()
+def test_weights_whose_squares_just_exist_are_learned():
+    """Below 1e-153 a layer is refused; denormal entries beside larger ones, and zeros, are what they are."""
+    task, small = lr.Task.from_correlations([[2.0, 0.0], [0.0, 1.0]]), np.array([[1.2e-153, 5e-324], [0.0, 1.2e-153]])
+    found = lr.fate(lr.Problem(task, lr.Network([small, small])))
+    expected = (np.log([2.0, 1.0]) - 2 * np.log(1.2e-153)) / [4, 2]  # (1/2s) ln(s/a0 − 1)
+    np.testing.assert_allclose(found.half_times, expected, rtol=1e-9)
+    zero = lr.fate(lr.Problem(task, lr.Network([np.zeros((2, 2))] * 2)))
+    assert zero.missed == (0, 1)
 
 
 def test_a_learned_network_has_an_exact_certificate():

@@ -190,3 +190,78 @@ def test_a_push_changes_nothing_off_the_separatrix(rng):
     times = np.array([0.0, 1.0, 30.0])
     pushed = lr.solve(problem, times, on_separatrix="perturb", perturbation=1e-3)
     np.testing.assert_array_equal(pushed.gram, lr.solve(problem, times).gram)
+
+
+# How close is on it
+
+
+def one_unit(rng: np.random.Generator, gap: float, part: float, lam: float) -> lr.Problem:
+    """One hidden unit on the weaker of two modes, with this part of the stronger."""
+    sigma_yx, c = target(rng, 2, 2, np.array([1.0, 1.0 - gap])), np.array([part, np.sqrt(1 - part**2)])
+    U, _, Vt = np.linalg.svd(sigma_yx)
+    small, large = np.sqrt((np.hypot(lam, 0.6) + np.array([-1, 1]) * abs(lam)) / 2)
+    f, g = (small, large) if lam >= 0 else (large, small)
+    return lr.Problem(lr.Task.from_correlations(sigma_yx), lr.Network([f * (c @ Vt)[None], g * (U @ c)[:, None]]))
+
+
+@pytest.mark.parametrize("lam", [0.0, 4.0, -4.0])
+@pytest.mark.parametrize("gap", [0.5, 1e-2, 1e-4, 1e-6])
+def test_only_what_rounding_of_the_target_could_have_made_is_on_it(gap, lam):
+    """The last digits of Σ turn its vectors by 1e-16/gap; λ turns nothing, and once made the bound 20 times wider."""
+    for seed in range(4):
+        for part, on_it in ((0.0, True), (1e-16 / gap, True), (1e-14 / gap, False)):
+            problem = one_unit(np.random.default_rng(seed), gap, part, lam)
+            assert lr.solve(problem, [0.0], method="riccati").solution.separatrix().on_it == on_it, (seed, part)
+
+
+@pytest.mark.parametrize("lam", [0.0, 4.0, -4.0])
+def test_a_mode_left_out_of_coupled_weights_is_missed(lam, rng):
+    """Made from singular vectors of the transposed target: other digits than those that the method finds."""
+    for i in range(12):
+        n, gap = int(rng.integers(3, 9)), 10.0 ** -rng.integers(1, 8)
+        sigma_yx = target(rng, n, n, np.array([1.0, 1.0 - gap, *np.linspace(0.8, 0.3, n - 2)]))
+        V, _, Ut = np.linalg.svd(sigma_yx.T)
+        a = rng.uniform(0.01, 1.0, n - 1)
+        large = np.sqrt((np.sqrt(lam**2 + 4 * a**2) + abs(lam)) / 2)
+        f, g = (a / large, large) if lam >= 0 else (large, a / large)
+        A, B, H = (np.linalg.qr(rng.normal(size=(n - 1, n - 1)))[0] for _ in range(3))
+        network = lr.Network([(H * f) @ A @ np.delete(V, 0, axis=1).T, np.delete(Ut.T, 0, axis=1) @ B @ (H * g).T])
+        assert lr.fate(lr.Problem(lr.Task.from_correlations(sigma_yx), network)).missed == (0,), i
+
+
+def test_a_start_off_the_separatrix_by_more_than_rounding_leaves_it_when_scipy_says():
+    """Singular values 0.01 apart, λ = −4.6, a part of 1e-12 in the stronger mode: it was taken for rounding."""
+    problem = one_unit(np.random.default_rng(0), 0.01, 1e-12, -4.6)
+    times = np.array([0.0, 10.0, 60.0])
+    traj = lr.solve(problem, times, method="riccati")
+    assert not traj.solution.separatrix().on_it
+    flow = integrate.function(problem.network.weights, problem.task.sigma_yx, None, times)
+    np.testing.assert_allclose(traj.function, flow, atol=1e-9)
+    assert lr.solve(problem, [1e6], method="riccati").loss[0] == pytest.approx(0.99**2 / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("lam", [0.0, 4.0])
+@pytest.mark.parametrize("gap, part", [(1e-6, 5e-10), (1e-8, 1e-7)])
+def test_what_is_left_out_on_the_separatrix_is_stated(gap, part, lam):
+    problem = one_unit(np.random.default_rng(1), gap, part, lam)
+    traj = lr.solve(problem, [0.0, 5.0], method="riccati")
+    assert traj.solution.separatrix().on_it
+    error = np.linalg.norm(traj.function[0] - problem.network.function)
+    assert 1e-12 < error <= traj.solution.doubt_until(0.0) and "left out" in traj.notes[1]
+
+
+def test_columns_that_are_almost_one_are_doubted():
+    """Two hidden units, almost only on the weaker of two modes 1e-6 apart: the last digits of Σ decide what cancels."""
+    rng, times = np.random.default_rng(0), np.array([1.0, 100.0, 400.0])
+    sigma_yx = target(rng, 3, 3, np.array([1.0, 1.0 - 1e-6, 0.34]))
+    U, _, Vt = np.linalg.svd(sigma_yx)
+    C = np.linalg.qr([[1e-8, 1e-8], [0.0, 1.0], [1.0, 0.0]])[0]
+    large = (np.hypot(4.5, 2 * np.array([1e-8, 1e-8])) + 4.5) / 2
+    W1, W2 = (np.sqrt(large) * C).T @ Vt, U @ (C * (1e-8 / np.sqrt(large)))
+    network = lr.Network([W1, W2])
+    runs = []
+    for _ in range(8):
+        moved = sigma_yx * (1 + 2.0**-52 * rng.integers(-1, 2, (3, 3)))
+        runs.append(lr.solve(lr.Problem(lr.Task.from_correlations(moved), network), times, method="riccati"))
+    spread = max(np.linalg.norm(run.function - runs[0].function, axis=(1, 2)).max() for run in runs)
+    assert spread <= 2 * max(run.solution.doubt_until(400.0) for run in runs), spread

@@ -29,11 +29,12 @@ def objective(problem: Problem, weights: Sequence[Array], loss: Any) -> Any:
 def falling(problem: Problem, values: Array, rtol: float) -> int:
     """How many records of the objective come before one that is above an earlier one."""
     weights, task = problem.network.weights, problem.task
-    initial = float(objective(problem, weights, loss_of(task, weights, problem.network.activation)))
+    loss = loss_of(task, weights, problem.network.activation, problem.loss)
+    initial = float(objective(problem, weights, loss))
     sizes = [(W**2).sum() + problem.network.biased for W in problem.network.free(weights)]  # and a constant 1
     could_be = float(np.trace(task.sigma_xx) * np.prod(sizes) / 2)
     least = np.minimum.accumulate(np.concatenate([[initial], values]))[:-1]
-    risen = ~(values <= least + max(rtol, _ROUNDING) * (initial + could_be))
+    risen = ~(values <= least + max(rtol, _ROUNDING) * (abs(initial) + could_be))
     return int(np.argmax(risen)) if risen.any() else len(values)
 
 

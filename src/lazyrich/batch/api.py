@@ -23,6 +23,7 @@ from lazyrich.batch.linear import flow_linear
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import alone, stacks
 from lazyrich.methods import _gradients
+from lazyrich.methods.mode_maps import as_momentum
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -47,7 +48,14 @@ class _Wish(NamedTuple):
 
 
 def descend(
-    problems: object, rate: object, steps: int, *, record: object = ("weights",), at: object = None
+    problems: object,
+    rate: object,
+    steps: int,
+    *,
+    momentum: object = 0.0,
+    nesterov: object = False,
+    record: object = ("weights",),
+    at: object = None,
 ) -> list[Trajectory]:
     """Gradient descent of many networks, each as by `lr.descend`.
 
@@ -55,7 +63,7 @@ def descend(
     ----------
     problems : a list of them, of any shapes
     rate : one number, or one per problem
-    steps, record, at : as in `lr.descend`
+    steps, momentum, nesterov, record, at : as in `lr.descend`
 
     Returns
     -------
@@ -70,17 +78,21 @@ def descend(
     """
     checked = as_problems(problems)
     rates = _per_problem("rate", rate, len(checked))
-    return stepped(checked, rates, as_stops(at, _check.count("steps", steps)), record)
+    return stepped(checked, rates, as_stops(at, _check.count("steps", steps)), record, momentum, nesterov)
 
 
-def stepped(problems: Sequence[Problem], rates: Array, stops: Array, record: object) -> list[Trajectory]:
-    """Gradient descent of each problem with its rate, kept at the steps `stops`; `record` has not been checked."""
+def stepped(
+    problems: Sequence[Problem], rates: Array, stops: Array, record: object, momentum: object, nesterov: object
+) -> list[Trajectory]:
+    """Gradient descent of each problem with its rate, kept at the steps `stops`; what follows has not been checked."""
+    beta, ahead = as_momentum(momentum, nesterov)
     names, found = _names(problems, record, "descend"), {}
     with in_precision("float64", "descend"), np.errstate(all="ignore"), progress(len(problems), "descend") as move_on:
         together = [alone(problems[0])] if len(problems) == 1 else stacks(problems, np.dtype(np.float64))
         for stack in together:
             own = np.asarray(rates[stack.members])
-            run = descend_stack(stack, own, stops, partial(_of_all, move_on, stack.cells), names=names)
+            tick = partial(_of_all, move_on, stack.cells)
+            run = descend_stack(stack, own, stops, tick, names=names, momentum=beta, nesterov=ahead)
             for number, place in enumerate(np.ndindex(stack.members.shape)):
                 member, some = int(stack.members[place]), (slice(int(run.reached[place])), *place)
                 parts = _some(run.parts, some)

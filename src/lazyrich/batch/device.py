@@ -15,6 +15,7 @@ import numpy as np
 from array_api_compat import is_jax_namespace
 
 from lazyrich import _check
+from lazyrich._check import InvalidInput
 from lazyrich._engines import LAPACK_LOCK
 from lazyrich._typing import Array
 from lazyrich.batch.api import times_of_each
@@ -140,6 +141,11 @@ def attempts_on_device(problems: Sequence[Problem], times: Any) -> list[Trajecto
                 found[index] = Trajectory(ensemble.problems[member], at, Riccati.name, parts, **about)
     for i, problem in enumerate(problems):
         if i not in found:
+            if problem.facts.method and problem.facts.methods[Riccati.name]:
+                raise InvalidInput(
+                    f"device_arrays works with the method riccati, and problems[{i}] is solved by "
+                    f"{problem.facts.method}: try it without device_arrays."
+                )
             try:
                 found[i] = solve_one(problem, kept[i if len(kept) > 1 else 0], device_arrays=True)
             except NoExactSolution as error:

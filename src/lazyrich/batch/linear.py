@@ -1,8 +1,8 @@
-"""Gradient flow of a linear network; any depth, any inputs, layer rates, weight decay:
+"""Gradient flow of a linear network; any depth, any inputs, any loss, layer rates, weight decay:
 
-    Ẇ_ℓ = η_ℓ [W_{L:ℓ+1}ᵀ (Σyx − W Σxx) W_{ℓ−1:1}ᵀ − γ W_ℓ]
+    Ẇ_ℓ = η_ℓ [W_{L:ℓ+1}ᵀ E W_{ℓ−1:1}ᵀ − γ W_ℓ],      E = −∂loss/∂W, and Σyx − W Σxx for the squared loss
 
-It is integrated in the singular basis of the task, Σyx = U diag(s) Vᵀ, with W_1 V and Uᵀ W_L for W_1 and W_L. The
+It is integrated in the singular basis of E at W = 0, Σyx = U diag(s) Vᵀ, with W_1 V and Uᵀ W_L for W_1 and W_L. The
 flow is the same there, but a mode that is not yet learned has entries of its own, small ones, instead of a small
 part in every entry: the step size is judged by it too, and rounding does not reach it. (Modes 4, 1, 1/4,
 initialisation 1e-8, rtol 1e-9: worst error 6e-9 in this basis; in the given one 2e-7, and 1e-3 on the separatrix.) For
@@ -15,7 +15,8 @@ order than its steps: records were off by 2e-7, and the same accuracy costs it a
 
 Two layers without biases never leave the hidden directions that they begin with, so as many units as Q = [W1ᵀ; W2] has
 rank are integrated, whatever the width, and the weights are turned back (`methods.gram`). Where stability limits the
-steps of two layers, and many would follow, `methods.gram.stiff_steps` goes on.
+steps of two layers, and many would follow, `methods.gram.stiff_steps` goes on. With another loss than the squared one,
+two layers are left to `methods.gram` from the beginning (`two_layers`).
 
 A batch takes one network after the other through the same compiled loop. Taken together (`jax.vmap`), each pass would
 wait for the slowest and do its every branch: on two cores that took 1.5 times as long for 200 networks of size 8 and
@@ -32,9 +33,12 @@ from typing import NamedTuple
 import numpy as np
 
 from lazyrich import _engines
-from lazyrich._status import COMPLETE, End, Status
+from lazyrich._status import COMPLETE, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch import alarm
+from lazyrich.batch.two_layers import Run, flow_two_layers, stalled, stopped
+from lazyrich.losses import Loss
+from lazyrich.methods import _gradients
 from lazyrich.methods.gram import OfWeights, Step, hidden_basis, stiff_steps
 from lazyrich.networks import Network
 from lazyrich.networks.biases import constant_rows, free, whole
@@ -44,14 +48,6 @@ _GRADIENTS = 6  # in one step of Tsit5
 _LIMIT = 1.5  # step × a bound on the fastest rate, where stability limits it
 _SOME, _MANY = 100, 20_000  # steps that tell so, and steps to come that are too many
 _OBJECTIVE = "objective"  # recorded beside what is asked for: what the flow descends
-
-
-class Run(NamedTuple):
-    """What was recorded, at so many of the times, and how it ended."""
-
-    parts: dict[str, Tree]
-    reached: int
-    status: Status
 
 
 def flow_linear(
@@ -64,6 +60,8 @@ def flow_linear(
     tick: Callable[[float], object] = lambda part: None,
 ) -> Run:
     """The flow of one network at `times`; `tick` is told what part has been done."""
+    if problem.network.depth == 2 and not problem.loss.squared:
+        return flow_two_layers(problem, times, names, rtol, atol, max_steps, tick)
     slim, B = _slim(problem)
     recording = _engines.Recording(len(times))
     granted = rtol, _absolute(slim, rtol) if atol is None else atol
@@ -88,7 +86,7 @@ def _slim(problem: Problem) -> tuple[Problem, Array | None]:
     B, (W1, W2) = hidden_basis(problem), network.weights
     if not len(B):  # of zeros alone
         return problem, None
-    return Problem(task, Network([B @ W1, W2 @ B.T]), problem.rates, problem.weight_decay), B
+    return Problem(task, Network([B @ W1, W2 @ B.T]), problem.rates, problem.weight_decay, problem.loss), B
 
 
 def _absolute(problem: Problem, rtol: float) -> float:
@@ -105,14 +103,14 @@ class _Equation(NamedTuple):
     sigma_xx: JaxArray
     rates: JaxArray
     decay: JaxArray
-    fit: _engines.Fit  # in the given basis, as records are
+    data: Tree  # as `_gradients.data_of` gives it, in the given basis, as records are
     rows: tuple[JaxArray, ...]  # that make the constant of biases, in the given basis, and in the singular one
     turned_rows: tuple[JaxArray, ...]
 
 
 def _equation(problem: Problem) -> _Equation:
     task = problem.task
-    U, _, Vt = np.linalg.svd(task.sigma_yx)
+    U, _, Vt = np.linalg.svd(problem.pull)
     S = np.zeros_like(task.sigma_yx)
     np.fill_diagonal(S, task.modes.s)  # diagonal to the last bit: modes that do not interact never do
     fit = _engines.Fit.of(task)
@@ -120,7 +118,8 @@ def _equation(problem: Problem) -> _Equation:
     network = problem.network
     rows = constant_rows(network.sizes, network.activation) if network.biased else ()
     turned = (rows[0] @ Vt.T, *rows[1:]) if rows else ()
-    return _Equation(U, Vt.T, S, sigma_xx, np.array(problem.rates), problem.weight_decay, fit, rows, turned)
+    data = _gradients.data_of(problem)
+    return _Equation(U, Vt.T, S, sigma_xx, np.array(problem.rates), problem.weight_decay, data, rows, turned)
 
 
 def _turned(weights: Sequence[JaxArray], U: JaxArray, V: JaxArray) -> tuple[JaxArray, ...]:
@@ -131,10 +130,11 @@ def _turned(weights: Sequence[JaxArray], U: JaxArray, V: JaxArray) -> tuple[JaxA
 
 
 def _observed(
-    xp: ModuleType, weights: Sequence[JaxArray], names: tuple[str, ...], equation: _Equation
+    xp: ModuleType, weights: Sequence[JaxArray], names: tuple[str, ...], equation: _Equation, loss: Loss
 ) -> dict[str, list[JaxArray]]:
     """What is asked for of the free layers, and what `alarm` looks at: loss + ½ γ Σ‖W_ℓ‖²."""
-    seen = _engines.observe(xp, whole(weights, equation.rows, xp), (*names, "loss"), equation.fit)
+    of_map = _gradients.loss_of_map(xp, loss)(equation.data)
+    seen = _engines.observe(xp, whole(weights, equation.rows, xp), (*names, "loss"), of_map)
     objective = seen["loss"][0] + equation.decay / 2 * sum((W**2).sum() for W in weights)
     return {name: seen[name] for name in names} | {_OBJECTIVE: [objective]}
 
@@ -152,28 +152,28 @@ def _integrate(
     start, equation = problem.network.free(problem.network.weights), _equation(problem)
     now, taken, end = 0.0, 0, float(times[-1])
     with np.errstate(over="ignore", invalid="ignore"):
-        seen = _observed(np, start, names, equation)
+        seen = _observed(np, start, names, equation, problem.loss)
     finite = all(np.isfinite(part).all() for name in names for part in seen[name])
     zeros = int(np.count_nonzero(times == 0)) if finite else 0
     first = {name: [np.broadcast_to(part, (zeros, *np.shape(part))) for part in parts] for name, parts in seen.items()}
     recording.add(first, zeros)
     if not finite:
-        return _stalled(now, end, taken)
+        return stalled(now, end, taken)
     narrow = min(problem.task.sigma_yx.shape)
     steps_per_call, records_per_call = _engines.per_call(problem.network.sizes, narrow, _GRADIENTS, names)
     beyond = max_steps if max_steps < 512 else max_steps // 8  # the last call may go on for so many
-    advance = _compiled(names, min(steps_per_call, beyond))  # once, whatever is left at the end
+    advance = _compiled(names, min(steps_per_call, beyond), problem.loss)  # once, whatever is left at the end
     weights: Tree = _turned(start, equation.U, equation.V)
     while recording.count < len(times):
         if taken >= max_steps:
-            return _stopped(now, end, taken)
+            return stopped(now, end, taken)
         stops = times[recording.count : recording.count + records_per_call]
         stops = np.pad(stops, (0, records_per_call - len(stops)), mode="edge")
         weights, reached_time, reached, steps, seen = advance(weights, now, stops, equation, *tolerances)
         before, now, taken = now, float(reached_time), taken + int(steps)
         moved = now > before or before == stops[-1]
         if not moved or not all(np.isfinite(W).all() for W in weights):
-            return _stalled(before, end, taken)
+            return stalled(before, end, taken)
         recording.add(seen, min(int(reached), len(times) - recording.count))
         tick((now - before) / end if end else 0.0)
         if int(steps) >= _SOME and recording.count < len(times) and problem.network.depth == 2:
@@ -186,7 +186,7 @@ def _integrate(
                 done = _further(further, stiff, equation, times, names, recording, tick)
                 if recording.count == len(times):
                     return COMPLETE
-                return (_stopped if done.steps == left else _stalled)(done.time, end, taken + done.steps)
+                return (stopped if done.steps == left else stalled)(done.time, end, taken + done.steps)
     return COMPLETE
 
 
@@ -209,7 +209,7 @@ def _further(
     for step in steps:
         while recording.count < len(times) and times[recording.count] <= step.time:
             layers = flow.parts([step.within(float(times[recording.count]))])["weights"]
-            seen = _observed(np, flow.network.free([W[0] for W in layers]), names, equation)
+            seen = _observed(np, flow.network.free([W[0] for W in layers]), names, equation, flow.problem.loss)
             recording.add({name: [np.asarray(part)[None] for part in parts] for name, parts in seen.items()}, 1)
         tick((min(step.time, end) - reached.time) / end)
         reached = _Reached(step.time, reached.steps + 1)
@@ -218,29 +218,26 @@ def _further(
     return reached
 
 
-def _stopped(now: float, end: float, taken: int) -> Status:
-    where = f"stopped at t = {now:.6g} of {end:.6g} after {taken} steps"
-    return Status(End.STOPPED, where, "a larger max_steps, a larger rtol or an earlier end")
-
-
-def _stalled(now: float, end: float, taken: int) -> Status:
-    where = f"t = {now:.6g} of {end:.6g} after {taken} steps, where no step is small enough or numbers overflow"
-    return Status(End.STALLED, f"stalled at {where}", "smaller weights or targets, or an earlier end")
-
-
 @cache
-def _compiled(names: tuple[str, ...], max_steps: int) -> Tree:
+def _compiled(names: tuple[str, ...], max_steps: int, loss: Loss) -> Tree:
     """One call: from a state through the times to record, or as far as `max_steps` go."""
     jax, diffrax = _engines.load("jax", "flow"), _engines.load("diffrax", "flow")
 
+    def pull(equation: _Equation) -> Callable[[JaxArray], JaxArray]:
+        """E of W in the singular basis."""
+        if loss.squared:
+            return _engines.squared_pull(equation.sigma_yx, equation.sigma_xx)
+        U, V, given = equation.U, equation.V, _gradients.pull_on_map(jax, loss, equation.data)
+        return lambda W: U.T @ given(U @ W @ V.T) @ V
+
     def velocity(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
         layers = whole(weights, equation.turned_rows, jax.numpy)
-        gradients, _, _ = _engines.linear_gradients(layers, equation.sigma_yx, equation.sigma_xx)
+        gradients, _, _ = _engines.linear_gradients(layers, pull(equation))
         parts = zip(equation.rates, free(gradients) if equation.rows else gradients, weights, strict=True)
         return tuple(rate * (G - equation.decay * W) for rate, G, W in parts)
 
     def seen(_: JaxArray, weights: Tree, equation: _Equation) -> Tree:
-        return _observed(jax.numpy, _turned(weights, equation.U.T, equation.V.T), names, equation)
+        return _observed(jax.numpy, _turned(weights, equation.U.T, equation.V.T), names, equation, loss)
 
     def error_norm(error: JaxArray) -> Tree:
         """Infinite for a step that overflows: the controller then tries a smaller one, and after nan it could not."""

@@ -17,6 +17,7 @@ from lazyrich import _engines
 from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
 from lazyrich.batch.stack import Stack
+from lazyrich.losses import Loss
 from lazyrich.methods import _gradients, _rkc
 from lazyrich.networks import Activation
 from lazyrich.networks.biases import constant_rows, whole
@@ -45,20 +46,24 @@ def descend_stack(
     tick: Callable[[float], object] = lambda part: None,
     *,
     names: tuple[str, ...] = ("weights",),
+    momentum: float = 0.0,
+    nesterov: bool = False,
 ) -> Record:
-    """Gradient descent with one rate per network; `tick` is told what part has been done.
+    """Gradient descent with one rate per network and one momentum; `tick` is told what part has been done.
 
     What is named, and the loss, is kept at the steps `at`. A network has diverged at the first step whose loss is not
     finite, and the loop ends where all have.
     """
     jax = _engines.load("jax", "descend")
     stops, names = np.asarray(at), tuple(dict.fromkeys((*names, "loss")))
-    run = _descent(stack.activation, stack.sizes, stack.biased, names, stack.members.ndim)
+    settings = stack.activation, stack.sizes, stack.biased, stack.loss
+    run = _descent(*settings, names, stack.members.ndim, momentum, nesterov)
     steps_per_call, records_per_call = _engines.per_call(stack.sizes, stack.columns, 1, names, stack.cells)
     if stack.cells > 1:  # records of many networks take time even where none is due; of one, compiling again takes more
         records_per_call = min(records_per_call, 1 << (len(stops) - 1).bit_length())
     paces = [rates[..., None, None].astype(eta.dtype) * eta for eta in stack.rates]
     weights, *fixed = jax.device_put((stack.weights, paces, stack.decay, stack.data))
+    moving = [0 * W for W in weights] if momentum else []  # what momentum keeps, per layer
     finite, taken = np.ones(stack.members.shape, bool), np.zeros(stack.members.shape, np.int64)
     now, last = 0, int(stops[-1])
     recording = _engines.Recording(len(stops))
@@ -67,7 +72,7 @@ def descend_stack(
         due = due[due <= now + steps_per_call]
         ends = due if len(due) else np.array([now + steps_per_call])
         gaps = np.pad(np.diff(ends, prepend=now), (0, records_per_call - len(ends)))
-        (weights, done, still), seen = run(weights, finite, gaps, *fixed)
+        (weights, moving, done, still), seen = run(weights, moving, finite, gaps, *fixed)
         taken, finite, before, now = taken + np.asarray(done), np.asarray(still), now, int(ends[-1])
         recording.add(seen, len(due))
         tick((now - before) / last if last else 1.0)
@@ -95,7 +100,7 @@ def flow_stack(
 ) -> Record:
     """Gradient flow, kept at `times` (sets, each, K), sorted; a first one of 0 keeps the initialisation."""
     jax = _engines.load("jax", "a batch of networks")
-    begin, go_on = _flow(stack.activation, stack.sizes, stack.biased)
+    begin, go_on = _flow(stack.activation, stack.sizes, stack.biased, stack.loss)
     batch, dtype = times.shape[:-1], stack.weights[0].dtype
     at_zero = int(np.all(times[..., 0] == 0))
     stops = times[..., at_zero:].astype(dtype)
@@ -146,25 +151,41 @@ def _each(jax: ModuleType, axes: int, one: Callable[..., Tree]) -> Callable[...,
 
 
 @cache
-def _descent(activation: Activation, sizes: tuple[int, ...], biased: bool, names: tuple[str, ...], axes: int) -> Tree:
+def _descent(
+    activation: Activation,
+    sizes: tuple[int, ...],
+    biased: bool,
+    loss: Loss,
+    names: tuple[str, ...],
+    axes: int,
+    momentum: float,
+    nesterov: bool,
+) -> Tree:
     """One call: stretches of steps, with a record after each."""
     jax, unrolled = _engines.load("jax", "descend"), int(_engines.by_device(*_UNROLLED))
-    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes, biased))
-    observe = _each(jax, axes, _gradients.observe(jax, activation, names, sizes, biased))
+    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes, biased, loss))
+    observe = _each(jax, axes, _gradients.observe(jax, activation, names, sizes, biased, loss))
 
-    def run(weights: Tree, finite: JaxArray, gaps: JaxArray, paces: Tree, decay: JaxArray, data: Tree) -> Tree:
+    def run(
+        weights: Tree, moving: Tree, finite: JaxArray, gaps: JaxArray, paces: Tree, decay: JaxArray, data: Tree
+    ) -> Tree:
         def step(_: object, state: Tree) -> Tree:
-            weights, taken, finite = state
+            weights, moving, taken, finite = state
             gradients, loss = gradients_and_loss(weights, data)
             finite = finite & jax.numpy.isfinite(loss)
-            layers = zip(weights, paces, gradients, strict=True)
-            return [W + pace * (G - decay * W) for W, pace, G in layers], taken + finite, finite
+            slopes = [G - decay * W for W, G in zip(weights, gradients, strict=True)]
+            if momentum:
+                moving = [momentum * M + slope for M, slope in zip(moving, slopes, strict=True)]
+                ahead = [slope + momentum * M for M, slope in zip(moving, slopes, strict=True)]
+                slopes = ahead if nesterov else moving
+            layers = zip(weights, paces, slopes, strict=True)
+            return [W + pace * slope for W, pace, slope in layers], moving, taken + finite, finite
 
         def forward(so_far: Tree, gap: JaxArray, together: int) -> Tree:
             """Up to the gap, so many steps at a time, or until all have diverged."""
 
             def goes_on(so_far: Tree) -> JaxArray:
-                count, (_, _, finite) = so_far
+                count, (*_, finite) = so_far
                 return (count + together <= gap) & finite.any()
 
             def go(so_far: Tree) -> Tree:
@@ -180,14 +201,16 @@ def _descent(activation: Activation, sizes: tuple[int, ...], biased: bool, names
                 so_far = forward(so_far, gap, together)
             return so_far[1], observe(so_far[1][0], data)
 
-        return jax.lax.scan(stretch, (weights, 0 * jax.numpy.asarray(finite, gaps.dtype), finite), gaps)
+        return jax.lax.scan(stretch, (weights, moving, 0 * jax.numpy.asarray(finite, gaps.dtype), finite), gaps)
 
     return jax.jit(run)
 
 
-def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool) -> Callable[..., Tree]:
+def _velocity(
+    jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool, loss: Loss
+) -> Callable[..., Tree]:
     """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
-    one = _gradients.gradients_and_loss(jax, activation, sizes, biased)
+    one = _gradients.gradients_and_loss(jax, activation, sizes, biased, loss)
     of_all = _each(jax, 2, lambda weights, data: one(weights, data)[0])
 
     def velocity(weights: Tree, rates: JaxArray, decay: JaxArray, data: Tree) -> Tree:
@@ -198,10 +221,10 @@ def _velocity(jax: ModuleType, activation: Activation, sizes: tuple[int, ...], b
 
 
 @cache
-def _flow(activation: Activation, sizes: tuple[int, ...], biased: bool) -> tuple[JaxArray, JaxArray]:
+def _flow(activation: Activation, sizes: tuple[int, ...], biased: bool, loss: Loss) -> tuple[JaxArray, JaxArray]:
     """The state at t = 0, and one call from a state on."""
     jax = _engines.load("jax", "a batch of networks")
-    velocity, kinks = _velocity(jax, activation, sizes, biased), activation.kinked
+    velocity, kinks = _velocity(jax, activation, sizes, biased, loss), activation.kinked
 
     def begin(weights: Tree, *fixed: Tree) -> Tree:
         return _rkc.start(jax, lambda y: velocity(y, *fixed), weights, kinks)

@@ -14,6 +14,7 @@ import numpy as np
 
 from lazyrich import _engines
 from lazyrich._typing import Array, Tree
+from lazyrich.losses import Loss
 from lazyrich.methods import _gradients
 from lazyrich.networks import Activation
 from lazyrich.problem import Problem
@@ -35,6 +36,7 @@ class Stack(NamedTuple):
     decay: Array  # (sets, each, 1, 1)
     columns: int  # what the layers carry at once
     biased: bool  # the weights are then those of the free layers
+    loss: Loss
 
     @property
     def cells(self) -> int:
@@ -86,6 +88,7 @@ def stacked(problems: Sequence[Problem], members: Array, dtype: Any) -> Stack:
         decay[..., None, None],
         _columns(first),
         first.network.biased,
+        first.loss,
     )
 
 
@@ -94,7 +97,8 @@ def alone(problem: Problem) -> Stack:
     network, rates = problem.network, [np.array([[eta]]) for eta in problem.rates]
     data, decay = _gradients.data_of(problem), np.array([[problem.weight_decay]])
     members, weights, columns = np.array(0), network.free(network.weights), _columns(problem)
-    return Stack(network.activation, network.sizes, members, weights, data, rates, decay, columns, network.biased)
+    about = columns, network.biased, problem.loss
+    return Stack(network.activation, network.sizes, members, weights, data, rates, decay, *about)
 
 
 def operations_of(problem: Problem) -> float:
@@ -108,18 +112,20 @@ def _numbers(sizes: tuple[int, ...]) -> int:
 
 
 def _columns(problem: Problem) -> int:
-    """What the layers carry at once: samples, or for a linear network inputs or outputs."""
+    """What the layers carry at once: samples, or for a linear network inputs or outputs; not fewer than samples where
+    the loss asks for them."""
     sizes, inputs = problem.network.sizes, problem.task.inputs
-    return min(sizes[0], sizes[-1]) if problem.network.activation.linear or inputs is None else len(inputs)
+    by_product = problem.network.activation.linear and problem.loss.squared
+    return min(sizes[0], sizes[-1]) if by_product or inputs is None else len(inputs)
 
 
 def _shape(problem: Problem) -> tuple[object, ...]:
     """What problems of one stack have in common."""
     _gradients.needs_samples(problem, "a batch")
     network, task = problem.network, problem.task
-    if network.activation.linear or task.inputs is None:
+    if (network.activation.linear and problem.loss.squared) or task.inputs is None:
         return network.activation, network.sizes, network.biased, task.whitening_error != 0
-    return network.activation, network.sizes, network.biased, len(task.inputs), task.reduction
+    return network.activation, network.sizes, network.biased, len(task.inputs), task.reduction, problem.loss
 
 
 def _fits(problem: Problem) -> int:

@@ -35,7 +35,7 @@ from lazyrich.bias.potentials import RadialPotential, deep_potential, single_neu
 from lazyrich.inits import single_neuron
 from lazyrich.inits.balanced import layer_factors
 from lazyrich.methods.flow import flow
-from lazyrich.problem import Problem, as_problem, needs_no_biases
+from lazyrich.problem import Problem, as_problem, needs_no_biases, needs_squared_loss
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
@@ -298,6 +298,7 @@ def _bias_of(problem: Problem) -> tuple[_Bias, float]:
             f" weight decay {problem.weight_decay:g}."
         )
     needs_no_biases(network, "the end of this problem")
+    needs_squared_loss(problem, "what interpolation ends in")
     task, gain = _one_output(problem.task), problem.canonical.gain
     scaled = replace(
         task,

@@ -85,7 +85,7 @@ def _unfinished(found: lr.Continual, falling: Sequence[int]) -> list[str]:
     for i in falling:
         run = found.trajectories[i]
         words = f"task {i + 1}: its loss is still falling when its time is over, try a longer --horizon"
-        if run.problem.network.activation.linear:
+        if run.problem.network.activation.linear and run.problem.loss.squared:
             words += f" (it is {float(run.loss[-1]):.4g}, and the least {run.problem.task.loss_floor:.4g})"
         notes.append(words)
     return notes
@@ -113,7 +113,7 @@ def _errors(found: lr.Continual) -> list[float]:
 
 def _continual(problems: Sequence[lr.Problem], horizon: float | None, count: int) -> lr.Continual:
     first, tasks = problems[0], [problem.task for problem in problems]
-    about = {"rates": first.rates, "weight_decay": first.weight_decay}
+    about = {"rates": first.rates, "weight_decay": first.weight_decay, "loss": first.loss}
     network, spans, done = first.network, list[Array](), list[lr.Trajectory]()
     for i, task in enumerate(tasks):
         problem = lr.Problem(task, network, **about)

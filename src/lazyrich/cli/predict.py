@@ -78,6 +78,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="adds ½γ‖W‖² per layer to the loss (default: 0)",
     )
+    add(
+        "--rate",
+        metavar="η",
+        type=float,
+        help="of gradient descent: half times in steps too, and the largest stable rate",
+    )
+    add("--momentum", metavar="β", type=float, default=0.0, help="of gradient descent, with --rate (default: 0)")
+    add("--nesterov", action="store_true", help="Nesterov's momentum instead of the heavy ball's")
+    add(
+        "--loss",
+        metavar="NAME",
+        default="squared",
+        help="squared, or cross_entropy, of labels or of targets that are probabilities (default: %(default)s)",
+    )
     add("--horizon", metavar="T", type=float, help="time to predict up to (default: until all has happened)")
     add(
         "--times",
@@ -99,18 +113,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from lazyrich.plot import style
 
+    if arguments.rate is None and (arguments.momentum or arguments.nesterov):
+        raise InvalidInput("--momentum and --nesterov go with --rate: try --rate 0.01 beside them.")
     horizon = None if arguments.horizon is None else _check.positive("--horizon", arguments.horizon)
     count = None if arguments.times is None else _check.count("--times", arguments.times, least=2)
     if count is not None and count > _MOST_TIMES:
         raise InvalidInput(f"--times must be at most {_MOST_TIMES}, and it is {count}.")
     path = None if arguments.no_figure else style.figure_path(arguments.figure, _FIGURE)
     if len(arguments.data or ()) > 1:
+        if arguments.rate is not None:
+            raise InvalidInput("--rate goes with one --data, and there are several: try each by itself.")
         run_in_turn(_problems(arguments), horizon, count or _TIMES, path, as_json=arguments.json)
         return
     problem = _problem(arguments)
-    prediction = lr.predict(problem, None if horizon is None else np.linspace(0.0, horizon, count or _TIMES))
+    how = {"rate": arguments.rate, "momentum": arguments.momentum, "nesterov": arguments.nesterov}
+    prediction = lr.predict(problem, None if horizon is None else np.linspace(0.0, horizon, count or _TIMES), **how)
     if horizon is None and count is not None:
-        prediction = lr.predict(problem, np.linspace(0.0, float(prediction.course.times[-1]), count))
+        prediction = lr.predict(problem, np.linspace(0.0, float(prediction.course.times[-1]), count), **how)
     if path:
         prediction.plot(path)
     if arguments.json:
@@ -135,7 +154,8 @@ def _problems(arguments: argparse.Namespace) -> list[lr.Problem]:
     else:
         tasks = [_task(path, network) for path in arguments.data]
         tasks = _whitened(tasks, arguments.data) if arguments.whiten else tasks
-    about = {"rates": _numbers("--rates", arguments.rates), "weight_decay": arguments.weight_decay}
+    rates = _numbers("--rates", arguments.rates)
+    about = {"rates": rates, "weight_decay": arguments.weight_decay, "loss": arguments.loss}
     problems = [lr.Problem(task, network, **about) for task in tasks]
     if arguments.whiten and len(problems) == 1 and (small := problems[0].on_support()) is not problems[0]:
         found, given = small.network.d_in, network.d_in
@@ -219,10 +239,11 @@ def _document(prediction: Prediction) -> dict[str, object]:
             "citation": traj.citation,
             "regime": prediction.regime.to_dict() if prediction.regime else None,
             "still_falling": prediction.still_falling,
-            "target": prediction.frames.target,
+            "target": prediction.frames.target if traj.problem.loss.squared else None,
             "limit": prediction.limit,
             "limit_known": prediction.limit_known,
             "half_times": prediction.half_times,
+            "steps": prediction.steps and prediction.steps.to_dict(),
             "closed_form": closed
             and {
                 "c_over_s": closed.c,
@@ -245,7 +266,11 @@ def _facts(facts: lr.Facts) -> dict[str, object]:
         name: [asdict(refusal) | {"condition": refusal.condition.value} for refusal in refusals]
         for name, refusals in facts.methods.items()
     }
-    return asdict(facts) | {name: getattr(facts, name) for name in verdicts} | {"methods": methods}
+    return (
+        asdict(facts)
+        | {name: getattr(facts, name) for name in verdicts}
+        | {"methods": methods, "loss": facts.loss.name}
+    )
 
 
 def _method_if_whitened(problem: lr.Problem) -> str | None:
@@ -253,7 +278,8 @@ def _method_if_whitened(problem: lr.Problem) -> str | None:
         white = problem.task.whitened()
     except InvalidInput:  # directions without variance
         return None
-    return lr.Problem(white, problem.network, rates=problem.rates, weight_decay=problem.weight_decay).facts.method
+    about = {"rates": problem.rates, "weight_decay": problem.weight_decay, "loss": problem.loss}
+    return lr.Problem(white, problem.network, **about).facts.method
 
 
 def _report(prediction: Prediction) -> str:

@@ -41,7 +41,7 @@ class Curve:
     train: Float[Array, " T"]  # losses
     test: Float[Array, " T"]
     best: Stopping  # over the whole course, whatever times were asked for
-    by_mode: Modes | None  # of linear networks
+    by_mode: Modes | None  # of linear networks and squared error
     course: Course  # test loss and its derivative wherever it was looked at
 
     @property
@@ -87,7 +87,7 @@ class Curve:
         known = self.prediction
         end, floor = f"{self.times[-1]:g}", ""
         sure = "exact" if known.exact else f"{known.known}: loss and modes to {known.error:.1g} of their largest"
-        if known.trajectory.problem.network.activation.linear:
+        if self.by_mode is not None:
             floor = f" (least of any linear map {_number(self.test_task.loss_floor, float(self.test.max()))})"
         lines = [
             f"network       {known.trajectory.problem.network.architecture}",
@@ -113,7 +113,7 @@ class Curve:
         """A table: what each mode is asked for by either task, where it is at the best time, and what it adds."""
         modes = self.by_mode
         if modes is None:
-            return ["modes         not told apart: a test loss falls into modes where the network is linear"]
+            return ["modes         not told apart: a test loss falls into modes where network and squared error allow"]
         target, stopped = self.prediction.frames.target, self.strengths_at_best
         size, worst = float(np.abs([target, modes.wanted]).max()), float(np.abs(modes.added).max(initial=0.0))
         head = (
@@ -164,8 +164,9 @@ def curve(problem: Problem, test: Task, times: object = None) -> Curve:
     traj = prediction.trajectory
     loss = loss_on(traj, task)
     stop, course = best(prediction, task)
-    first = loss_of(task, network.weights, network.activation)
-    modes = by_mode(prediction, task, loss, first, course.times) if network.activation.linear else None
+    first = loss_of(task, network.weights, network.activation, problem.loss)
+    splits = network.activation.linear and problem.loss.squared
+    modes = by_mode(prediction, task, loss, first, course.times) if splits else None
     return Curve(prediction, task, np.asarray(traj.times), np.asarray(traj.loss), loss, stop, modes, course)
 
 

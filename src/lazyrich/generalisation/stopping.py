@@ -1,6 +1,6 @@
 """When to stop: where the derivative of the test loss along the trajectory vanishes,
 
-    dL'/dt = ⟨∇L'(W), Ẇ⟩,        ∇L' = WΣ'xx − Σ'yx
+    dL'/dt = ⟨∇L'(W), Ẇ⟩,        ∇L' = WΣ'xx − Σ'yx where the loss is the squared one
 
 with Ẇ of the trajectory's own state. A closed form is looked at ever more closely until a cubic through losses and
 derivatives tells what lies between, and every minimum is then found by Brent's method on the derivative, which has all
@@ -18,6 +18,7 @@ import numpy as np
 
 from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
+from lazyrich.networks import Network
 from lazyrich.observables.held_out import loss_on
 from lazyrich.prediction import Prediction
 from lazyrich.problem import Problem
@@ -103,12 +104,13 @@ def slopes(traj: Trajectory, test: Task) -> Float[Array, " T"]:
     """dL'/dt at each time: of QQᵀ by its block W, of weights by all layers, ∂L'/∂W_ℓ being what would learn the test
     task, reversed."""
     problem, state = traj.problem, traj.state
-    d_in, tested = problem.task.d_in, Problem(test, problem.network)
+    d_in, tested = problem.task.d_in, Problem(test, problem.network, loss=problem.loss)
     with one_blas_thread(max(problem.network.sizes) <= SMALL):
         if state.gram is not None:
+            shallow = Problem(test, Network([problem.network.function]), loss=problem.loss)
+            pulls = (velocity(shallow, [G[d_in:, :d_in]])[0] for G in state.gram)
             moves = (gram_velocity(problem, G)[d_in:, :d_in] for G in state.gram)
-            error = state.gram[:, d_in:, :d_in] @ test.sigma_xx - test.sigma_yx
-            return np.array([np.vdot(E, dW) for E, dW in zip(error, moves, strict=True)])
+            return -np.array([np.vdot(E, dW) for E, dW in zip(pulls, moves, strict=True)])
         return np.array([_slope(problem, tested, layers) for layers in state.layers()])
 
 

@@ -8,6 +8,7 @@ from lazyrich.landscape.plateaus import PlateauComparison, Plateaus, compare_pla
 from lazyrich.landscape.regime import Phase, Regime, regime
 from lazyrich.landscape.regime_prediction import RegimePrediction, limiting_regimes, predict_regime
 from lazyrich.landscape.saddle_path import SaddlePath, Visit, saddle_path
+from lazyrich.landscape.steps import Steps, balance_drift
 
 __all__ = [
     "CriticalPoint",
@@ -19,7 +20,9 @@ __all__ = [
     "Regime",
     "RegimePrediction",
     "SaddlePath",
+    "Steps",
     "Visit",
+    "balance_drift",
     "compare_plateaus",
     "critical_points",
     "escape",

@@ -9,7 +9,7 @@ time beyond all others; learning times are read off the exact curve.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +19,16 @@ from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, align
 from lazyrich.landscape.regime import Regime, regime_of_solution
+from lazyrich.landscape.steps import Steps, Timed, steps_of
 from lazyrich.methods.base import FOREVER
+from lazyrich.methods.mode_maps import as_stepping
 from lazyrich.methods.solve import solve
 from lazyrich.observables.crossings import Strengths, filled, first_crossings, starting_times
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
+
+_NEXT = "\n" + 14 * " "  # line, below the second column
+_ROUNDING = 1e-13  # of the strongest mode: closer than this to its limit no mode is seen to move
 
 
 @dataclass(frozen=True)
@@ -49,22 +54,26 @@ class Fate:
     loss_limit: float
     kind: str  # "global minimum" or "saddle"
     missed: tuple[int, ...]  # modes that the global minimum has and this limit has not
-    separatrix_distance: float  # smallest new part of a row of Q(0), relative to the longest row; inf: there is none
+    separatrix_distance: float  # smallest new part of a direction in Q(0), relative to the longest; inf: there is none
     on_separatrix: bool
     regime: Regime
+    steps: Steps | None = None  # of gradient descent, where a rate was given
 
     def __str__(self) -> str:
         lines = [f"ends in       {self.end}", f"loss there    {cleared(self.loss_limit, self.loss_initial):.6g}"]
         if np.isfinite(self.separatrix_distance):
             distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
             lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
-        lines.append(f"regime        {self.regime}")
-        lines.append(f"{'mode':>6} {'s':>12} {'initial':>12} {'limit':>12} {'half time':>12}")
+        lines.append(f"regime        {str(self.regime).replace('; ', _NEXT)}")
+        lines += [f"descent       {self.steps.told(_NEXT)}"] if self.steps else []
+        titles = f"{'mode':>6} {'s':>12} {'initial':>12} {'limit':>12} {'half time':>12}"
+        lines.append(titles + (f" {'half step':>10}" if self.steps else ""))
         largest = max(float(self.s.max()), float(np.abs(self.initial).max()))
         s, initial, limit = (cleared(strengths, largest) for strengths in (self.s, self.initial, self.limit))
         for i in range(len(s)):
             time = "–" if np.isnan(self.half_times[i]) else f"{self.half_times[i]:.6g}"
-            end = "" if self.learned[i] or i not in self.missed else "   missed"
+            end = f" {self.steps.shown(i):>10}" if self.steps else ""
+            end += "" if self.learned[i] or i not in self.missed else "   missed"
             lines.append(f"{i + 1:>6} {s[i]:>12.6g} {initial[i]:>12.4g} {limit[i]:>12.6g} {time:>12}{end}")
         return "\n".join(lines)
 
@@ -97,15 +106,17 @@ class Fate:
             "separatrix_distance": self.separatrix_distance,
             "on_separatrix": self.on_separatrix,
             "regime": self.regime.to_dict(),
-        }
+        } | ({"steps": self.steps.to_dict()} if self.steps else {})
 
 
-def fate(problem: Problem) -> Fate:
+def fate(problem: Problem, *, rate: object = None, momentum: object = 0.0, nesterov: object = False) -> Fate:
     """Which modes are learned and when, which minimum or saddle is the end, and in which regime.
 
     Parameters
     ----------
     problem : for which there is an exact solution
+    rate, momentum, nesterov : of gradient descent, as in `lr.descend`: `fate.steps` then has the half times in steps,
+        and the largest rate that is stable
 
     Returns
     -------
@@ -115,6 +126,7 @@ def fate(problem: Problem) -> Fate:
     >>> lr.fate(problem).kind
     'saddle'
     """
+    how = None if rate is None else as_stepping(rate, momentum, nesterov)
     one = Begun.of(solve(problem, [np.inf]))
     solution = one.trajectory.solution
     assert solution is not None
@@ -123,7 +135,11 @@ def fate(problem: Problem) -> Fate:
         return solution.mode_strengths(np.minimum(times[0], FOREVER), one.U, one.V)[None]
 
     ((half_times, times),) = half_times_of([one], strengths)
-    return one.ended(half_times, regime_of_solution(one.trajectory, times))
+    found = one.ended(half_times, regime_of_solution(one.trajectory, times))
+    if how is None:
+        return found
+    modes = Timed(one.U, one.V, found.limit, found.half_times)
+    return replace(found, steps=steps_of(problem, how, modes, one.trajectory.at([0.0, np.inf])))
 
 
 class Begun(NamedTuple):
@@ -161,9 +177,11 @@ class Begun(NamedTuple):
 
     @property
     def near(self) -> Float[Array, " m"]:
-        """How close to its limit each mode counts as resting, weak ones too."""
+        """How close to its limit each mode counts as resting: a thousandth of its way, weak ones too."""
         fit, scale = self.fit, max(float(self.fit.s.max()), float(np.abs(self.initial).max()))
-        return 1e-3 * np.maximum(np.maximum(np.abs(fit.a), np.abs(fit.s)), 1e-6 * scale)
+        way = np.abs(fit.a - self.initial)
+        near = np.minimum(np.maximum(way, 1e-6 * way.max()), np.maximum(np.maximum(np.abs(fit.a), fit.s), 1e-6 * scale))
+        return np.maximum(1e-3 * near, _ROUNDING * scale)
 
     def ended(self, half_times: Float[Array, " m"], regime: Regime) -> Fate:
         """All that becomes of it."""

@@ -29,7 +29,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._observable import observable
 from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Problem, as_problem, needs_squared_loss
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _LARGEST_MATRIX = 4000  # weights: 128 MB
@@ -156,6 +156,7 @@ class _Curvature:
     """The Hessian at one state, with the two passes that all products share; `stretch` scales each layer's weights."""
 
     def __init__(self, problem: Problem, weights: Sequence[Array], stretch: Sequence[float] | Array | None = None):
+        needs_squared_loss(problem, "the Hessian", "its second derivative in the outputs is the identity")
         task, activation, L = problem.task, problem.network.activation, len(weights)
         self.weights, self.decay = weights, problem.weight_decay
         self.stretch = np.ones(L) if stretch is None else stretch

@@ -40,7 +40,7 @@ from lazyrich.methods.modes import ModesSolution
 from lazyrich.methods.riccati.grading import grade, spectrum
 from lazyrich.observables.crossings import crossings_of
 from lazyrich.observables.modes import half_times
-from lazyrich.problem import Problem, as_problem, needs_no_biases
+from lazyrich.problem import Problem, as_problem, needs_no_biases, needs_squared_loss
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _THERE = 1e-9  # of the strongest mode: a mode so near to its limit is learned already
@@ -126,6 +126,7 @@ def plateau_times(problem: Problem) -> Plateaus:
     if not facts.activation.linear:
         raise InvalidInput(f"plateau_times reads linear networks, and this one is {facts.kind}.")
     needs_no_biases(problem.network, "plateau_times")
+    needs_squared_loss(problem, "plateau_times")
     if facts.depth == 1:
         raise InvalidInput("plateau_times needs two layers or more, and this network has one: it has no plateaus.")
     if facts.weight_decay:

@@ -29,9 +29,11 @@ from lazyrich.trajectory import Trajectory, as_trajectory
 
 _VANISHED = 1e-9  # of the largest kernel: what is left has the direction of rounding
 _DONE = 0.9  # of the movement, or of the fall of the loss, where a phase ends
-_RISEN = 1 + 1e-9  # beyond rounding
+_RISEN = 1e-9  # beyond rounding
 _SAMPLES = 30
 _ROUNDS = 8
+_REST = 1e-8  # of what the loss falls: with less of it left there is nothing to be learned
+_ROUNDING = 1e-14  # of the loss: by less it is not seen to fall
 _STEADY = 0.01  # relative: what the verdict of some records rests on may still move
 _RECORDS = 9  # that a nonlinear network is looked at first, by their number and by the loss
 _LINE = 1e-6  # of the time: between records as close as this all is straight
@@ -116,7 +118,8 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 
     Lazy: the tangent kernel moves by less than a tenth until the loss has fallen by 99 of 100 parts. Rich: it moves by
     more. Delayed rich: half of that is done only after ten times the time in which the kernel of the initialisation
-    learns, 1/‖K(0)‖. `thresholds` sets other limits; `lazyrich.laziness.definition` says why these.
+    learns, 1/‖K(0)‖; that is the time of the squared loss, and with another nothing is called delayed. `thresholds`
+    sets other limits; `lazyrich.laziness.definition` says why these.
 
     Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
     something changes; between the records of others is interpolated, and a change counts as late only where records
@@ -141,8 +144,8 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
         raise InvalidInput(f"traj must go on after t = 0, and it ends there ({traj.status}): no regime shows at once.")
     if traj.status.end is End.DIVERGED:
         raise InvalidInput(f"traj must not have diverged, for a regime is one of learning, and it has: {traj.status}.")
-    first_loss = loss_of(problem.task, problem.network.weights, problem.network.activation)
-    if traj.loss[-1] > first_loss * _RISEN and not problem.weight_decay:
+    first_loss = loss_of(problem.task, problem.network.weights, problem.network.activation, problem.loss)
+    if traj.loss[-1] > first_loss + _RISEN * abs(first_loss) and not problem.weight_decay:
         raise InvalidInput(
             f"traj must have learned something, and its loss rose from {first_loss:.3g} to {traj.loss[-1]:.3g}: try a "
             "smaller rate, or a longer run."
@@ -216,12 +219,12 @@ def regime_search(
     the first and the last kernel."""
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
-    while latest < 1e18 * chosen[chosen > 0].min():
-        change, *_ = yield Look(np.array([latest]), True)
-        if change[0] <= 1e-3 * largest:
-            break
+    most, (change, _, _, loss) = 1e18 * chosen[chosen > 0].min(), (yield Look(np.array([0.0, end, latest]), True))
+    last_loss, rest = loss[1], max(_REST * abs(loss[0] - loss[1]), _ROUNDING * max(loss[0], loss[1]))
+    while latest < most and (change[-1] > 1e-3 * largest or abs(loss[-1] - last_loss) > rest):
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
+        change, _, _, loss = yield Look(np.array([latest]), True)
     new = np.unique(np.minimum(chosen, end))
     chosen, seen = np.empty(0), np.empty((4, 0))
     for _ in range(_ROUNDS):
@@ -292,7 +295,10 @@ def _summit(times: Float[Array, " T"], values: Float[Array, " T"], at: int) -> F
 
 
 def _lazy_time(problem: Problem, first: Kernel) -> float:
-    """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns."""
+    """1 over the largest eigenvalue of K(0), as a rate: the time in which the kernel of the initialisation learns the
+    squared loss. Of others nobody knows, and nothing is late."""
+    if not problem.loss.squared:
+        return float("inf")
     with one_blas_thread():
         return lazy_time_of_rate(first.largest_eigenvalue() * sample_weight(problem))
 

@@ -31,7 +31,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape._kernel_rates import KernelRates
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge, percent
-from lazyrich.problem import Problem, as_problem, needs_no_biases
+from lazyrich.problem import Problem, as_problem, needs_no_biases, needs_squared_loss
 
 _STEPS = 8  # of the way to what is fitted first; the kernel is needed to a percent
 
@@ -126,6 +126,7 @@ def predict_regime(problem: Problem, thresholds: Thresholds = USUAL) -> RegimePr
             "lr.regime(trajectory) measures that of other linear networks, and of two layers with a ReLU."
         )
     needs_no_biases(network, "predict_regime")
+    needs_squared_loss(problem, "predict_regime")
     v1, v2 = (k * W for k, W in zip(problem.canonical.k, network.weights, strict=True))
     T = _reachable(problem.task.target * problem.canonical.gain, len(v1))
     initial = _Initial(v1, v2, T - v2 @ v1, problem.task.sigma_xx, thresholds)

@@ -41,7 +41,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.networks.network import product
-from lazyrich.problem import Problem, needs_no_biases
+from lazyrich.problem import Problem, needs_no_biases, needs_squared_loss
 from lazyrich.trajectory import NO_NETWORK, Trajectory, as_trajectory
 
 _GRID = 200  # times looked at first
@@ -244,6 +244,7 @@ def _suitable(traj: Trajectory) -> Problem:
     if not network.activation.linear:
         raise InvalidInput(f"saddle_path reads linear networks, and this one is {network.kind}.")
     needs_no_biases(network, "saddle_path")
+    needs_squared_loss(problem, "saddle_path")
     if network.depth == 1:
         raise InvalidInput("saddle_path needs two layers or more, and this network has one: its loss has no saddle.")
     if problem.weight_decay:

@@ -1,13 +1,15 @@
 """−∂loss/∂W of one network and its loss, in JAX, as `descend`, `flow` and batches of networks follow it.
 
-Linear networks see the data by Σyx and Σxx alone (`_engines.linear_gradients`). Two piecewise linear layers with one
-output, f = aᵀσ(Wx) with σ(z) = max(z, γz), need two matrix products: with c = σ'(WXᵀ), E = (y − f)/n and
+With the squared loss linear networks see the data by Σyx and Σxx alone (`_engines.linear_gradients`), and two piecewise
+linear layers with one output, f = aᵀσ(Wx) with σ(z) = max(z, γz), need two matrix products: with c = σ'(WXᵀ),
+E = (y − f)/n and
 
     ξ_k = Σ_i c_ki E_i x_i:      −∂loss/∂w_k = a_k ξ_k,     −∂loss/∂a_k = w_kᵀξ_k        (theory: section 8).
 
-All others go back through the layers. Where a network has biases, weights are its free layers (`networks.biases`): what
-makes the constant is put below them here, and has no gradient. Data come in the order that `data_of` gives them; arrays
-may be stacked and the functions mapped over them (`jax.vmap`).
+All others go back through the layers. With another loss, linear networks pass the samples through their product, and
+what goes back begins with the loss's own pull on the outputs (`losses`). Where a network has biases, weights are its
+free layers (`networks.biases`): what makes the constant is put below them here, and has no gradient. Data come in the
+order that `data_of` gives them; arrays may be stacked and the functions mapped over them (`jax.vmap`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
 from lazyrich._typing import JaxArray, Tree
+from lazyrich.losses import SQUARED, Loss
 from lazyrich.networks import Activation
 from lazyrich.networks.biases import constant_rows, free, whole
 
@@ -40,17 +43,17 @@ def needs_samples(problem: Problem, wanted_by: str) -> None:
 def data_of(problem: Problem) -> tuple[JaxArray, ...]:
     """What a loop sees of the task: correlations and fit, or samples (as columns) and the weight of each."""
     task = problem.task
-    if task.inputs is None or task.targets is None or problem.network.activation.linear:
+    if task.inputs is None or task.targets is None or (problem.network.activation.linear and problem.loss.squared):
         return task.sigma_yx, _engines.Fit.of(task)
     return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
 
 
 def gradients_and_loss(
-    jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool = False
+    jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool = False, of: Loss = SQUARED
 ) -> Callable[..., Tree]:
     """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: above its floor)."""
     if biased:
-        inner = gradients_and_loss(jax, activation, sizes)
+        inner = gradients_and_loss(jax, activation, sizes, of=of)
         rows = constant_rows(sizes, activation)
 
         def of_free(weights: Tree, data: Tree) -> Tree:
@@ -58,6 +61,8 @@ def gradients_and_loss(
             return free(gradients), now
 
         return of_free
+    if not of.squared:
+        return _linear_on_samples(jax, of) if activation.linear else _backwards(jax, activation, of)
     if activation.linear:
         return _linear
     if activation.homogeneous and len(sizes) == 3 and sizes[-1] == 1:
@@ -71,30 +76,62 @@ def gradients_and_loss(
     return backwards
 
 
-def loss(jax: ModuleType, activation: Activation) -> Callable[..., Tree]:
+def loss(jax: ModuleType, activation: Activation, of: Loss = SQUARED) -> Callable[..., Tree]:
     """(weights, data) → the loss."""
     if activation.linear:
-        return lambda weights, data: data[1].loss(reduce(lambda below, W: W @ below, weights))
+        of_map = loss_of_map(jax.numpy, of)
+        return lambda weights, data: of_map(data)(reduce(lambda below, W: W @ below, weights))
 
     def value(weights: Tree, data: Tree) -> Tree:
         signal, targets, weight = data
-        for W in weights[:-1]:
-            signal = activation(W @ signal, jax.numpy)
-        return weight * ((targets - weights[-1] @ signal) ** 2).sum() / 2
+        outputs = _outputs(jax, activation, weights, signal)
+        if of.squared:
+            return weight * ((targets - outputs) ** 2).sum() / 2
+        return weight * of.per_sample(outputs.T, targets.T, jax.numpy).sum()
 
     return value
 
 
+def loss_of_map(xp: ModuleType, of: Loss) -> Callable[[Tree], Callable[[JaxArray], JaxArray]]:
+    """data → a function W → the loss, of linear maps."""
+
+    def on(data: Tree) -> Callable[[JaxArray], JaxArray]:
+        if of.squared:
+            return data[1].loss
+        inputs, targets, weight = data
+        return lambda W: weight * of.per_sample((W @ inputs).T, targets.T, xp).sum()
+
+    return on
+
+
+def pull_on_map(jax: ModuleType, of: Loss, data: Tree) -> Callable[[JaxArray], JaxArray]:
+    """W → E = −∂loss/∂W of linear maps, on samples."""
+    inputs, targets, weight = data
+    return lambda W: weight * (inputs @ of.pull((W @ inputs).T, targets.T, jax.numpy)).T
+
+
+def _outputs(jax: ModuleType, activation: Activation, weights: Tree, signal: JaxArray) -> JaxArray:
+    for W in weights[:-1]:
+        signal = activation(W @ signal, jax.numpy)
+    return weights[-1] @ signal
+
+
 def observe(
-    jax: ModuleType, activation: Activation, names: tuple[str, ...], sizes: tuple[int, ...], biased: bool = False
+    jax: ModuleType,
+    activation: Activation,
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    biased: bool = False,
+    of: Loss = SQUARED,
 ) -> Callable[..., Tree]:
     """(weights, data) → what is to be kept of them, each a list of arrays; of weights, the layers as a network has."""
     if biased:
-        inner, rows = observe(jax, activation, names, sizes), constant_rows(sizes, activation)
+        inner, rows = observe(jax, activation, names, sizes, of=of), constant_rows(sizes, activation)
         return lambda weights, data: inner(whole(weights, rows, jax.numpy), data)
     if activation.linear:
-        return lambda weights, data: _engines.observe(jax.numpy, weights, names, data[1])
-    value = loss(jax, activation)
+        of_map = loss_of_map(jax.numpy, of)
+        return lambda weights, data: _engines.observe(jax.numpy, weights, names, of_map(data))
+    value = loss(jax, activation, of)
 
     def seen(weights: Tree, data: Tree) -> Tree:
         kept = {"weights": list(weights)} if "weights" in names else {}
@@ -105,8 +142,30 @@ def observe(
 
 def _linear(weights: Tree, data: Tree) -> Tree:
     sigma_yx, fit = data
-    gradients, E, W = _engines.linear_gradients(weights, sigma_yx, fit.sigma_xx)
+    gradients, E, W = _engines.linear_gradients(weights, _engines.squared_pull(sigma_yx, fit.sigma_xx))
     return gradients, (E * (fit.target - W)).sum() / 2
+
+
+def _linear_on_samples(jax: ModuleType, of: Loss) -> Callable[..., Tree]:
+    of_map = loss_of_map(jax.numpy, of)
+
+    def gradients(weights: Tree, data: Tree) -> Tree:
+        found, _, W = _engines.linear_gradients(weights, pull_on_map(jax, of, data))
+        return found, of_map(data)(W)
+
+    return gradients
+
+
+def _backwards(jax: ModuleType, activation: Activation, of: Loss) -> Callable[..., Tree]:
+    """From the loss's own pull, which keeps digits that a derivative of the loss would lose."""
+
+    def gradients(weights: Tree, data: Tree) -> Tree:
+        inputs, targets, weight = data
+        outputs, back = jax.vjp(lambda layers: _outputs(jax, activation, layers, inputs), weights)
+        (found,) = back(weight * of.pull(outputs.T, targets.T, jax.numpy).T)
+        return found, weight * of.per_sample(outputs.T, targets.T, jax.numpy).sum()
+
+    return gradients
 
 
 def _one_output(jax: ModuleType, gamma: JaxArray) -> Callable[..., Tree]:

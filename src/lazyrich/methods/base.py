@@ -24,7 +24,7 @@ FOREVER = 1e200  # what np.inf stands for among the times of a closed form: ever
 
 
 def linear_layers(facts: Facts, words: str, least: int, most: int | None = None) -> Iterator[Refusal]:
-    """Refusals of networks that are not linear or have another number of layers."""
+    """Refusals of networks that are not linear or have another number of layers, and of losses that are not squared."""
     if facts.depth < least or facts.depth > (most or facts.depth):
         message = f"it solves {words}, and this network has {facts.depth}"
         yield Refusal(Condition.DEPTH, message, facts.depth, least)
@@ -33,6 +33,9 @@ def linear_layers(facts: Facts, words: str, least: int, most: int | None = None)
         yield Refusal(Condition.BIASES, message, 1, 0, "problem.without_biases() gives one on centred data")
     if not facts.activation.linear:
         yield Refusal(Condition.LINEAR, f"it solves linear networks, and this one is {facts.kind}", 1, 0)
+    if not facts.loss.squared:
+        message = f"it solves the squared loss, whose pull on W is linear in W, and this one is {facts.loss}"
+        yield Refusal(Condition.SQUARED_LOSS, message, 1, 0)
 
 
 def white_inputs(facts: Facts) -> Iterator[Refusal]:
@@ -170,10 +173,16 @@ def notes_of(separatrix: Separatrix, doubt: float, pushed: float, gives_gram: bo
         ]
     if separatrix.on_it:
         escape = ", on_separatrix='perturb' shows the escape" if gives_gram else ""
-        return [
+        notes = [
             "the initialisation lies on the separatrix and stays on it: lr.fate(problem) says which modes are missed"
             f"{escape}"
         ]
+        if separatrix.distance > DOUBTFUL:
+            notes.append(
+                f"a part of the weights that rounding could have made ({separatrix.distance:.0e}) is left out for that,"
+                " and the function is as good as that from the start"
+            )
+        return notes
     if doubt > DOUBTFUL:
         return [
             f"the initialisation is close to the separatrix (distance {separatrix.distance:.1e}): its own rounding may"

@@ -72,10 +72,11 @@ class Decoupled:
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Two linear layers, white inputs, no weight decay; couplings of any size, which the correction tells of."""
+        """Two linear layers, white inputs, squared loss, no weight decay; couplings of any size, which the correction
+        tells of."""
         facts = problem.facts
         linear = facts.depth == 2 and facts.activation.linear and not facts.biased
-        return linear and facts.whitening_error <= _WHITE and not facts.weight_decay
+        return linear and facts.whitening_error <= _WHITE and not facts.weight_decay and facts.loss.squared
 
     @cached_property
     def s(self) -> Float[Array, " m"]:

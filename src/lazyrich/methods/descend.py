@@ -2,6 +2,9 @@
 
     W_ℓ ← W_ℓ − rate · η_ℓ (∂loss/∂W_ℓ + γ W_ℓ),    time = rate × steps
 
+or with momentum β, which keeps M_ℓ ← β M_ℓ − (∂loss/∂W_ℓ + γ W_ℓ), by rate · η_ℓ M_ℓ (heavy ball), and Nesterov's by
+rate · η_ℓ (β M_ℓ − ∂loss/∂W_ℓ − γ W_ℓ), as PyTorch's SGD does both.
+
 It is a batch of one (`batch.run`). Linear networks need the correlations of the task alone, nonlinear ones its samples.
 """
 
@@ -16,7 +19,14 @@ from lazyrich.trajectory import Trajectory
 
 
 def descend(
-    problem: Problem, rate: float, steps: int, *, record: object = ("weights",), at: object = None
+    problem: Problem,
+    rate: float,
+    steps: int,
+    *,
+    momentum: object = 0.0,
+    nesterov: object = False,
+    record: object = ("weights",),
+    at: object = None,
 ) -> Trajectory:
     """Gradient descent from the network's weights, in double precision; the times are rate × step.
 
@@ -27,6 +37,8 @@ def descend(
     problem : a task and any network; a nonlinear one needs the samples of the task
     rate : learning rate, which the layer rates of the problem multiply
     steps : how many
+    momentum : β, from 0 to below 1. Times are rate × steps all the same: the flow is ahead by 1/(1 − β)
+    nesterov : whether momentum looks ahead
     record : what to keep beside the loss, which always is: any of "weights", "function" (linear) and "gram" (linear,
         two layers)
     at : the steps to record, sorted, from 0 to `steps`; without it at most 501 evenly spaced ones
@@ -42,7 +54,7 @@ def descend(
     """
     as_problem(problem)
     rates, steps = np.array([_check.positive("rate", rate)]), _check.count("steps", steps)
-    (traj,) = stepped([problem], rates, as_stops(at, steps), record)
+    (traj,) = stepped([problem], rates, as_stops(at, steps), record, momentum, nesterov)
     if not len(traj.times):
         raise RuntimeError(f"descend reached none of the steps to record: {traj.status}.")
     return traj

@@ -1,7 +1,7 @@
 """Two linear layers, integrated: any initialisation and inputs, through the smallest equation that closes (theory:
 section 11).
 
-With E = Σyx − AΣxx, A = W2W1, the gradient flow moves Q = [W1ᵀ; W2] by
+With A = W2W1 and E = −∂loss/∂A, which is Σyx − AΣxx for the squared loss, the gradient flow moves Q = [W1ᵀ; W2] by
 
     Q̇ = [η1 Eᵀ W2; η2 E W1ᵀ]          (with weight decay γ less [η1 γ W1ᵀ; η2 γ W2])
 
@@ -15,12 +15,14 @@ both rates are 1,
 
     Ȧ = √(AAᵀ + c²) E + E √(AᵀA + c²)
 
-for any inputs. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is far below.
+for any inputs and any loss. The roots are as accurate as the strongest mode's digits, so it is taken where no mode is
+far below.
 
-Both are integrated by SciPy's DOP853 in the singular basis of Σyx, where a weak mode is small by itself. Where steps
-are short for the sake of stability alone (inputs of unequal variance, large weights, weight decay), those of `_stiff`
-follow, which need not be. With white inputs W1 never leaves the span of its own rows and those of Σyx: of 784 inputs,
-128 + 10 directions are enough. Of a network wider than n, QQᵀ is given instead of the weights, which would be larger.
+Both are integrated by SciPy's DOP853 in the singular basis of E at A = 0 (Σyx for the squared loss), where a weak mode
+is small by itself. The rest is for the squared loss alone: where steps are short for the sake of stability (inputs of
+unequal variance, large weights, weight decay), those of `_stiff` follow, which need not be; and with white inputs W1
+never leaves the span of its own rows and those of Σyx: of 784 inputs, 128 + 10 directions are enough. Of a network
+wider than n, QQᵀ is given instead of the weights, which would be larger.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ _LIMIT = 3.0  # step × a bound on the fastest rate, there
 
 
 class Equation(ABC):
-    """A differential equation for a vector y, and what it stands for, in the singular basis of Σyx."""
+    """A differential equation for a vector y, and what it stands for, in the singular basis of E at A = 0."""
 
     name: ClassVar[str]
     initial: Float[Array, " y"]
@@ -61,15 +63,15 @@ class Equation(ABC):
         task, (W1, W2) = problem.task, problem.network.weights
         self.problem = problem
         self.U, self.V = self._basis()
-        self.S = self.U.T @ task.sigma_yx @ self.V
+        self.S = self.U.T @ problem.pull @ self.V
         self.X = task.input_scale if problem.facts.whitened else self.V.T @ task.sigma_xx @ self.V
         self.W1, self.W2 = W1 @ self.V, self.U.T @ W2
         self.shape = self.S.shape
         self.size = max(float(np.sum(self.W1**2, axis=0).max()), float(np.sum(self.W2**2, axis=1).max()))
 
     def _basis(self) -> tuple[Float[Array, "out out"], Float[Array, "in m"]]:
-        """Of outputs and inputs: the singular vectors of Σyx."""
-        U, _, Vt = np.linalg.svd(self.problem.task.sigma_yx)
+        """Of outputs and inputs: the singular vectors of E at A = 0."""
+        U, _, Vt = np.linalg.svd(self.problem.pull)
         return U, Vt.T
 
     @abstractmethod
@@ -141,7 +143,9 @@ class Equation(ABC):
         return None if end is None else (end, X @ np.linalg.pinv(X, hermitian=True))
 
     def error(self, A: Float[Array, "out in"]) -> Float[Array, "out in"]:
-        """E = Σyx − AΣxx."""
+        """E of A."""
+        if not self.problem.loss.squared:
+            return self.U.T @ self.problem.loss.pull_on_map(self.problem.task, self.U @ A @ self.V.T) @ self.V
         return self.S - (A * self.X if isinstance(self.X, float) else A @ self.X)
 
 
@@ -158,9 +162,10 @@ class OfWeights(Equation):
         self.initial = self.state_of(*problem.network.weights)
 
     def _basis(self) -> tuple[Float[Array, "out out"], Float[Array, "in m"]]:
-        """With white inputs only those directions of the inputs that Σyx or the first layer has."""
+        """With white inputs and the squared loss only those directions of inputs that Σyx or the first layer has."""
         task, W1 = self.problem.task, self.problem.network.weights[0]
-        if not self.problem.facts.whitened or task.d_out + len(W1) >= task.d_in:
+        few = self.problem.facts.whitened and self.problem.loss.squared
+        if not few or task.d_out + len(W1) >= task.d_in:
             return super()._basis()
         U, _, Vt = np.linalg.svd(task.sigma_yx, full_matrices=False)
         if len(Vt) < task.d_out:
@@ -311,10 +316,10 @@ def hidden_basis(problem: Problem) -> Float[Array, "k h"]:
 def best_map(problem: Problem) -> Float[Array, "out in"] | None:
     """Where two linear layers end from almost every initialisation: the best linear map of the rank that the weights
     have, which the flow keeps, and of one less where their determinant has the wrong sign. Where the flow falls into
-    parts that never meet, the same of each part. None with weight decay, where a unit that stays 1 takes part in the
-    bottleneck, and where rounding decides which parts there are."""
+    parts that never meet, the same of each part. None with weight decay or another loss than the squared one, where a
+    unit that stays 1 takes part in the bottleneck, and where rounding decides which parts there are."""
     task, network, facts = problem.task, problem.network, problem.facts
-    if problem.weight_decay:
+    if problem.weight_decay or not problem.loss.squared:
         return None
     rank = len(hidden_basis(problem))
     if network.biased:
@@ -418,12 +423,12 @@ class Step(NamedTuple):
     within: Callable[[float], Float[Array, " y"]]
 
 
-def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
+def steps(equation: Equation, rtol: float, most: int, atol: float | None = None) -> Iterator[Step]:
     """One step after the other, to be left when enough has been seen; ends by itself after `most`, where no step is
     small enough, and where errors would lead W past a determinant of 0, whose sign it keeps."""
     from scipy.integrate import DOP853  # here, to keep `import lazyrich` quick
 
-    atol = max(rtol * _SMALL * equation.size, _TINY)
+    atol = max(rtol * _SMALL * equation.size, _TINY) if atol is None else atol
     solver = DOP853(equation.velocity, 0.0, equation.initial, np.inf, rtol=rtol, atol=atol)
     limited, begun = 0, 0.0
     for taken in range(1, most + 1):
@@ -432,7 +437,7 @@ def steps(equation: Equation, rtol: float, most: int) -> Iterator[Step]:
         if solver.status == "failed" or not np.all(np.isfinite(solver.y)) or equation.has_crossed(solver.y):
             return
         yield Step(float(solver.t), solver.y, _lazily(solver))
-        if taken % _WINDOW == 0:
+        if equation.problem.loss.squared and taken % _WINDOW == 0:  # `_stiff` knows no other E
             mean, begun = (solver.t - begun) / _WINDOW, solver.t
             limited = limited + 1 if mean * equation.terms.fastest(equation.layers(solver.y)) > _LIMIT else 0
             if limited == _PATIENCE:

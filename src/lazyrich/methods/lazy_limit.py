@@ -42,7 +42,7 @@ from lazyrich.methods.base import TangentModel
 from lazyrich.networks import Network
 from lazyrich.networks.biases import with_constant
 from lazyrich.networks.network import forward
-from lazyrich.problem import Problem, as_problem
+from lazyrich.problem import Problem, as_problem, needs_squared_loss
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
 
@@ -85,6 +85,7 @@ def lazy_limit(problem: Problem, times: object) -> Trajectory:
             f"lazy_limit has no weight decay, and this problem has {problem.weight_decay:g}: try weight_decay=0."
         )
     needs_samples(problem, "lazy_limit")
+    needs_squared_loss(problem, "the closed form of the lazy limit", "its outputs then move exponentially")
     return Trajectory.of_tangent_model(times, _tangent_model(problem))
 
 

@@ -43,7 +43,7 @@ def solve(
     method : the closed form to take; without it the cheapest that applies
     on_separatrix : "stay", as the theorem says of an initialisation there, or "perturb" to see the escape
     perturbation : how far "perturb" moves it off, relative to the weights; it is balanced only up to that size
-    device_arrays : evaluate where the array `times` lives (JAX, PyTorch, CuPy), and give such arrays back
+    device_arrays : evaluate where the array `times` lives (JAX, PyTorch, CuPy), by riccati, and give such arrays back
 
     Returns
     -------
@@ -61,7 +61,8 @@ def solve(
     as_problem(problem)
     push = _push(on_separatrix, perturbation)
     with one_blas_thread(max(problem.network.sizes) <= SMALL):
-        chosen = _choose(problem, "riccati" if push and method is None else method)
+        wants_riccati = push or (device_arrays and not problem.facts.methods[Riccati.name])
+        chosen = _choose(problem, Riccati.name if wants_riccati and method is None else method)
         riccati = Riccati() if chosen.name == Riccati.name else None
         if riccati is None and push:
             raise InvalidInput(f"on_separatrix='perturb' works with the method riccati, and method is {chosen.name!r}.")
@@ -85,6 +86,12 @@ def _choose(problem: Problem, method: str | None) -> Method:
     for name, refusals in methods.items():
         if not refusals:
             return known[name]
+    if not problem.loss.squared:
+        raise NoExactSolution(
+            f"no exact solution applies, for all are about the squared loss, whose pull on W is linear in W, and this "
+            f"one is {problem.loss}: try lr.predict(problem), which integrates and tells its error, lr.flow(problem, "
+            "times), or lr.descend(problem, rate=…, steps=…), which trains step by step."
+        )
     # the methods for this number of layers say most: they come first, and of the others this one thing is said
     told = sorted(methods.items(), key=lambda item: item[1][0].condition is Condition.DEPTH)
     listed = "; ".join(f"{name}: {_reasons(refusals)}" for name, refusals in told)

@@ -17,6 +17,8 @@ from lazyrich._typing import Array, Float
 from lazyrich.networks.activation import Activation
 from lazyrich.networks.biases import constant_rows, free, joined, whole, with_constant
 
+_LEAST = 1e-153  # whose square is a number with all its digits
+
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Network:
@@ -73,6 +75,12 @@ class Network:
         own = Activation.of(activation)
         if biases is not None:
             layers = tuple(joined(layers, _as_biases(biases, layers), own))
+        for i, W in enumerate(layers):
+            if 0 < (largest := float(np.abs(W).max())) < _LEAST:
+                raise InvalidInput(
+                    f"weights[{i}] must reach {_LEAST:g}, or its squares underflow, and its largest entry is "
+                    f"{largest:.3g}: try larger weights, or zeros."
+                )
         multiplier = _check.positive("multiplier", multiplier)
         if not 1e-6 <= multiplier <= 1e6:
             raise InvalidInput(f"multiplier must lie between 1e-6 and 1e6, and it is {multiplier:g}.")

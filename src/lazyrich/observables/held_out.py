@@ -16,13 +16,14 @@ from lazyrich.trajectory import Trajectory, as_trajectory
 
 
 def loss_on(traj: Trajectory, test: Task) -> Float[Array, " T"]:
-    """The loss of another task at each time, ½ mean‖y − ŷ‖² over it: training sees nothing of it.
+    """The loss of another task at each time, the same loss as in training, which sees nothing of it.
 
     Parameters
     ----------
     traj : of any network
     test : a task with as many inputs and outputs. Where the training task was whitened and this one was not, its inputs
-        are mapped as those of training were (`traj.problem.task.input_map`). A network that is not linear needs samples
+        are mapped as those of training were (`traj.problem.task.input_map`). A network that is not linear needs
+        samples, and so does a loss that is not the squared one
 
     Returns
     -------
@@ -33,23 +34,22 @@ def loss_on(traj: Trajectory, test: Task) -> Float[Array, " T"]:
     array([0.125, 0.5  ])
     """
     traj = as_trajectory(traj)
-    test, network = as_tested(traj.problem, test), traj.problem.network
+    test, network, loss = as_tested(traj.problem, test), traj.problem.network, traj.problem.loss
     if network.activation.linear:
-        return np.asarray(test.loss(np.asarray(traj.function)))
+        return np.asarray(loss.of_map(test, np.asarray(traj.function)))
     if traj.tangent is not None:
         plain = test.without_constant() if network.biased else test
-        share = len(plain.inputs) if test.reduction == "mean" and plain.inputs is not None else 1
-        return np.sum((traj.tangent.answers(traj.times, plain.inputs) - test.targets) ** 2, axis=(1, 2)) / 2 / share
+        return np.array([loss.of_outputs(test, f) for f in traj.tangent.answers(traj.times, plain.inputs)])
     states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
-    return np.array([loss_of(test, state, network.activation) for state in states])
+    return np.array([loss_of(test, state, network.activation, loss) for state in states])
 
 
 def as_tested(problem: Problem, test: object) -> Task:
     """A task on which the network of a problem can be tested, as that network sees it, or a sentence."""
     task, network = as_seen_in(problem.task, test), problem.network
-    if not network.activation.linear and (task.inputs is None or task.targets is None):
+    if task.inputs is None and not (network.activation.linear and problem.loss.squared):
+        why = "the loss is not the squared one" if network.activation.linear else f"the network is {network.kind}"
         raise InvalidInput(
-            f"test must hold samples where the network is {network.kind}, and it holds correlations only: try "
-            "Task.from_data(inputs, targets)."
+            f"test must hold samples where {why}, and it holds correlations only: try Task.from_data(inputs, targets)."
         )
     return task

@@ -86,7 +86,8 @@ def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
         _curves(panel, runs, named, lambda traj: mode_strengths(traj)[:, :_MODES_DRAWN])
         task = runs[0].problem.task
         U, _, V = task.modes
-        for end in np.einsum("om,oi,im->m", U, task.target, V)[:_MODES_DRAWN]:
+        targets = np.einsum("om,oi,im->m", U, task.target, V)[:_MODES_DRAWN]
+        for end in targets if runs[0].problem.loss.squared else ():  # another loss has no linear map for a target
             panel.axhline(end, **style.LIMIT)
         more = len(task.modes.s) - _MODES_DRAWN
         title = f"The {_MODES_DRAWN} strongest of {len(task.modes.s)} modes" if more > 0 else ""

@@ -71,7 +71,8 @@ def _draw_loss(axes: Axes, prediction: Prediction, run: Trajectory | None) -> No
     if prediction.fate:
         axes.axhline(prediction.fate.loss_limit, **style.LIMIT, label=f"limit: {prediction.fate.kind}")
     axes.legend(loc="upper right")
-    axes.set(xlabel=style.TIME, ylabel="loss", title="Predicted loss")
+    of = traj.problem.loss
+    axes.set(xlabel=style.TIME, ylabel="loss" if of.squared else f"loss ({of})", title="Predicted loss")
     axes.set_ylim(min(0.0, float(np.min(loss))), max(1.05 * float(np.max(loss)), axes.get_ylim()[1]))
     axes.margins(x=0.01)
 
@@ -94,7 +95,7 @@ def _draw_modes(axes: Axes, prediction: Prediction, run: Trajectory | None) -> N
         name = f"mode {i + 1}" if i in named else None
         axes.plot(times, strengths[:, i], color=colour, linewidth=_width(run), label=name)
     linear = prediction.trajectory.problem.network.activation.linear
-    if prediction.limit_known or not linear:
+    if prediction.limit_known or (not linear and prediction.trajectory.problem.loss.squared):
         for i, end in enumerate(limit if prediction.limit_known else prediction.frames.target[:count]):
             axes.axhline(end, **style.LIMIT, label=None if i else "limit" if prediction.limit_known else "target (Σyx)")
     if prediction.closed_form is not None:

@@ -14,7 +14,8 @@ in the end. `notes` says until when such a stage is exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.landscape.fate import fate
+from lazyrich.losses import SQUARED, Loss
 from lazyrich.methods.descend import descend
 from lazyrich.methods.flow import flow
 from lazyrich.methods.riccati.balance import rebalanced
@@ -48,6 +50,7 @@ def continual(
     rate: float | None = None,
     on_separatrix: str = "stay",
     max_steps: int = 1_000_000,
+    loss: Loss | str | Callable[..., Any] = SQUARED,
 ) -> Continual:
     """A network that learns one task after another, with the loss of every task all along, and what is forgotten.
 
@@ -65,6 +68,7 @@ def continual(
     rate : learning rate of gradient descent, which nonlinear networks need; times are multiples of it
     on_separatrix : "stay", or "perturb" to let a network on the separatrix escape, as in `solve`
     max_steps : of an integration
+    loss : as in `Problem`
 
     Returns
     -------
@@ -81,7 +85,7 @@ def continual(
     if isinstance(network, Network) and network.biased:
         checked = tuple(task.with_constant() for task in checked)
     spans = _as_spans(times, len(checked))
-    problem = Problem(checked[0], network, rates, weight_decay)
+    problem = Problem(checked[0], network, rates, weight_decay, loss)
     network, rates = problem.network, problem.rates  # with a multiplier absorbed, for all tasks
     _check.choice("on_separatrix", on_separatrix, ("stay", "perturb"))
     rate, max_steps = _as_rate(rate, network, checked), _check.count("max_steps", max_steps)
@@ -91,7 +95,7 @@ def continual(
     rebalanced: list[float] = []
     notes: list[str] = []
     for i, (task, span) in enumerate(zip(checked, spans, strict=True)):
-        problem = Problem(task, ends[-1] if ends else network, rates, weight_decay)
+        problem = Problem(task, ends[-1] if ends else network, rates, weight_decay, loss)
         largest = max(largest, _size(problem))
         problem, departure = _rebalanced(problem, D, largest) if i and rate is None else (problem, 0.0)
         try:
@@ -168,7 +172,7 @@ def _rebalanced(problem: Problem, D: Float[Array, "h h"] | None, largest: float)
     network, departure = rebalance(problem, D)
     if departure > _ROUNDING * largest:
         return problem, 0.0
-    return Problem(problem.task, network, problem.rates, problem.weight_decay), departure / largest
+    return Problem(problem.task, network, problem.rates, problem.weight_decay, problem.loss), departure / largest
 
 
 def rebalance(problem: Problem, balance: float | Float[Array, "h h"]) -> tuple[Network, float]:

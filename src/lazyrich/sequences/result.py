@@ -12,7 +12,7 @@ from lazyrich import _check, _engines
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
 from lazyrich.observables.held_out import loss_on
-from lazyrich.problem import loss_of
+from lazyrich.problem import loss_of, needs_squared_loss
 from lazyrich.sequences.forecast import forgetting, loss_matrix, since_own_training
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
@@ -73,8 +73,9 @@ class Continual:
     @property
     def initial_losses(self) -> Float[Array, " task"]:
         """Loss of every task before any training."""
-        network = self.trajectories[0].problem.network
-        return np.array([loss_of(task, network.weights, network.activation) for task in self.tasks])
+        first = self.trajectories[0].problem
+        network = first.network
+        return np.array([loss_of(task, network.weights, network.activation, first.loss) for task in self.tasks])
 
     @cached_property
     def loss_matrix(self) -> Float[Array, "stage task"]:
@@ -117,6 +118,7 @@ class Continual:
     @property
     def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` from the tasks alone, as if each were learned completely."""
+        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
         return loss_matrix(self.tasks)
 
     @property
@@ -127,12 +129,14 @@ class Continual:
     @property
     def predicted_forgetting(self) -> Float[Array, "stage task"]:
         """`forgetting` from the tasks alone, as if each were learned completely."""
+        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
         return forgetting(self.tasks)
 
     @cached_property
     def limit_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles, weight decay and all."""
         first = self.trajectories[0].problem
+        needs_squared_loss(first, "the limit of each task")
         return loss_matrix(self.tasks, first.network, rates=first.rates, weight_decay=first.weight_decay)
 
     def network(self, stage: int = -1) -> Network:

@@ -148,7 +148,7 @@ def test_what_is_refused(rng):
         lr.solve(problem, array_api_strict.asarray([1.0, 0.0]), device_arrays=True)
     aligned = lr.Problem(problem.task, lr.inits.aligned(rng, problem.task, hidden=4, strengths=0.1))
     with pytest.raises(lr.InvalidInput, match=r"device_arrays works with the method riccati, .* solved by modes"):
-        lr.solve(aligned, np.array([0.0, 1.0]), device_arrays=True)
+        lr.solve(aligned, np.array([0.0, 1.0]), method="modes", device_arrays=True)
 
 
 def test_plain_solve_imports_no_engine():

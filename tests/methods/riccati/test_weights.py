@@ -156,3 +156,22 @@ def test_one_hidden_direction_has_nothing_to_rotate():
         run = solve_ivp(velocity, (0.0, 6.0), [*w[0], a[0, 0]], t_eval=times, method="DOP853", rtol=1e-12, atol=1e-14)
         W1, W2 = lr.solve(problem, times).weights
         np.testing.assert_allclose(np.concatenate([W1[:, 0], W2[:, 0]], axis=1), run.y.T, atol=1e-9)
+
+
+@pytest.mark.timeout(20)  # where rounding held the steps at 5000 time units it took days
+def test_nearly_equal_singular_values_turn_for_ever_in_few_steps(rng):
+    """s1 − s2 = 1.3e-13: hidden units turn at 1e-14 for 1e13 time units; until then as if they were equal."""
+    start = lr.inits.zero_balanced(rng, sizes=(5, 3, 4), scale=0.1)
+    U, V = (np.linalg.qr(rng.normal(size=(n, n)))[0][:, :4] for n in (4, 5))
+    times = np.array([0.0, 30.0, 1e6, 1e10, 1e12, 1e15])
+    near, equal = (
+        lr.solve(lr.Problem(lr.Task.from_correlations((U * [1.0, 1.0 - gap, 0.6, 0.3]) @ V.T), start), times)
+        for gap in (1.3e-13, 0.0)
+    )
+    assert_consistent(near)
+    W1, W2 = near.weights
+    np.testing.assert_allclose(W2.mT @ W2, W1 @ W1.mT, atol=1e-13)
+    for W, same, given in zip(near.weights, equal.weights, start.weights, strict=True):
+        np.testing.assert_allclose(W[0], given, atol=1e-14)
+        np.testing.assert_allclose(W[:4], same[:4], atol=1e-13 * 1e10)
+        np.testing.assert_allclose(W[:3], same[:3], atol=1e-6)

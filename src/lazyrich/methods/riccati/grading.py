@@ -30,7 +30,7 @@ from lazyrich._typing import Array, Float, Real
 from lazyrich.alignment import equal_groups, lengths
 
 _EPS = float(np.finfo(np.float64).eps)
-_SAFETY = 16  # rounding errors are bounded to first order, and bounds are taken this much wider
+_SAFETY = 8  # times what rounding does as a rule: singular vectors of another routine leave up to that much
 
 
 class Spectrum(NamedTuple):
@@ -144,29 +144,38 @@ class Graded:
         return float(max(*self.doubts_until(np.array(t))))
 
     def doubts_until(self, t: Array) -> tuple[Real, Real]:
-        """Those of the initialisation, and those of the task, one number for each initialisation.
+        """Those of the initialisation, and those of the task and of what cancels, one number for each initialisation.
 
         Mode i is learned as y/(1 + y), y = ĝ l² e^{2wt}, so that doubt about l moves it by 2y/(1 + y)² as much: nothing
         before its time has come, half at most when it does. And of two close modes that want the same hidden direction
         the weaker loses its share l_ij/l_jj by e^{(w_i − w_j)t}, with w known to rounding: most at t = 1/(w_j − w_i).
+        On the separatrix, what was taken for rounding and left out is missing from the start on.
         """
+        left_out = 2 * np.sort(self.novelty, axis=-1)[..., : len(self.missed)].max(axis=-1, initial=0.0)
         F, t = self.spectrum, t[..., None]
         growing = F.w.reshape(-1, F.w.shape[-1])[0] > 0  # the same rows in all of a stack
         grows = growing[self.pivots]
         w, l = F.w[..., self.pivots[grows]], self.pivot_lengths[..., grows]
         if w.shape[-1] == 0:
-            return np.zeros(l.shape[:-1]), np.zeros(l.shape[:-1])
+            return left_out, np.zeros(l.shape[:-1])
         with np.errstate(divide="ignore"):
             log_y = np.log(-np.expm1(-2 * w * t) / (2 * w)) + 2 * (w * t + np.log(l))
         y = np.exp(np.minimum(log_y, 0.0))
         of_initialisation = (2 * y / (1 + y) ** 2 * self.doubt[..., grows] * w).max(axis=-1) / np.linalg.norm(
             w, axis=-1
         )
+        # two columns that are almost one: what tells them apart is a difference of squares of that size
+        own = np.tril(np.abs(self.L[..., self.pivots[grows], :][..., grows]), -1) / l[..., None, :]
+        half = np.maximum(np.log(2 * w) - 2 * np.log(l), 0.0) / (2 * w)
+        apart = -F.rate_differences(self.pivots[grows])[..., self.pivots[grows], :]
+        cancelled = own**2 * np.exp(-2 * apart * np.minimum(half, t)[..., None, :]) * y[..., None, :]
         gap = -F.rate_differences(self.pivots)[..., growing, :][..., grows]
         share = np.minimum(np.abs(self.L[..., growing, :][..., grows]) / l[..., None, :], 1.0)
         when = np.minimum(np.divide(1.0, gap, out=np.full_like(gap, np.inf), where=gap > 0), t[..., None])
         of_task = np.where(gap > 0, share * np.exp(-gap * when) * when, 0.0).max(axis=(-2, -1), initial=0.0)
-        return of_initialisation, of_task * (8 * _EPS * F.excess.max(axis=-1))  # as accurate as singular values are
+        of_task *= 8 * _EPS * F.excess.max(axis=-1)  # as accurate as singular values are
+        of_task = np.maximum(of_task, _EPS * cancelled.max(axis=(-2, -1), initial=0.0))
+        return np.maximum(of_initialisation, left_out), of_task
 
     @property
     def separatrix_distance(self) -> float:
@@ -249,9 +258,9 @@ def resume(graded: Graded, P: Float[Array, "n k"]) -> Graded:
     return Graded(graded.spectrum, L, pivots, rows @ graded.rows, missed, novelty, np.zeros(len(pivots)))
 
 
-def products_rounding(Q0: Float[Array, "... n h"], F: Spectrum) -> Float[Array, "... n"]:
+def products_rounding(Q0: Float[Array, "... n h"], F: Spectrum, eps: float = _EPS) -> Float[Array, "... n"]:
     """How much of each row of OᵀQ0 is rounding of its products, as a rule."""
-    return _EPS * lengths(F.vectors().mT * lengths(Q0)[..., None, :])
+    return eps * lengths(F.vectors().mT * lengths(Q0)[..., None, :])
 
 
 def rounding(
@@ -265,29 +274,43 @@ def rounding(
 ) -> Float[Array, "... n"]:
     """How long a part of each row of OᵀQ0 can be that is nothing but rounding.
 
-    Entry by entry, so that zeros and ones of a basis cost nothing: the products of row i, eps·|O|ᵀ|Q0|, and parts of
-    other rows, for eigenvectors are turned into each other by |OᵀδF O|_ij/(w_i − w_j), where δF is what O leaves of F
-    and what the task's own digits leave open. Eigenvalues too close for that count as one group: only its span is
-    certain, and that does not turn. Rows below count; a row that is made of rows above adds nothing new. Where each row
-    is to stand alone (`alone`), all others count, and in a group rounding of the rotation within it.
+    Entry by entry and taken as independent, so that zeros and ones of a basis cost nothing: the products of row i,
+    eps·|O|ᵀ|Q0|, and parts of other rows, for eigenvectors are turned into each other by o_jᵀ(F − w_i)o_i/(w_i − w_j),
+    where that is what the singular vectors leave of Σ and what its own digits leave open; λ has no part in it.
+    Eigenvalues too close for that count as one group: only its span is certain, and that does not turn. Rows below
+    count; a row that is made of rows above adds nothing new. Where each row is to stand alone (`alone`), all others
+    count, and in a group rounding of the rotation within it.
     """
     inputs, outputs = F.sizes_in_modes()
-    r, d_in, diagonal = lengths(Q0)[..., None], F.V.shape[-1], np.arange(F.s.shape[-1])
-    own = inputs @ (np.abs(F.V).mT @ r[..., :d_in, :]) + outputs @ (np.abs(F.U).mT @ r[..., d_in:, :])
-    left = F.U.mT @ target @ F.V
-    left[..., diagonal, diagonal] -= F.s
-    left = np.abs(left) + eps_task * (np.abs(F.U).mT @ np.abs(target) @ np.abs(F.V))
+    onto, back = _left_over(F, target)
+    digits = eps_task * _spread(F.U, target, F.V)
+    onto, back = np.abs(onto) + digits, np.abs(back) + digits.mT
+    slack = inputs @ onto.mT @ outputs.mT + outputs @ back.mT @ inputs.mT
     largest = np.abs(F.w).max(axis=-1, initial=0.0)[..., None, None]
-    crossed = outputs @ left @ inputs.mT
-    slack = crossed + crossed.mT
-    slack += _EPS * largest * (inputs @ (np.abs(F.V).mT @ np.abs(F.V)) @ inputs.mT)
-    slack += _EPS * largest * (outputs @ (np.abs(F.U).mT @ np.abs(F.U)) @ outputs.mT)
     gap = np.abs(F.w[..., :, None] - F.w[..., None, :])
     apart = gap > max(1e-9, 1e4 * eps_task) * largest
     counts = ~np.eye(gap.shape[-1], dtype=bool) if alone else np.triu(apart, 1)
     angle = np.divide(slack, np.where(apart, gap, largest), out=np.zeros_like(slack), where=counts & (largest > 0))
     turned = angle * lengths(F.from_coordinates(Q0))[..., None, :]
-    return _SAFETY * (eps * own[..., 0] + lengths(turned))
+    return _SAFETY * np.hypot(products_rounding(Q0, F, eps), lengths(turned))
+
+
+def _left_over(F: Spectrum, target: Float[Array, "... out in"]) -> tuple[Array, Array]:
+    """Uᵀ(ΣV − Us) and Vᵀ(ΣᵀU − Vs)."""
+    m = F.s.shape[-1]
+    onto, back = target @ F.V, target.mT @ F.U
+    onto[..., :m] -= F.U[..., :m] * F.s[..., None, :]
+    back[..., :m] -= F.V[..., :m] * F.s[..., None, :]
+    return F.U.mT @ onto, F.V.mT @ back
+
+
+def _spread(
+    U: Float[Array, "... out out"], target: Float[Array, "... out in"], V: Float[Array, "... in in"]
+) -> Float[Array, "... out in"]:
+    """How UᵀΣV spreads where each entry of Σ is off by its size, independently."""
+    largest = np.abs(target).max(axis=(-2, -1), initial=0.0, keepdims=True)
+    unit = target / np.where(largest > 0, largest, 1.0)
+    return largest * np.sqrt((U**2).mT @ unit**2 @ V**2)
 
 
 def doubts(T: Float[Array, "... k k"], noise: Float[Array, "... k"]) -> Float[Array, "... k"]:

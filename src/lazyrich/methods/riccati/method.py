@@ -29,6 +29,7 @@ from lazyrich.methods.base import Method, Separatrix, Solution, equal_rates_with
 from lazyrich.methods.riccati.balance import rebalanced
 from lazyrich.methods.riccati.evaluation import Evaluation
 from lazyrich.methods.riccati.grading import Graded, grade, resume, spectrum, well_conditioned
+from lazyrich.methods.riccati.separatrix import separatrix_of
 from lazyrich.methods.riccati.weights import follow
 
 if TYPE_CHECKING:
@@ -209,8 +210,8 @@ class RiccatiSolution(Solution):
         return half_times_alone(w[pivots], self.graded.pivot_lengths) / self.clock
 
     def separatrix(self) -> Separatrix:
-        """Smallest new part of a row that could be learned, relative to the longest row."""
-        return Separatrix(self.graded.separatrix_distance, len(self.graded.missed) > 0)
+        """Smallest new part of a direction that could be learned, relative to the longest row."""
+        return separatrix_of(self.graded)
 
     def restarted(self, time: float) -> RiccatiSolution:
         """The solution from the state at `time` on, row by row, so that small modes keep their digits."""

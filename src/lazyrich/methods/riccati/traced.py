@@ -304,7 +304,8 @@ def _half_times(start: Start) -> JaxArray:
     reached = learned & (jnp.abs(held.modes.s - first) > _STILL * scale)
     fastest = jnp.sum(held.L**2) + held.modes.s[0]
     far = 0.01 / fastest * 4.0 ** jnp.arange(_FAR)
-    resting = jnp.all((jnp.abs(at_held(far) - held.modes.s) <= 1e-3 * held.modes.s) | ~reached, axis=1)
+    near = 1e-3 * jnp.minimum(held.modes.s, jnp.abs(held.modes.s - first))
+    resting = jnp.all((jnp.abs(at_held(far) - held.modes.s) <= near) | ~reached, axis=1)
     last = jnp.where(jnp.any(resting), jnp.argmax(resting), _FAR - 1)
     grid = jnp.concatenate([jnp.zeros(1), jnp.geomspace(far[0], far[jnp.maximum(last, 1)], _GRID)])
     way = jnp.where(reached, held.modes.s - first, 1.0)

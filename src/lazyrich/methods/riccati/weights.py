@@ -12,7 +12,9 @@ whose Gram matrix is exact. P Ω obeys the flow if Ω does
 where upper and lower are what stands above and below the diagonal: with X = R⁻¹ (d/dt RRᵀ) R^{−T} = Φ + Φᵀ, Φ = R⁻¹Ṙ is
 its lower triangle with half the diagonal. So Ω has a linear equation whose coefficients are known in closed form, it
 is solved by collocation at Gauss's points, and between these it is known too: steps are as long as accuracy allows,
-however many times are asked for. Where columns have saturated X is diagonal, and Ω rests.
+however many times are asked for. Where columns have saturated X is diagonal, and Ω rests. Two nearly equal singular
+values may turn their columns for a time of 1/(their difference), at a rate of which rounding leaves few digits: there
+QQᵀ and D stay exact, and Ω is as good as the singular values tell, about eps·s·t (`doubt_until` counts that).
 """
 
 from __future__ import annotations
@@ -106,7 +108,7 @@ class _Path:
             growing = self.w[self.saturated > self.now]
             H = min(self.H, _REACH / float(growing.max())) if growing.size else self.H
             H = min(H, max(end - self.now, 1e-300))
-            generators = self._generators(self.now + H * gauss(_STAGES).points)
+            generators, noise = self._generators(self.now + H * gauss(_STAGES).points)
             turning = np.abs(generators).max(axis=(0, 1), initial=0.0) > 0
             if not turning.any():
                 last = end if not growing.size else self.now + H
@@ -119,6 +121,7 @@ class _Path:
             if factor >= 0.25 * _TURN:
                 with one_blas_thread():
                     slopes, tail = solved(active, H)
+                tail -= H * noise  # shorter steps would not make this less
                 factor = min(factor, 0.9 * (_TAIL / max(tail, 1e-30)) ** (1 / _STAGES))
                 if tail <= 4 * _TAIL or self.first * _SHORTEST >= H:
                     taken = _Step(self.now, self.now + H, self.Omega, slopes, turning)
@@ -128,18 +131,20 @@ class _Path:
                     return taken
             self.H = H * min(0.7, max(0.1, factor))
 
-    def _generators(self, times: Float[Array, " s"]) -> Float[Array, "s k k"]:
-        """½(upper(X) − lower(X)), without what is rounding."""
+    def _generators(self, times: Float[Array, " s"]) -> tuple[Float[Array, "s k k"], float]:
+        """½(upper(X) − lower(X)), without what is rounding, and how large rounding of the others may be."""
         k = len(self.w)
         result, n = np.empty((len(times), k, k)), self.evaluation.size // max(k, 1)
+        noise = np.zeros(len(times))
 
         def fill(i: int) -> None:
             P = self.states(times[i : i + 1])[0]
             X = P.T @ P
             lengths = np.sqrt(np.diag(X))
-            X[np.abs(X) <= _COUPLED * np.outer(lengths, lengths) + _SLOW * self.fastest] = 0.0
+            rounding = _COUPLED * np.outer(lengths, lengths)
+            X[np.abs(X) <= rounding + _SLOW * self.fastest] = 0.0
             upper = np.triu(X, 1) / 2
-            result[i] = upper - upper.T
+            result[i], noise[i] = upper - upper.T, rounding[upper != 0].max(initial=0.0)
 
         spread(fill, range(len(times)), heavy=len(times) * n * k > _AT_ONCE)
-        return result
+        return result, float(noise.max(initial=0.0))
