@@ -30,6 +30,7 @@ NAMESPACES = {
     "lazyrich.landscape": "where the flow ends, and why",
     "lazyrich.laziness": "what lazy and rich mean, and how lazy a model of your own is",
     "lazyrich.bias": "function space, and which of many solutions is reached",
+    "lazyrich.generalisation": "test error along training, and when to stop",
     "lazyrich.batch": "many networks at once, in stacked arrays or one compiled program",
     "lazyrich.jax": "the closed form for JAX, with derivatives",
     "lazyrich.sweeps": "grids of problems",
@@ -38,6 +39,7 @@ NAMESPACES = {
     "lazyrich.papers.braun2022.formulas": "the theorems of Braun et al. to the letter",
     "lazyrich.papers.kunin2024.formulas": "those of Kunin et al.",
     "lazyrich.papers.saxe2014.formulas": "those of Saxe et al.",
+    "lazyrich.papers.lampinen2019.formulas": "those of Lampinen and Ganguli",
 }
 
 _INDEX = """\

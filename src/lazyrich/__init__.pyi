@@ -1,6 +1,7 @@
 from . import (
     batch,
     bias,
+    generalisation,
     inits,
     jax,
     landscape,
@@ -60,6 +61,7 @@ __all__ = [
     "fate",
     "flow",
     "forgetting",
+    "generalisation",
     "inits",
     "jax",
     "landscape",

@@ -94,6 +94,26 @@ BY_HAND = {
         "centred(draws.gaussian(rng, (2, *hidden, 2), 0.6))",
     ),
     "a sign in the balance": ("chizat2019/balance", "balance", "@ W2 - W1 @", "@ W2 + W1 @"),
+    "the overlaps of inputs and outputs exchanged": (
+        "lampinen2019/overlaps",
+        "output_overlap",
+        "1 - A * (1 + safe**2) / (safe**2 * (safe**2 + A))",
+        "1 - (A + safe**2) / (safe**2 * (1 + safe**2))",
+    ),
+    "no noise in the singular values": (
+        "lampinen2019/singular-values",
+        "inflated",
+        "np.sqrt((1 + safe**2) * (A + safe**2)) / safe",
+        "safe",
+    ),
+    "another threshold": ("lampinen2019/threshold", "threshold", "A**0.25", "A**0.25 / 3"),
+    "what noise has turned is not off": (
+        "lampinen2019/test-error",
+        "error_of_modes",
+        "np.sum(U * (T @ V), axis=0)",
+        "s",
+    ),
+    "three samples less": ("lampinen2019/interpolation", "interpolation", "(N - P - 1)", "(N - P + 2)"),
     "a side of Σxx": ("notes/loss-identity", "unexplained", "T @ sigma_xx @ T.T", "T @ T.T"),
     "an index of the saddle": ("notes/saddle-index", "critical_points", "(k - r) * (h - r) if", "(k - r) * h if"),
     "Theorem 6 for any target": (

@@ -14,6 +14,7 @@ from lazyrich.observables.balance import (
 )
 from lazyrich.observables.decoupling import coupling, decoupling, peak_time
 from lazyrich.observables.distances import cka, function_distance, hamming_distance, parameter_distance
+from lazyrich.observables.held_out import loss_on
 from lazyrich.observables.kernels.along import (
     kernel_alignment,
     kernel_distance,
@@ -58,6 +59,7 @@ __all__ = [
     "kernel_norm",
     "kernels",
     "linearisation_gap",
+    "loss_on",
     "mode_alignment",
     "mode_strengths",
     "neuron_balance",

@@ -21,7 +21,17 @@ from lazyrich.papers.base.paper import Paper
 from lazyrich.sweeps.sweep import Sweep
 
 #: The rooms, oldest first; to add one, write its folder and enter its key.
-KEYS = ("saxe2014", "braun2022", "chizat2019", "kunin2024", "tu2024", "domine2025", "notes", "post")
+KEYS = (
+    "saxe2014",
+    "braun2022",
+    "chizat2019",
+    "lampinen2019",
+    "kunin2024",
+    "tu2024",
+    "domine2025",
+    "notes",
+    "post",
+)
 
 SIZES = ("paper", "laptop", "quick")  # of an experiment
 
@@ -41,7 +51,7 @@ def papers(key: str | None = None) -> list[Paper]:
     """All papers, or the one of that key.
 
     >>> [paper.key for paper in lr.papers.papers()]
-    ['saxe2014', 'braun2022', 'chizat2019', 'kunin2024', 'tu2024', 'domine2025', 'notes', 'post']
+    ['saxe2014', 'braun2022', 'chizat2019', 'lampinen2019', 'kunin2024', 'tu2024', 'domine2025', 'notes', 'post']
     """
     return [paper(each) for each in (KEYS if key is None else (_check.choice("source", key, KEYS),))]
 

@@ -24,6 +24,7 @@ from lazyrich.networks import Network
 from lazyrich.networks.network import layers_of_gram
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task
+from lazyrich.tasks.coordinates import coordinates_apart, precision_of
 from lazyrich.tasks.task import as_task
 
 
@@ -103,7 +104,7 @@ def as_tasks(value: object) -> tuple[Task, ...]:
                 f"tasks must all have the inputs and outputs of the first ({tasks[0].d_in} and {tasks[0].d_out}), "
                 f"and tasks[{i}] has {task.d_in} and {task.d_out}."
             )
-        if (apart := _coordinates_apart(tasks[0], task)) > np.sqrt(max(tasks[0].eps, task.eps)):
+        if (apart := coordinates_apart(tasks[0], task)) > precision_of(tasks[0], task):
             whitened = [k for k in (0, i) if tasks[k].input_map is not None]
             came = f"tasks[0] and tasks[{i}] were whitened by maps that differ by {apart:.2g} of their size"
             if len(whitened) == 1:
@@ -114,16 +115,6 @@ def as_tasks(value: object) -> tuple[Task, ...]:
                 "network sees, Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy)."
             )
     return tasks
-
-
-def _coordinates_apart(first: Task, second: Task) -> float:
-    """How much the maps by which two tasks were whitened differ, of their size; none is the identity."""
-    if first.input_map is None and second.input_map is None:
-        return 0.0
-    one, other = (np.eye(task.d_in) if task.input_map is None else task.input_map for task in (first, second))
-    if one.shape != other.shape:
-        return 1.0
-    return float(np.linalg.norm(one - other) / max(np.linalg.norm(one), np.linalg.norm(other)))
 
 
 def _target(i: int, task: Task) -> Float[Array, "out in"]:

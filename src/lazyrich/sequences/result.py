@@ -11,6 +11,7 @@ import numpy as np
 from lazyrich import _check, _engines
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
+from lazyrich.observables.held_out import loss_on
 from lazyrich.problem import loss_of, needs_squared_loss
 from lazyrich.sequences.forecast import forgetting, loss_matrix, since_own_training
 from lazyrich.tasks import Task
@@ -66,7 +67,7 @@ class Continual:
     @cached_property
     def losses(self) -> Float[Array, "T task"]:
         """Loss of every task at each of the times."""
-        rows = [[_losses(task, trajectory) for task in self.tasks] for trajectory in self.trajectories]
+        rows = [[loss_on(trajectory, task) for task in self.tasks] for trajectory in self.trajectories]
         return np.concatenate([np.stack(columns, axis=1) for columns in rows])
 
     @property
@@ -177,15 +178,6 @@ class Continual:
 
     def __repr__(self) -> str:
         return f"<Continual: {len(self.trajectories)} of {len(self.tasks)} tasks, {', '.join(self.methods)}>"
-
-
-def _losses(task: Task, trajectory: Trajectory) -> Float[Array, " T"]:
-    network = trajectory.problem.network
-    loss = trajectory.problem.loss
-    if network.activation.linear:
-        return np.asarray(loss.of_map(task, np.asarray(trajectory.function)))
-    states = zip(*trajectory.weights, strict=True)
-    return np.array([loss_of(task, weights, network.activation, loss) for weights in states])
 
 
 def _about(name: str) -> dict[str, str]:

@@ -26,8 +26,9 @@ from lazyrich.batch.run import Record
 from lazyrich.batch.stack import Stack
 from lazyrich.methods import _gradients
 from lazyrich.networks import Activation
+from lazyrich.observables.held_out import loss_on
 from lazyrich.observables.kernels.algebra import Comparison, block_products
-from lazyrich.problem import Problem, loss_of
+from lazyrich.problem import Problem
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
@@ -60,12 +61,7 @@ def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
         return np.asarray(OBSERVABLES[name].measure(traj))
     if test is None:
         raise InvalidInput("test_loss needs held-out samples, and this problem has none: try 'loss'.")
-    test = test.with_constant() if traj.problem.network.biased else test
-    activation, loss = traj.problem.network.activation, traj.problem.loss
-    if activation.linear:
-        return np.asarray(loss.of_map(test, np.asarray(traj.function)))
-    states = zip(*(np.asarray(W) for W in traj.weights), strict=True)
-    return np.array([loss_of(test, state, activation, loss) for state in states])
+    return loss_on(traj, test)
 
 
 def together(stack: Stack, names: Sequence[str]) -> tuple[str, ...]:

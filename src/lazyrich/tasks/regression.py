@@ -1,8 +1,9 @@
-"""Regression tasks: random labels, a linear teacher, and a task reversed."""
+"""Regression tasks: random labels, linear teachers with and without noise, and a task reversed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,6 +58,77 @@ def linear_teacher(rng: Rng, teacher: ArrayLike, *, samples: int, noise: float =
     X = _white_inputs(generator, T.shape[1], samples)
     Y = X @ T.T + noise * generator.normal(size=(len(X), len(T)))
     return _white_task(X, Y, "linear teacher")
+
+
+class NoisyTeacher(NamedTuple):
+    """What a noisy teacher gives: samples to learn from, and the truth behind them.
+
+    >>> train, test, U, V = lr.tasks.noisy_teacher(0, d_in=6, d_out=4, strengths=[3.0, 1.0])
+    >>> test.target.shape, bool(np.linalg.norm(test.target - U * [3.0, 1.0] @ V.T) < 1e-12)
+    ((4, 6), True)
+    """
+
+    train: Task
+    test: Task
+    U: Float[Array, "out r"]  # singular vectors of the teacher
+    V: Float[Array, "in r"]
+
+
+def noisy_teacher(
+    rng: Rng,
+    *,
+    d_in: int,
+    d_out: int,
+    strengths: ArrayLike | None = None,
+    rank: int | None = None,
+    samples: int | None = None,
+    noise: float = 1.0,
+) -> NoisyTeacher:
+    """A linear teacher of low rank whose answers are noisy, on white inputs (Lampinen and Ganguli 2019).
+
+    Training finds Σyx = U diag(s) Vᵀ and, of the noise, entries of variance noise²/samples on top of it. As many
+    samples as inputs and noise 1, which is what you get if you say nothing, are the setting of that paper.
+
+    Parameters
+    ----------
+    rng : a seed, or a NumPy Generator
+    d_in, d_out : numbers of inputs and outputs
+    strengths : singular values of the teacher; its singular vectors are random
+    rank : instead of strengths, how many: they are drawn between 1 and 5
+    samples : at least as many as inputs; without it as many
+    noise : standard deviation of what is added to every target
+
+    Returns
+    -------
+    NoisyTeacher : train, test (the teacher itself, on white inputs and without noise), and its singular vectors U, V
+
+    >>> taught = lr.tasks.noisy_teacher(0, d_in=50, d_out=50, strengths=[4.0])
+    >>> taught.train.modes.s[:2].round(2), taught.test.modes.s[:2]  # of noise alone: up to 2
+    (array([4.04, 1.79]), array([4., 0.]))
+    """
+    generator = _check.as_rng(rng)
+    d_out, d_in = _check.count("d_out", d_out), _check.count("d_in", d_in)
+    noise = _check.positive("noise", noise, or_zero=True)
+    if (strengths is None) == (rank is None):
+        raise _check.InvalidInput(
+            "strengths or rank must be given, one of the two: try strengths=[3.0, 2.0], or rank=2 for random ones."
+        )
+    of_teacher, of_inputs, of_noise = generator.spawn(3)  # more noise or samples do not change the teacher
+    if strengths is None:
+        s = np.sort(of_teacher.uniform(1.0, 5.0, size=_check.count("rank", rank, most=min(d_in, d_out))))[::-1]
+    else:
+        s = np.sort(_check.above_zero("strengths", np.atleast_1d(_check.as_array("strengths", strengths))))[::-1]
+    if s.ndim != 1 or len(s) > min(d_in, d_out):
+        raise _check.InvalidInput(
+            f"strengths must be a vector of at most min(d_in, d_out) = {min(d_in, d_out)} numbers, and it has shape "
+            f"{s.shape}."
+        )
+    U, V = (np.linalg.qr(of_teacher.normal(size=(d, len(s))))[0] for d in (d_out, d_in))
+    T = U * s @ V.T
+    X = _white_inputs(of_inputs, d_in, d_in if samples is None else samples)
+    Y = X @ T.T + noise * of_noise.normal(size=(len(X), d_out))
+    test = Task.from_correlations(T, name="the teacher itself")
+    return NoisyTeacher(_white_task(X, Y, "noisy teacher"), test, U, V)
 
 
 def reversal(task: Task) -> Task:

@@ -405,8 +405,8 @@ def _pseudo_inverse(C: Float[Array, "d d"]) -> Float[Array, "d d"]:
     return np.linalg.pinv(C, rcond=len(C) * np.finfo(np.float64).eps, hermitian=True)
 
 
-def as_task(value: object) -> Task:
+def as_task(value: object, name: str = "task") -> Task:
     """A task, or a sentence."""
     if not isinstance(value, Task):
-        raise InvalidInput(f"task must be a lazyrich Task, and it is a {type(value).__name__}: try Task.from_data.")
+        raise InvalidInput(f"{name} must be a lazyrich Task, and it is a {type(value).__name__}: try Task.from_data.")
     return value
