@@ -3,7 +3,7 @@
     python benchmarks/steps.py [--seeds 3] [--kinds 1 2 PyTorch 3 4]
 
 Four depths, rates of 1e-3 and up to half of the largest stable one, without momentum and with both kinds: the median
-over modes and seeds of |predicted/trained − 1|. White inputs, weights small, balanced and not aligned with the task, and
+over modes and seeds of |predicted/trained − 1|. White inputs; weights small, balanced, not aligned with the task;
 of depth 2 PyTorch's own beside them.
 """
 

@@ -220,7 +220,8 @@ def regime_search(
     chosen = np.append(0.0, times[np.unique(np.linspace(0, len(times) - 1, _SAMPLES).astype(int))])
     latest = float(chosen.max())
     most, (change, _, _, loss) = 1e18 * chosen[chosen > 0].min(), (yield Look(np.array([0.0, end, latest]), True))
-    last_loss, rest = loss[1], max(_REST * abs(loss[0] - loss[1]), _ROUNDING * max(loss[0], loss[1]))
+    last_loss, fall = loss[1], loss[0] - loss[1]
+    rest = max(_REST * fall, _ROUNDING * max(loss[0], loss[1])) if fall > 0 else np.inf  # a decay has nothing to learn
     while latest < most and (change[-1] > 1e-3 * largest or abs(loss[-1] - last_loss) > rest):
         chosen = np.append(chosen, latest * np.geomspace(1.25, 4, 6))  # the kernel goes on after the function rests
         latest = float(chosen.max())
