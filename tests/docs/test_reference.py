@@ -14,6 +14,7 @@ import pytest
 import lazyrich as lr
 
 from . import DOCS  # noqa: F401 (puts the extensions on the path)
+from .as_printed import AsPrinted
 
 from reference import NAMESPACES, markdown, pages  # isort: skip
 
@@ -64,7 +65,7 @@ _COMPILE = (
 )
 def test_examples_run(name):
     module = importlib.import_module(name)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner = doctest.DocTestRunner(AsPrinted(), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     report = []
     for test in examples(module):
         runner.run(test, out=report.append)
