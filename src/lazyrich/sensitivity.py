@@ -25,7 +25,7 @@ from lazyrich.methods.riccati.grading import rounding
 from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
 from lazyrich.methods.riccati.tangent import Tangent
 from lazyrich.methods.solve import solve
-from lazyrich.prediction import frames_of
+from lazyrich.prediction.modes import frames_of
 from lazyrich.problem import Problem, as_problem, needs_no_biases, needs_squared_loss
 from lazyrich.velocity import gram_velocity
 
