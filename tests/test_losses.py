@@ -406,3 +406,25 @@ def test_a_loss_of_optax_is_that_of_ones_own():
     one, two = (lr.descend(each, 0.1, 20, record=("function", "loss")) for each in (problem, other))
     np.testing.assert_allclose(one.function, two.function, rtol=1e-12)
     np.testing.assert_allclose(one.loss, two.loss, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda f, y: jnp.argmax(f, -1) != jnp.argmax(y, -1), "or its gradient raised TypeError"),
+        (lambda f, y: [1.0] * len(f), "or its gradient raised AttributeError"),
+        (lambda f, y: ((f - y) ** 2).sum(-1) + ((f - y) ** 2).mean(), "gives the first one .* among the others and"),
+    ],
+)
+def test_a_loss_without_a_gradient_or_of_all_samples_is_refused(rng, loss, words):
+    task = lr.Task.from_labels(rng.normal(size=(12, 4)), rng.integers(0, 3, 12), classes=range(3))
+    with pytest.raises(lr.InvalidInput, match=words):
+        lr.Problem(task, lr.inits.gaussian(0, sizes=(4, 5, 3), scale=0.3), loss=loss)
+
+
+def test_a_test_task_whose_targets_do_not_suit_is_refused(rng):
+    X = rng.normal(size=(12, 4))
+    task = lr.Task.from_labels(X, rng.integers(0, 3, 12), classes=range(3))
+    problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(4, 5, 3), scale=0.3), loss="cross_entropy")
+    with pytest.raises(lr.InvalidInput, match="row 0 sums to 3"):
+        lr.observables.loss_on(lr.descend(problem, rate=0.1, steps=2), lr.Task.from_data(X, np.ones((12, 3))))

@@ -191,6 +191,28 @@ def test_picture_of_another_network_is_refused(rng):
         found.plot(run=lr.descend(other, rate=0.01, steps=5))
 
 
+def test_a_run_of_another_task_is_refused(rng):
+    problem = on_samples(rng, "linear")
+    other = lr.Task.from_data(problem.task.inputs, -5 * problem.task.targets)
+    run = lr.descend(lr.Problem(other, problem.network), rate=0.01, steps=5)
+    with pytest.raises(lr.InvalidInput, match="run must be of the task that is predicted, and sigma_yx of its task"):
+        lr.predict(problem).plot(run=run)
+
+
+@pytest.mark.parametrize("apart", [1e-6, 1e-7])
+def test_deep_networks_on_nearly_collinear_inputs_go_on(rng, apart):
+    """The loss is accurate there, and so never seems to rise."""
+    X = rng.normal(size=(60, 4))
+    X[:, 3] = X[:, 0] + apart * rng.normal(size=60)
+    task = lr.Task.from_data(X, X[:, :3] @ rng.normal(size=(3, 2)) + 0.1 * rng.normal(size=(60, 2)))
+    problem = lr.Problem(task, lr.inits.pytorch(0, sizes=(4, 6, 5, 2), biases=False))
+    found = lr.predict(problem)
+    assert found.trajectory.times[-1] > 1 and not found.trajectory.notes and found.error < 1e-5
+    np.testing.assert_allclose(
+        found.trajectory.loss[-1], integrated(problem, found.trajectory.times[-1:])[-1], rtol=1e-6
+    )
+
+
 def test_a_run_on_a_logarithmic_axis_begins_at_its_first_step():
     """A line from t = 0 would run flat to the first record, at a loss that the network never kept."""
     problem = lr.Problem(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -202,3 +204,16 @@ class TestMessages:
         deep = lr.inits.zero_balanced(0, sizes=(2, 2, 2, 2), scale=0.3)
         with pytest.raises(lr.InvalidInput, match="problem must have two linear layers"):
             lr.sensitivity(lr.Problem(self.PROBLEM.task, deep), deep.weights, [0.0])
+
+
+def test_what_cancels_at_the_start_is_told(rng):
+    """A large layer turned on its own side: δQQᵀ is the small difference of large numbers; at t = 0 in fractions."""
+    task = lr.Task.from_correlations(rng.normal(size=(2, 2)))
+    problem = lr.Problem(task, lr.inits.lambda_balanced(0, sizes=(2, 2, 2), lam=-1.0, scale=1.5e-5))
+    (W1, W2), turn = problem.network.weights, np.array([[0.0, 1.0], [-1.0, 0.0]])
+    moved = lr.sensitivity(problem, [W1 @ turn, 0 * W2], [0.0, 0.5, 2.0])
+    W, D = ([[Fraction(x) for x in row] for row in M] for M in (W1, W1 @ turn))
+    half = [[sum(D[k][i] * W[k][j] for k in range(2)) for j in range(2)] for i in range(2)]
+    exact = np.array([[float(half[i][j] + half[j][i]) for j in range(2)] for i in range(2)])
+    off = np.abs(moved.gram[0, :2, :2] - exact).max() / np.abs(moved.gram).max()
+    assert moved.exact and 1e-9 < off < moved.error < 1e-3

@@ -32,6 +32,7 @@ _EXACT = 1e-11
 _EPS = float(np.finfo(np.float64).eps)
 _SAMPLES = 12
 _KINKED_GRADIENTS, _SMOOTH_GRADIENTS = 5_000, 100_000
+_PRODUCTS = 1e-4  # of the weights squared: rounding of a function that is small beside them, within `_EXACT`
 _FADED = 1e-25
 _NO_SQUARE = 1e-60  # what SciPy cannot take the norm of an error of
 
@@ -253,17 +254,18 @@ def _arrays_agree(trajectory: Trajectory) -> Iterator[float]:
 
 def _scale(problem: Problem, name: str, value: Array) -> Array:
     """What errors of a part are relative to, at each time: its own size, and those of initialisation and target."""
-    task = problem.task
+    task, squares = problem.task, sum(float(np.sum(W**2)) for W in problem.network.weights)
+    least = _PRODUCTS * squares if problem.network.depth == 2 else 0.0
     if name == "loss":
         own = np.abs(value)
         if not problem.network.activation.linear:
             return own + float(np.trace(task.sigma_yy))
         some = np.stack([problem.network.function, np.zeros_like(task.target)])
-        return own + np.abs(problem.loss.of_map(task, some)).sum()
+        return np.maximum(own + np.abs(problem.loss.of_map(task, some)).sum(), least**2 * np.trace(task.sigma_xx))
     own = np.linalg.norm(value, axis=(1, 2))
     if name == "gram":
-        return own + _FADED * sum(float(np.sum(W**2)) for W in problem.network.weights)
-    return own + np.linalg.norm(task.target) + np.linalg.norm(problem.network.function)
+        return own + _FADED * squares
+    return np.maximum(own + np.linalg.norm(task.target) + np.linalg.norm(problem.network.function), least)
 
 
 def _each(difference: Array, size: Array) -> float:

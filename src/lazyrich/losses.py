@@ -27,6 +27,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, JaxArray
 from lazyrich.tasks import Task
 
+_MIXED = 1e-5  # of the largest value: single precision inside it is no mixing of samples
 _ROUNDING = 64  # of each probability, in a row that should sum to 1
 
 
@@ -203,22 +204,30 @@ class Own(Loss):
         wanted = f"loss must give one finite number per sample, an array of shape ({len(outputs)},)"
         try:
             values = self.per_sample(outputs, task.targets)
+            pulls = self.pull(outputs, task.targets) if values.shape == (len(outputs),) else values
         except ImportError:
             raise
         except Exception as error:  # whatever a function of somebody else's may raise
             raise InvalidInput(
                 f"loss must be a function of outputs and targets (samples × outputs) written in JAX, and {self.name} "
-                f"raised {type(error).__name__} on them: try jax.numpy inside it, and see the error that is the cause."
+                f"or its gradient raised {type(error).__name__} on them: try jax.numpy inside it, and see the error "
+                "that is the cause."
             ) from error
         if values.shape != (len(outputs),):
             raise InvalidInput(
                 f"{wanted}, and {self.name} gives one of shape {values.shape}: leave the mean to the task."
             )
-        for what, numbers in (("is", values), ("has a gradient that is", self.pull(outputs, task.targets))):
+        for what, numbers in (("is", values), ("has a gradient that is", pulls)):
             if bad := int(np.count_nonzero(~np.isfinite(numbers).reshape(len(outputs), -1).all(axis=1))):
                 raise InvalidInput(
                     f"{wanted}, and {self.name} {what} NaN or infinite for {bad} of them at the network's outputs."
                 )
+        alone = self.per_sample(outputs[:1], np.asarray(task.targets)[:1])
+        if alone.shape != (1,) or abs(alone[0] - values[0]) > _MIXED * np.abs(values).max():
+            raise InvalidInput(
+                f"{wanted}, each of its own sample alone, and {self.name} gives the first one {float(values[0]):.6g} "
+                f"among the others and {float(np.ravel(alone)[0]):.6g} by itself."
+            )
 
     def floor(self, task: Task) -> None:
         return None

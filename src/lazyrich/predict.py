@@ -69,7 +69,7 @@ def predict(
     """
     as_problem(problem)
     asked = None if times is None else _check.as_times(times, forever=True)
-    how = None if rate is None else as_stepping(rate, momentum, nesterov)
+    how = as_stepping(rate, momentum, nesterov)
     if problem.facts.method is not None:
         prediction = _exact(problem, asked)
     elif asked is not None and np.isinf(asked[-1]):

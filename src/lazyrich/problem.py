@@ -280,11 +280,11 @@ class Problem:
         return f"<Problem: {self.network!r} on {self.task!r}{'' if self.loss.squared else f', {self.loss}'}>"
 
 
-def as_problem(value: Any) -> Problem:
+def as_problem(value: Any, name: str = "problem") -> Problem:
     """A problem, or a sentence."""
     if not isinstance(value, Problem):
         raise InvalidInput(
-            f"problem must be a lazyrich Problem, and it is a {type(value).__name__}: try Problem(task, network)."
+            f"{name} must be a lazyrich Problem, and it is a {type(value).__name__}: try Problem(task, network)."
         )
     return value
 

@@ -233,3 +233,13 @@ def test_a_run_that_has_diverged_is_judged_in_no_time(rng):
     assert panel.get_yscale() == "log" and panel.get_title(loc="left") == "descend has diverged"
     with pytest.raises(lr.InvalidInput, match="traj must have learned something, and its loss rose from"):
         lr.regime(lr.descend(run.problem, rate=2.0, steps=2))
+
+
+@pytest.mark.parametrize("sizes", [(4, 8, 2), (2, 8, 4)])
+def test_of_a_function_that_is_nothing_but_rounding(sizes):
+    """Layers orthogonal to each other and nothing to learn: two evaluations agree to rounding of the weights."""
+    task = lr.Task.from_correlations(np.zeros((sizes[2], sizes[0])))
+    problem = lr.Problem(task, lr.inits.orthogonal(0, sizes=sizes, scales=(0.5, 0.2)))
+    traj = lr.solve(problem, [0.0, 1.0, 30.0])
+    assert np.abs(traj.function).max() < 1e-15 and np.abs(traj.loss).max() < 1e-30
+    assert traj.certificate().exact

@@ -282,7 +282,7 @@ def as_problems(problems: object) -> list[Problem]:
     """A list of problems, or a sentence."""
     if isinstance(problems, Problem) or not isinstance(problems, Iterable):
         raise InvalidInput(f"problems must be a list of problems, and it is a {type(problems).__name__}.")
-    checked = [as_problem(problem) for problem in problems]
+    checked = [as_problem(problem, f"problems[{i}]") for i, problem in enumerate(problems)]
     if not checked:
         raise InvalidInput("problems is empty, and at least one is needed.")
     return checked
@@ -314,6 +314,10 @@ def times_of_each(times: object, count: int, check: Callable[[object], Array]) -
     rows = _check.as_array("times", times, infinite=True)
     if rows.ndim == 2 and len(rows) == count:
         return np.stack([check(row) for row in rows])
+    if rows.ndim > 1:
+        raise InvalidInput(
+            f"times must be a vector, or hold one row per problem ({count}), and it has shape {rows.shape}."
+        )
     return check(times)[None]
 
 

@@ -131,7 +131,7 @@ def fate(problem: Problem, *, rate: object = None, momentum: object = 0.0, neste
     >>> lr.fate(problem).kind
     'saddle'
     """
-    how = None if rate is None else as_stepping(rate, momentum, nesterov)
+    how = as_stepping(rate, momentum, nesterov)
     one = Begun.of(solve(problem, [np.inf]))
     solution = one.trajectory.solution
     assert solution is not None

@@ -90,8 +90,12 @@ def as_momentum(momentum: object, nesterov: object) -> tuple[float, bool]:
     return beta, bool(nesterov)
 
 
-def as_stepping(rate: object, momentum: object, nesterov: object) -> Stepping:
-    """A rate and a momentum, or a sentence."""
+def as_stepping(rate: object, momentum: object, nesterov: object) -> Stepping | None:
+    """A rate and a momentum, or a sentence; None without any."""
+    if rate is None:
+        if as_momentum(momentum, nesterov) != (0.0, False):
+            raise InvalidInput("momentum belongs to steps of gradient descent, and no rate is given: try rate=0.05.")
+        return None
     return Stepping(_check.positive("rate", rate), *as_momentum(momentum, nesterov))
 
 

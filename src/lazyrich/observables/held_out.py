@@ -52,4 +52,6 @@ def as_tested(problem: Problem, test: object) -> Task:
         raise InvalidInput(
             f"test must hold samples where {why}, and it holds correlations only: try Task.from_data(inputs, targets)."
         )
+    if not problem.loss.squared:
+        problem.loss.check(task, network(task.without_constant().inputs if network.biased else task.inputs))
     return task

@@ -25,6 +25,7 @@ from lazyrich.prediction.closed_form import ClosedForm
 from lazyrich.prediction.looking import NEAR, falls
 from lazyrich.prediction.modes import Frames, frames_of, functions_of, in_frames
 from lazyrich.prediction.told import told
+from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _NOTHING = 1e-6  # of the strongest mode: not a mode of the task
 _UNCERTAIN = 1e-10  # of a closed form: an error to be told
+_SAME_TASK = 1e-5  # of the largest correlation: what single precision may make of the same data
 
 
 class Knowledge(StrEnum):
@@ -238,7 +240,7 @@ class Prediction:
             found.append(Caution(f"input in {facts.precision}", "" if self.exact else words))
         if traj.status.end is not End.COMPLETE:
             found.append(Caution(traj.status.what, traj.status))
-        if later := self.on_the_way:
+        if (later := self.on_the_way) and traj.status.end is End.COMPLETE:
             words = f"{len(later)} of {len(self.limit)} modes still on the way to their limit at t = {end}"
             found.append(Caution(words, words))
         if (count := int(self._waiting.sum())) and not facts.determinant_obstruction:
@@ -272,6 +274,7 @@ class Prediction:
             )
         if run is not None:
             check_beginning(problem.network, [W[None] for W in run.problem.network.weights])
+            _check_task(problem.task, run.problem.task)
         figure = picture.draw(self, run)
         if path is not None:
             style.save(figure, style.figure_path(path, "prediction.png"))
@@ -286,3 +289,15 @@ class Prediction:
 
     def __repr__(self) -> str:
         return f"<Prediction: {self.known}, {self.trajectory!r}>"
+
+
+def _check_task(predicted: Task, trained: Task) -> None:
+    """A sentence where a run has learned something else."""
+    for name in ("sigma_xx", "sigma_yx"):
+        one, other = getattr(predicted, name), getattr(trained, name)
+        off, size = float(np.abs(one - other).max()), float(np.abs(one).max())
+        if off > _SAME_TASK * size:
+            raise InvalidInput(
+                f"run must be of the task that is predicted, and {name} of its task is off by {off / size:.2g} of the "
+                "largest entry: try lr.predict(run.problem)."
+            )

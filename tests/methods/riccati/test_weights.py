@@ -175,3 +175,17 @@ def test_nearly_equal_singular_values_turn_for_ever_in_few_steps(rng):
         np.testing.assert_allclose(W[0], given, atol=1e-14)
         np.testing.assert_allclose(W[:4], same[:4], atol=1e-13 * 1e10)
         np.testing.assert_allclose(W[:3], same[:3], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lam"),
+    [((3, 3, 3), 1.0), ((3, 3, 3), 1e3), ((3, 3, 3), -300.0), ((6, 4, 4), 30.0), ((6, 4, 4), 1e3), ((4, 4, 6), -300.0)],
+)
+def test_weights_rest_with_the_network(sizes, lam):
+    """As many columns as rows that grow; rounding of a basis that turns for ever would add up, at a rate of |λ|."""
+    task = lr.Task.from_correlations(target(np.random.default_rng(0), sizes[2], sizes[0], np.array([3.0, 2.0, 1.0])))
+    problem = lr.Problem(task, lr.inits.lambda_balanced(0, sizes=sizes, lam=lam, scale=0.3))
+    traj = lr.solve(problem, [1.0, 60.0, 1e4, 1e8])
+    largest = max(np.abs(W).max() for W in traj.weights)
+    assert max(np.abs(W[2:] - W[1]).max() for W in traj.weights) <= 1e-14 * largest
+    assert_consistent(traj)
