@@ -143,7 +143,7 @@ class Continual:
 
     @cached_property
     def limit_loss_matrix(self) -> Float[Array, "stage task"]:
-        """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles, weight decay and all, but no
+        """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles and weight decay, but no
         penalty."""
         first = self.trajectories[0].problem
         needs_squared_loss(first, "the limit of each task")

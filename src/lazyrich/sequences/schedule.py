@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from lazyrich.tasks.coordinates import as_tasks
 from lazyrich.tasks.mixture import as_shares
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Schedule:
     """Tasks, and the share that each has in each stage of training. `lr.continual` follows it.
 
@@ -41,12 +42,11 @@ class Schedule:
     tasks: tuple[Task, ...]
     shares: Float[Array, "stage task"]
 
-    def __post_init__(self) -> None:
-        tasks = as_tasks(list(self.tasks) if isinstance(self.tasks, tuple) else self.tasks)
-        shares = _check.as_array("shares", self.shares, ndim=2)
-        rows = [as_shares(f"shares[{i}]", row, len(tasks)) for i, row in enumerate(shares)]
-        object.__setattr__(self, "tasks", tasks)
-        object.__setattr__(self, "shares", _check.read_only(np.array(rows)))
+    def __init__(self, tasks: Sequence[Task], shares: ArrayLike) -> None:
+        checked, rows = as_tasks(tasks), _check.as_array("shares", shares, ndim=2)
+        fair = [as_shares(f"shares[{i}]", row, len(checked)) for i, row in enumerate(rows)]
+        object.__setattr__(self, "tasks", checked)
+        object.__setattr__(self, "shares", _check.read_only(np.array(fair)))
 
     @cached_property
     def stages(self) -> tuple[Task, ...]:
@@ -153,6 +153,6 @@ def curriculum(tasks: Sequence[Task], stages: int) -> Schedule:
     return Schedule(checked, np.maximum(0.0, 1 - np.abs(place - np.arange(len(checked)))))
 
 
-def as_schedule(value: object) -> Schedule:
+def as_schedule(value: Any) -> Schedule:
     """A schedule, or that of tasks one after the other."""
-    return value if isinstance(value, Schedule) else Schedule(as_tasks(value), np.eye(len(as_tasks(value))))
+    return value if isinstance(value, Schedule) else sequential(value)
