@@ -71,7 +71,7 @@ class Penalty:
         answers = answers_of(network.function, former)
         return combined((task, answers), (1.0, self.strength), name=task.name)
 
-    def stiffness(self, former: Task, network: Network) -> list[Float[Array, "out in"]]:
+    def stiffness(self, former: Task, network: Network) -> list[Array]:
         """βF of each layer, or β."""
         if self.metric == "weights":
             return [np.full(W.shape, self.strength) for W in network.weights]
@@ -112,7 +112,7 @@ def answers_of(function: Float[Array, "out in"], task: Task) -> Task:
     )
 
 
-def fisher(network: Network, task: Task) -> list[Float[Array, "out in"]]:
+def fisher(network: Network, task: Task) -> list[Array]:
     """Diagonal of the Fisher information of a linear network's layers.
 
     >>> fisher(lr.Network([[[2.0]], [[3.0]]]), lr.Task.from_correlations([[1.0]]))
@@ -126,9 +126,7 @@ def fisher(network: Network, task: Task) -> list[Float[Array, "out in"]]:
     return found
 
 
-def held_flow(
-    problem: Problem, stiffness: Sequence[Float[Array, "out in"]], times: Float[Array, " T"], max_steps: int
-) -> Trajectory:
+def held_flow(problem: Problem, stiffness: Sequence[Array], times: Float[Array, " T"], max_steps: int) -> Trajectory:
     """The flow of the problem with each weight pulled back to where it begins."""
     from scipy.integrate import DOP853  # here, to keep `import lazyrich` quick
 
