@@ -117,9 +117,9 @@ def remedies(old: Task, new: Task, network: Network, *, others: Mapping[str, Net
 
     >>> tasks = [lr.Task.from_correlations(np.diag(s)) for s in ([1.0, 2.0], [2.0, 1.0])]
     >>> found = lr.sequences.remedies(*tasks, lr.inits.aligned(0, tasks[0], hidden=2, strengths=0.1))
-    >>> stopped = found.of("early stopping")[0]
-    >>> stopped.excess > 0.01, found.of("replay")[0].excess  # what is stopped half way has left the straight line
-    (True, 0.0)
+    >>> stopped = max(each.excess for each in found.of("early stopping"))
+    >>> stopped > 0.005, max(each.excess for each in found.of("replay")) < 1e-6  # one has left the straight line
+    (True, True)
     """
     tasks = as_tasks([old, new])
     if not isinstance(network, Network) or not network.activation.linear or network.depth < 2:

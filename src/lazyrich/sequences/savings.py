@@ -36,7 +36,7 @@ class Relearning:
     >>> again = lr.sequences.Schedule(tasks, [[1, 0], [0, 1], [1, 0]])
     >>> found = lr.sequences.relearning(lr.continual(again, lr.Network([[[0.1]], [[0.1]]]), [0.0, 40.0]))
     >>> found.stages, found.times.round(3), found.savings.round(3)
-    ((0, 2), array([2.683, 0.515]), array([0.808]))
+    ((0, 2), array([2.69 , 0.514]), array([0.809]))
     """
 
     level: float  # the loss that counts as learned
