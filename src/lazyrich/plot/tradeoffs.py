@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
 from lazyrich.plot import style
 from lazyrich.sequences.comparison import (
     DECAYING,
@@ -61,14 +63,19 @@ def remedies(found: Remedies) -> Figure:
     """
     if not isinstance(found, Remedies):
         raise InvalidInput(f"found must be what lr.sequences.remedies returns, and it is a {type(found).__name__}.")
+    return draw(found.found, found.course)
+
+
+def draw(found: Sequence[Remedy], course: Float[Array, "T two"]) -> Figure:
+    """The same, from the remedies and what is forgotten and missing on the way without one."""
     with style.styled():
         figure = style.new_figure(9.2, 5.4)
         left, right = figure.subplots(1, 2, sharey=True)
         left.plot([0.0, 1.0], [1.0, 0.0], **style.THEORY, label="no network is below")
-        missing, forgotten = np.sqrt(np.maximum(found.course[:, ::-1], 0.0)).T
+        missing, forgotten = np.sqrt(np.maximum(course[:, ::-1], 0.0)).T
         left.plot(missing, forgotten, color=style.COLOURS["grey"], linewidth=1.0, zorder=1)
         for kind, look in zip(KINDS, _LOOKS, strict=True):
-            some = [each for each in found.found if each.kind == kind]
+            some = [each for each in found if each.kind == kind]
             if some:
                 _draw(left, some, [_root(each.missing) for each in some], look, kind)
                 _draw(right, some, [each.time for each in some], look, None)
