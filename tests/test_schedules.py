@@ -234,9 +234,25 @@ def test_no_penalty_and_none_in_the_first_stage():
     plain = lr.continual(tasks, start(), times)
     nothing = lr.continual(tasks, start(), times, penalty=Penalty(0.0))
     assert np.array_equal(nothing.losses, plain.losses) and nothing.methods == plain.methods
-    held = lr.continual(tasks, start(), times, penalty=Penalty(1e3, "weights"))
+    held = lr.continual(tasks, start(), times, penalty=Penalty(100.0, "weights"))
     assert np.array_equal(held.losses[:2], plain.losses[:2])
-    assert np.abs(held.network().function - held.network(0).function).max() < 0.02
+    assert np.abs(held.network().function - held.network(0).function).max() < 0.2
+
+
+def test_the_end_of_each_stage_with_a_penalty():
+    """Known where the penalty is on outputs; elsewhere no circles are drawn."""
+    tasks = white_tasks(np.random.default_rng(70), 3)
+    held = lr.continual(tasks, start(), [0.0, 300.0], penalty=Penalty(0.5, "outputs"))
+    assert np.abs(held.limit_loss_matrix - held.loss_matrix).max() < 1e-10
+    with pytest.raises(lr.InvalidInput, match="belongs to runs without a penalty, which moves the end of each stage"):
+        _ = held.predicted_forgetting
+    run = lr.continual(tasks, start(), [0.0, 2.0], penalty=Penalty(0.5))
+    with pytest.raises(
+        lr.NoExactSolution, match=r"no exact solution applies to Penalty\(strength=0.5, metric='fisher'"
+    ):
+        _ = run.limit_loss_matrix
+    labels = lr.plot.forgetting(run).axes[0].get_legend_handles_labels()[1]
+    assert len(labels) == 3 and len(lr.plot.forgetting(held).axes[0].get_legend_handles_labels()[1]) == 4
 
 
 # --- savings, order and similarity

@@ -101,7 +101,7 @@ def continual(
     penalty = as_penalty(penalty, problem, rate)
     chain = _Chain(network)
     for i, (task, setting, span) in enumerate(zip(stages, settings, spans, strict=True)):
-        held = task if penalty is None or not i else penalty.task(task, stages[i - 1], chain.network)
+        held = task if penalty is None or not i else penalty.task(task, stages[i - 1], chain.network.function)
         problem, departure = chain.next(Problem(held, chain.network, *setting, problem.loss), carry=rate is None)
         try:
             if rate is not None:
@@ -122,7 +122,13 @@ def continual(
             break
         chain.end(*_end(done, max_steps))
     return Continual(
-        plan, settings, tuple(chain.trajectories), tuple(chain.ends), tuple(chain.rebalanced), tuple(chain.notes)
+        plan,
+        settings,
+        tuple(chain.trajectories),
+        tuple(chain.ends),
+        tuple(chain.rebalanced),
+        tuple(chain.notes),
+        penalty,
     )
 
 

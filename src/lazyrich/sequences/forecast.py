@@ -19,12 +19,13 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float
-from lazyrich.methods.solve import solve
+from lazyrich.methods.solve import NoExactSolution, solve
 from lazyrich.networks import Network
 from lazyrich.networks.network import layers_of_gram
 from lazyrich.problem import Problem
+from lazyrich.sequences.penalty import Penalty
 from lazyrich.sequences.schedule import Schedule, as_schedule
-from lazyrich.sequences.settings import as_settings
+from lazyrich.sequences.settings import Setting, as_settings
 from lazyrich.tasks import Task
 
 
@@ -54,10 +55,13 @@ def loss_matrix(
     """
     plan = as_schedule(tasks)
     if network is None:
-        functions = [_target(i, task) for i, task in enumerate(plan.stages)]
-    else:
-        functions = _limits(plan.stages, network, rates, weight_decay)
-    return np.array([[float(task.loss(W)) for task in plan.tasks] for W in functions])
+        return losses_of(plan.tasks, [_target(plan, task) for task in plan.stages])
+    return losses_of(plan.tasks, limits(plan.stages, *as_settings(plan.stages, network, rates, weight_decay)))
+
+
+def losses_of(tasks: Sequence[Task], functions: Sequence[Float[Array, "out in"]]) -> Float[Array, "stage task"]:
+    """Loss of each task (column) of each map (row)."""
+    return np.array([[float(task.loss(W)) for task in tasks] for W in functions])
 
 
 def forgetting(
@@ -99,24 +103,30 @@ def since_own_training(losses: Float[Array, "stage task"], own: Array) -> Float[
     return np.where(np.arange(stages)[:, None] >= own, losses - reached, np.nan)
 
 
-def _target(i: int, task: Task) -> Float[Array, "out in"]:
+def _target(plan: Schedule, task: Task) -> Float[Array, "out in"]:
     rank = int(np.linalg.matrix_rank(task.sigma_xx, hermitian=True))
     if rank < task.d_in:
+        place = next((f"tasks[{i}]" for i, other in enumerate(plan.tasks) if other is task), "each mixture")
         raise InvalidInput(
-            f"tasks[{i}] must have inputs in all {task.d_in} directions, and they span {rank}: what is learned then "
+            f"{place} must have inputs in all {task.d_in} directions, and they span {rank}: what is learned then "
             "depends on the initialisation: try loss_matrix(tasks, network), which needs an exact solution."
         )
     return task.target
 
 
-def _limits(
-    stages: tuple[Task, ...], network: Network, rates: ArrayLike | None, decay: ArrayLike
+def limits(
+    stages: tuple[Task, ...], network: Network, settings: Sequence[Setting], penalty: Penalty | None = None
 ) -> list[Float[Array, "out in"]]:
     """W(∞) of each stage, from the W(∞) of the one before."""
-    functions = []
-    network, settings = as_settings(stages, network, rates, decay)
-    for task, setting in zip(stages, settings, strict=True):
-        end = solve(Problem(task, network, *setting), [np.inf])
+    if penalty is not None and penalty.metric != "outputs":
+        raise NoExactSolution(
+            f"no exact solution applies to {penalty}, which pulls each weight back by itself: try a long run, or "
+            "Penalty(strength, 'outputs')."
+        )
+    functions = list[Float[Array, "out in"]]()
+    for i, (task, setting) in enumerate(zip(stages, settings, strict=True)):
+        held = penalty.task(task, stages[i - 1], functions[-1]) if penalty is not None and i else task
+        end = solve(Problem(held, network, *setting), [np.inf])
         functions.append(np.asarray(end.function[0]))
         # The hidden basis of the closed form is open, and following it for ever would take for ever.
         open_basis, h = end.method == "riccati", network.sizes[1] if network.depth > 1 else 0

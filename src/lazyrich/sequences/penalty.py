@@ -64,11 +64,11 @@ class Penalty:
         object.__setattr__(self, "strength", _check.positive("strength", self.strength, or_zero=True))
         _check.choice("metric", self.metric, METRICS)
 
-    def task(self, task: Task, former: Task, network: Network) -> Task:
+    def task(self, task: Task, former: Task, function: Float[Array, "out in"]) -> Task:
         """The present task with the penalty on outputs in its loss; of the other metrics, the present task alone."""
         if self.metric != "outputs" or not self.strength:
             return task
-        answers = answers_of(network.function, former)
+        answers = answers_of(function, former)
         return combined((task, answers), (1.0, self.strength), name=task.name)
 
     def stiffness(self, former: Task, network: Network) -> list[Array]:

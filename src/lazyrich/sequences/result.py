@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazyrich import _check, _engines
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
 from lazyrich.observables.held_out import loss_on
 from lazyrich.problem import loss_of, needs_squared_loss
-from lazyrich.sequences.forecast import forgetting, loss_matrix, since_own_training
+from lazyrich.sequences.forecast import forgetting, limits, loss_matrix, losses_of, since_own_training
+from lazyrich.sequences.penalty import Penalty
 from lazyrich.sequences.schedule import Schedule
 from lazyrich.sequences.settings import Setting
 from lazyrich.tasks import Task
@@ -46,6 +48,7 @@ class Continual:
         float, ...
     ]  # departure from the conserved D taken off before each stage, relative to the largest weights
     notes: tuple[str, ...]  # what a reader should know, stage by stage
+    penalty: Penalty | None = None  # in all stages but the first
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -127,7 +130,7 @@ class Continual:
     @property
     def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` from the tasks alone, as if each were learned completely."""
-        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
+        self._told_by_tasks()
         return loss_matrix(self.schedule)
 
     @property
@@ -138,17 +141,25 @@ class Continual:
     @property
     def predicted_forgetting(self) -> Float[Array, "stage task"]:
         """`forgetting` from the tasks alone, as if each were learned completely."""
-        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
+        self._told_by_tasks()
         return forgetting(self.schedule)
+
+    def _told_by_tasks(self) -> None:
+        """A sentence where the tasks alone do not tell where a stage ends."""
+        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
+        if self.penalty is not None:
+            raise InvalidInput(
+                "the predicted forgetting belongs to runs without a penalty, which moves the end of each stage, and "
+                f"this one has {self.penalty}: try run.limit_loss_matrix, where the penalty is on outputs."
+            )
 
     @cached_property
     def limit_loss_matrix(self) -> Float[Array, "stage task"]:
-        """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles and weight decay, but no
-        penalty."""
+        """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles, weight decay and all."""
         first = self.trajectories[0].problem
         needs_squared_loss(first, "the limit of each task")
-        rates, decay = zip(*self.settings, strict=True)
-        return loss_matrix(self.schedule, first.network, rates=rates, weight_decay=decay)
+        functions = limits(self.schedule.stages, first.network, self.settings, self.penalty)
+        return losses_of(self.tasks, functions)
 
     def network(self, stage: int = -1) -> Network:
         """The network after a stage."""
