@@ -368,8 +368,10 @@ RUN = lr.continual([ONE, TWO], NET, [0.0, 1.0])
     (lambda: lr.continual([ONE, TWO], NET, 1.0, penalty=0.5),
      "penalty must be a lr.sequences.Penalty, and it is a float: try Penalty(1.0)."),
     (lambda: lr.continual([ONE, TWO], NET, 1.0, penalty=Penalty(1.0), rate=0.1),
-     "penalty belongs to the flow of linear networks, and this one descends: try replay(tasks, fraction), which any "
-     "network can train on."),
+     "penalty belongs to the flow of linear networks without biases and the squared loss, and this one is 2-1-1, "
+     "linear, squared, and descends: try replay(tasks, fraction), which any network can train on."),
+    (lambda: lr.continual([ONE, TWO], lr.Network(NET.weights, "tanh"), 1.0, penalty=Penalty(1.0)),
+     "rate must be given where the network is tanh, which is trained step by step: rate=0.05, say."),
     (lambda: Penalty(-1.0), "strength must be at least 0, and it is -1."),
     (lambda: Penalty(1.0, "ewc"), "metric must be one of 'weights', 'fisher', 'outputs', and it is 'ewc'."),
     (lambda: relearning(RUN, 2), "task must lie between -2 and 1, and it is 2."),

@@ -28,7 +28,7 @@ from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
 from lazyrich.networks.network import product
-from lazyrich.problem import Problem, needs_no_biases, needs_squared_loss
+from lazyrich.problem import Problem
 from lazyrich.tasks import Task
 from lazyrich.tasks.mixture import combined
 from lazyrich.trajectory import Trajectory
@@ -86,13 +86,13 @@ def as_penalty(value: object, problem: Problem, rate: float | None) -> Penalty |
         raise InvalidInput(
             f"penalty must be a lr.sequences.Penalty, and it is a {type(value).__name__}: try Penalty(1.0)."
         )
-    if rate is not None or not problem.network.activation.linear:
+    plain = problem.network.activation.linear and not problem.network.biased and problem.loss.squared
+    if rate is not None or not plain:
         raise InvalidInput(
-            "penalty belongs to the flow of linear networks, and this one descends: try replay(tasks, fraction), which "
-            "any network can train on."
+            "penalty belongs to the flow of linear networks without biases and the squared loss, and this one is "
+            f"{problem.network.architecture}, {problem.loss}{'' if rate is None else ', and descends'}: try "
+            "replay(tasks, fraction), which any network can train on."
         )
-    needs_no_biases(problem.network, "penalty")
-    needs_squared_loss(problem, "penalty")
     return value if value.strength else None
 
 
