@@ -89,9 +89,9 @@ class Remedies:
         return tuple(each for each in self.found if each.kind == _check.choice("kind", kind, kinds))
 
     def __str__(self) -> str:
-        head = f"{'remedy':<31}{'setting':<12}{'forgotten':>10}{'missing':>10}{'excess':>9}{'time':>9}  method"
+        head = f"{'remedy':<31}{'setting':<16}{'forgotten':>10}{'missing':>10}{'excess':>9}{'time':>9}  method"
         lines = [
-            f"{each.kind:<31}{each.setting:<12}{each.forgetting:>10.4f}{each.missing:>10.4f}{each.excess:>9.4f}"
+            f"{each.kind:<31}{each.setting:<16}{each.forgetting:>10.4f}{each.missing:>10.4f}{each.excess:>9.4f}"
             f"{each.time:>9.3g}  {each.method}"
             for each in self.found
         ]
