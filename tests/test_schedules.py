@@ -239,6 +239,7 @@ def test_no_penalty_and_none_in_the_first_stage():
     assert np.abs(held.network().function - held.network(0).function).max() < 0.2
 
 
+@pytest.mark.long
 def test_the_end_of_each_stage_with_a_penalty():
     """Known where the penalty is on outputs; elsewhere no circles are drawn."""
     tasks = white_tasks(np.random.default_rng(70), 3)
@@ -270,6 +271,7 @@ def test_the_time_to_learn_is_the_root_of_the_logistic():
     assert abs(found.savings[0] - (1 - found.times[1] / found.times[0])) < 1e-15
 
 
+@pytest.mark.long
 def test_a_balanced_network_that_has_learned_another_task_keeps_nothing_of_the_first():
     """It learns it again no sooner than for the first time, from there; and sooner than from small weights."""
     for lam in (0.0, 0.5):
