@@ -31,6 +31,7 @@ NAMESPACES = {
     "lazyrich.laziness": "what lazy and rich mean, and how lazy a model of your own is",
     "lazyrich.bias": "function space, and which of many solutions is reached",
     "lazyrich.generalisation": "test error along training, and when to stop",
+    "lazyrich.sequences": "one task after another, mixtures, and what helps against forgetting",
     "lazyrich.batch": "many networks at once, in stacked arrays or one compiled program",
     "lazyrich.jax": "the closed form for JAX, with derivatives",
     "lazyrich.sweeps": "grids of problems",

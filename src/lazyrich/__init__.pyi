@@ -10,6 +10,7 @@ from . import (
     observables,
     papers,
     plot,
+    sequences,
     sweeps,
     tasks,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "predict_regime",
     "regime",
     "sensitivity",
+    "sequences",
     "solve",
     "sweeps",
     "tasks",

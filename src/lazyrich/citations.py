@@ -32,6 +32,17 @@ BIBTEX: dict[str, str] = {
   volume    = {35},
   year      = {2022}
 }""",
+    "kirkpatrick2017": """@article{kirkpatrick2017,
+  author  = {James Kirkpatrick and Razvan Pascanu and Neil Rabinowitz and Joel Veness and Guillaume Desjardins and
+             Andrei A. Rusu and Kieran Milan and John Quan and Tiago Ramalho and Agnieszka Grabska-Barwinska and
+             Demis Hassabis and Claudia Clopath and Dharshan Kumaran and Raia Hadsell},
+  title   = {Overcoming catastrophic forgetting in neural networks},
+  journal = {Proceedings of the National Academy of Sciences},
+  volume  = {114},
+  number  = {13},
+  pages   = {3521--3526},
+  year    = {2017}
+}""",
     "chizat2019": """@inproceedings{chizat2019,
   author    = {L{\\'e}na{\\"i}c Chizat and Edouard Oyallon and Francis Bach},
   title     = {On lazy training in differentiable programming},

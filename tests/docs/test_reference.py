@@ -101,7 +101,7 @@ def test_describes_each_name_once():
 
 def test_signatures_and_fields_are_those_of_the_source():
     page = WRITTEN["lazyrich"]
-    assert "````{py:function} continual(tasks: Sequence[Task], network: " in page
+    assert "````{py:function} continual(tasks: Sequence[Task] | Schedule, network: " in page
     assert (
         "````{py:attribute} half_times\n:type: Float[Array, ' m']\n\nhalf way from initial strength to limit; nan:"
         in page

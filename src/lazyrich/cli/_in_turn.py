@@ -132,4 +132,6 @@ def _continual(problems: Sequence[lr.Problem], horizon: float | None, count: int
     ends = [run.network() for run in done if run.status.end is End.COMPLETE]
     if len(ends) < len(done):
         notes.append(f"task {len(done)}: {done[-1].status.what}; later tasks were not reached")
-    return lr.Continual(tuple(tasks), tuple(done), tuple(ends), (0.0,) * len(done), tuple(notes))
+    settings = tuple(lr.sequences.Setting(problem.rates, problem.weight_decay) for problem in problems)
+    plan = lr.sequences.sequential(tasks)
+    return lr.Continual(plan, settings, tuple(done), tuple(ends), (0.0,) * len(done), tuple(notes))

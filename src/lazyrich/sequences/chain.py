@@ -10,11 +10,16 @@ rounding or integration took them off it (`rebalance`), for the function cannot 
 what training has shrunk to below rounding is lost: a network that ends a task within rounding of the next one's
 separatrix (reversal learning) is taken to lie on it, and stays there for ever, where an unrounded one would leave it
 in the end. `notes` says until when such a stage is exact.
+
+Weight decay with equal rates shrinks D by e^{−2ηγt} and keeps its kind, so that a stage after it is exact again. Layer
+rates that change from one stage to the next change which D is conserved, and the new one is rarely balanced: such a
+stage is integrated, but for networks whose modes are apart (`modes`, `deep_modes`), which need no balance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,8 +36,10 @@ from lazyrich.methods.riccati.method import RiccatiSolution
 from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
 from lazyrich.problem import Problem
-from lazyrich.sequences.forecast import as_tasks
+from lazyrich.sequences.penalty import METHOD, Penalty, as_penalty, held_flow
 from lazyrich.sequences.result import Continual
+from lazyrich.sequences.schedule import Schedule, as_schedule
+from lazyrich.sequences.settings import as_settings
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
 
@@ -41,12 +48,13 @@ _EXACT = 1e-12
 
 
 def continual(
-    tasks: Sequence[Task],
+    tasks: Sequence[Task] | Schedule,
     network: Network,
     times: ArrayLike | Sequence[ArrayLike],
     *,
     rates: ArrayLike | None = None,
-    weight_decay: float = 0.0,
+    weight_decay: ArrayLike = 0.0,
+    penalty: Penalty | None = None,
     rate: float | None = None,
     on_separatrix: str = "stay",
     max_steps: int = 1_000_000,
@@ -60,11 +68,12 @@ def continual(
 
     Parameters
     ----------
-    tasks : in the order in which they are learned
+    tasks : in the order in which they are learned; or a schedule of what is mixed when (`lr.sequences.replay`)
     network : where the first begins
-    times : one vector for all tasks or one for each, each from 0; the last entry is where the next takes over
-    rates : learning rate of each layer
-    weight_decay : γ of loss + ½γ Σ‖W_ℓ‖²
+    times : one vector for all stages or one for each, each from 0; the last entry is where the next takes over
+    rates : learning rate of each layer, or a row of them for each stage
+    weight_decay : γ of loss + ½γ Σ‖W_ℓ‖², or one for each stage
+    penalty : which holds the network, in every stage but the first, where the stage before has left it
     rate : learning rate of gradient descent, which nonlinear networks need; times are multiples of it
     on_separatrix : "stay", or "perturb" to let a network on the separatrix escape, as in `solve`
     max_steps : of an integration
@@ -72,7 +81,7 @@ def continual(
 
     Returns
     -------
-    Continual : one trajectory per task, the losses of all tasks along them, forgetting and transfer
+    Continual : one trajectory per stage, the losses of all tasks along them, forgetting and transfer
 
     >>> tasks = [lr.tasks.random_regression(seed, d_in=5, d_out=6, samples=25) for seed in range(3)]
     >>> run = lr.continual(tasks, lr.inits.zero_balanced(0, sizes=(5, 10, 6), scale=0.1), [0.0, 3000.0])
@@ -81,43 +90,93 @@ def continual(
     >>> bool(np.nanmax(abs(run.forgetting - run.predicted_forgetting)) < 1e-12)
     True
     """
-    checked = as_tasks(tasks)
+    plan = as_schedule(tasks)
     if isinstance(network, Network) and network.biased:
-        checked = tuple(task.with_constant() for task in checked)
-    spans = _as_spans(times, len(checked))
-    problem = Problem(checked[0], network, rates, weight_decay, loss)
-    network, rates = problem.network, problem.rates  # with a multiplier absorbed, for all tasks
+        plan = plan.with_constant()
+    stages, spans = plan.stages, _as_spans(times, len(plan.stages))
+    problem = Problem(stages[0], network, loss=loss)
+    network, settings = as_settings(stages, network, rates, weight_decay, problem.loss)
     _check.choice("on_separatrix", on_separatrix, ("stay", "perturb"))
-    rate, max_steps = _as_rate(rate, network, checked), _check.count("max_steps", max_steps)
-    D, largest = _conserved(problem), _size(problem)
-    trajectories: list[Trajectory] = []
-    ends: list[Network] = []
-    rebalanced: list[float] = []
-    notes: list[str] = []
-    for i, (task, span) in enumerate(zip(checked, spans, strict=True)):
-        problem = Problem(task, ends[-1] if ends else network, rates, weight_decay, loss)
-        largest = max(largest, _size(problem))
-        problem, departure = _rebalanced(problem, D, largest) if i and rate is None else (problem, 0.0)
+    rate, max_steps = _as_rate(rate, network, plan.tasks, stages), _check.count("max_steps", max_steps)
+    penalty = as_penalty(penalty, problem, rate)
+    chain = _Chain(network)
+    for i, (task, setting, span) in enumerate(zip(stages, settings, spans, strict=True)):
+        held = task if penalty is None or not i else penalty.task(task, stages[i - 1], chain.network.function)
+        problem, departure = chain.next(Problem(held, chain.network, *setting, problem.loss), carry=rate is None)
         try:
             if rate is not None:
                 done = _descended(problem, span, rate)
+            elif penalty is not None and i and penalty.metric != "outputs":
+                stiffness = penalty.stiffness(stages[i - 1], problem.network)
+                done = held_flow(problem, stiffness, span, max_steps)
             else:
                 done = _followed(problem, span, on_separatrix, max_steps)
         except RuntimeError as error:  # it reached none of its times
-            if not trajectories:
+            if not chain.trajectories:
                 raise
-            notes.append(f"task {i + 1}: {str(error).rstrip('.')}; neither this task nor later ones were reached")
+            chain.note(i, f"{str(error).rstrip('.')}; neither this task nor later ones were reached")
             break
-        trajectories.append(done)
-        rebalanced.append(departure)
-        notes += [f"task {i + 1}: {note}" for note in _notes(done, departure, chained=i > 0)]
+        chain.append(done, departure)
         if done.status != "complete":
-            notes.append(f"task {i + 1}: {done.status.what}; later tasks were not reached")
+            chain.note(i, f"{done.status.what}; later tasks were not reached")
             break
-        end, how = _end(done, max_steps)
-        ends.append(end)
-        notes += [f"task {i + 1}: {how}"] if how else []
-    return Continual(checked, tuple(trajectories), tuple(ends), tuple(rebalanced), tuple(notes))
+        chain.end(*_end(done, max_steps))
+    return Continual(
+        plan,
+        settings,
+        tuple(chain.trajectories),
+        tuple(chain.ends),
+        tuple(chain.rebalanced),
+        tuple(chain.notes),
+        penalty,
+    )
+
+
+@dataclass
+class _Chain:
+    """What has been learned so far, and the D that goes with it."""
+
+    network: Network
+    trajectories: list[Trajectory] = field(default_factory=list)
+    ends: list[Network] = field(default_factory=list)
+    rebalanced: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    D: Float[Array, "h h"] | None = None
+    largest: float = 0.0  # Σ‖v_ℓ‖² so far
+
+    def next(self, problem: Problem, *, carry: bool) -> tuple[Problem, float]:
+        """The problem of the next stage, brought back to D if there is one to carry, and by how much it was off."""
+        self.largest = max(self.largest, _size(problem))
+        departure = 0.0
+        if self.trajectories and problem.rates != self.trajectories[-1].problem.rates:
+            self.D = None  # another one is conserved
+        elif self.trajectories and carry:
+            problem, departure = _rebalanced(problem, self.D, self.largest)
+        if self.D is None:
+            self.D = _conserved(problem)
+        return problem, departure
+
+    def append(self, done: Trajectory, departure: float) -> None:
+        self.trajectories.append(done)
+        self.rebalanced.append(departure)
+        stage, problem = len(self.trajectories) - 1, done.problem
+        for note in _notes(done, departure, chained=stage > 0):
+            self.note(stage, note)
+        if done.method == METHOD:
+            self.D = None
+        elif self.D is not None and (gamma := problem.weight_decay):
+            equal = problem.rates[0] == problem.rates[1]
+            shrunk = np.exp(-2 * problem.rates[0] * gamma * float(done.times[-1]))
+            self.D = shrunk * self.D if equal else None
+
+    def end(self, network: Network, how: str) -> None:
+        self.ends.append(network)
+        self.network = network
+        if how:
+            self.note(len(self.trajectories) - 1, how)
+
+    def note(self, stage: int, words: str) -> None:
+        self.notes.append(f"task {stage + 1}: {words}")
 
 
 def _as_spans(times: object, count: int) -> list[Float[Array, " T"]]:
@@ -129,7 +188,7 @@ def _as_spans(times: object, count: int) -> list[Float[Array, " T"]]:
     return [_check.as_times(span) for span in times]
 
 
-def _as_rate(rate: float | None, network: Network, tasks: tuple[Task, ...]) -> float | None:
+def _as_rate(rate: float | None, network: Network, tasks: tuple[Task, ...], stages: tuple[Task, ...]) -> float | None:
     if network.activation.linear:
         return None if rate is None else _check.positive("rate", rate)
     if rate is None:
@@ -142,6 +201,12 @@ def _as_rate(rate: float | None, network: Network, tasks: tuple[Task, ...]) -> f
                 f"tasks[{i}] must hold samples where the network is {network.kind}, and it holds correlations only: "
                 "try Task.from_data(inputs, targets)."
             )
+    for i, task in enumerate(stages):
+        if task.inputs is None:
+            raise InvalidInput(
+                f"shares must be fractions of few samples where the network is {network.kind}, since each is met by "
+                f"repeating them, and those of stage {i + 1} are not: try shares such as 0.05, and means over samples."
+            )
     return _check.positive("rate", rate)
 
 
@@ -150,7 +215,7 @@ def _conserved(problem: Problem) -> Float[Array, "h h"] | None:
     facts = problem.facts
     if facts.depth != 2 or facts.biased or not facts.activation.linear or not (facts.balanced or facts.in_family):
         return None
-    if facts.weight_decay and (not facts.zero_balanced or facts.rates[0] != facts.rates[1]):
+    if facts.weight_decay and facts.rates[0] != facts.rates[1]:
         return None
     if facts.balanced:
         return facts.lam[0] * np.eye(problem.network.sizes[1])

@@ -8,7 +8,7 @@ task j is then
 (white inputs: ½‖Σ_i − Σ_j‖² + ½ tr Σyy,j − ½‖Σ_j‖², Braun et al. 2022). That holds for networks as wide as the rank
 of the task, off the separatrix, without weight decay, and for inputs in all directions. For a given network the
 chain of limits knows more: it ends each task where the flow ends, at the best map that passes a bottleneck or in a
-saddle, and starts the next one there.
+saddle, and starts the next one there. A stage that trains on a mixture ends at the T of the mixture.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ import numpy as np
 
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float
-from lazyrich.methods.solve import solve
+from lazyrich.methods.solve import NoExactSolution, solve
 from lazyrich.networks import Network
 from lazyrich.networks.network import layers_of_gram
 from lazyrich.problem import Problem
+from lazyrich.sequences.penalty import Penalty
+from lazyrich.sequences.schedule import Schedule, as_schedule
+from lazyrich.sequences.settings import Setting, as_settings
 from lazyrich.tasks import Task
-from lazyrich.tasks.coordinates import coordinates_apart, precision_of
-from lazyrich.tasks.task import as_task
 
 
 def loss_matrix(
-    tasks: Sequence[Task],
+    tasks: Sequence[Task] | Schedule,
     network: Network | None = None,
     *,
     rates: ArrayLike | None = None,
-    weight_decay: float = 0.0,
+    weight_decay: ArrayLike = 0.0,
 ) -> Float[Array, "stage task"]:
-    """Loss of task j (column) after training on tasks 0 … i (row), each to the end, before any training.
+    """Loss of task j (column) after stages 0 … i (row), each to the end, before any training.
 
     Parameters
     ----------
-    tasks : in the order in which they are learned
-    network : whose flow ends each task, by an exact solution; without one, from the tasks alone
-    rates, weight_decay : as in `Problem`
+    tasks : in the order in which they are learned, or a schedule
+    network : whose flow ends each stage, by an exact solution; without one, from the tasks alone
+    rates, weight_decay : as in `continual`
 
     Returns
     -------
@@ -52,22 +53,26 @@ def loss_matrix(
     array([[0., 2.],
            [2., 0.]])
     """
-    checked = as_tasks(tasks)
+    plan = as_schedule(tasks)
     if network is None:
-        functions = [_target(i, task) for i, task in enumerate(checked)]
-    else:
-        functions = _limits(checked, network, rates, weight_decay)
-    return np.array([[float(task.loss(W)) for task in checked] for W in functions])
+        return losses_of(plan.tasks, [_target(plan, task) for task in plan.stages])
+    return losses_of(plan.tasks, limits(plan.stages, *as_settings(plan.stages, network, rates, weight_decay)))
+
+
+def losses_of(tasks: Sequence[Task], functions: Sequence[Float[Array, "out in"]]) -> Float[Array, "stage task"]:
+    """Loss of each task (column) of each map (row)."""
+    return np.array([[float(task.loss(W)) for task in tasks] for W in functions])
 
 
 def forgetting(
-    tasks: Sequence[Task],
+    tasks: Sequence[Task] | Schedule,
     network: Network | None = None,
     *,
     rates: ArrayLike | None = None,
-    weight_decay: float = 0.0,
+    weight_decay: ArrayLike = 0.0,
 ) -> Float[Array, "stage task"]:
-    """By how much the loss of task j (column) has risen after task i (row) since its own training, before any training.
+    """By how much the loss of task j (column) has risen after stage i (row) since its own training, before any
+    training. Of a schedule, a task's own training is the first stage in which it has a share.
 
     Parameters
     ----------
@@ -75,66 +80,53 @@ def forgetting(
 
     Returns
     -------
-    array : (stage, task), zero on the diagonal, nan above it, where task j is still to come
+    array : (stage, task), zero at its own training, nan where task j is still to come
 
     >>> lr.forgetting([lr.Task.from_correlations([[1.0]]), lr.Task.from_correlations([[3.0]])])
     array([[ 0., nan],
            [ 2.,  0.]])
+
+    With a tenth of replay the network ends at 0.9 · 3 + 0.1 · 1, and forgets 0.9² as much:
+
+    >>> lr.forgetting(lr.sequences.replay([lr.Task.from_correlations([[s]]) for s in (1.0, 3.0)], 0.1)).round(12)
+    array([[0.  ,  nan],
+           [1.62, 0.  ]])
     """
-    return since_own_training(loss_matrix(tasks, network, rates=rates, weight_decay=weight_decay))
+    losses = loss_matrix(tasks, network, rates=rates, weight_decay=weight_decay)
+    return since_own_training(losses, as_schedule(tasks).first_met)
 
 
-def since_own_training(losses: Float[Array, "stage task"]) -> Float[Array, "stage task"]:
-    """Rise of each loss since the task's own training, nan before it."""
+def since_own_training(losses: Float[Array, "stage task"], own: Array) -> Float[Array, "stage task"]:
+    """Rise of each loss since the task's own training, the stage `own`, nan before it."""
     stages, tasks = losses.shape
-    own = np.append(np.diagonal(losses), np.full(tasks - min(stages, tasks), np.nan))
-    return np.where(np.arange(stages)[:, None] >= np.arange(tasks), losses - own, np.nan)
+    reached = np.where(own < stages, losses[np.minimum(own, stages - 1), np.arange(tasks)], np.nan)
+    return np.where(np.arange(stages)[:, None] >= own, losses - reached, np.nan)
 
 
-def as_tasks(value: object) -> tuple[Task, ...]:
-    """Tasks with the same inputs and outputs, in the same coordinates, or a sentence."""
-    if not isinstance(value, list | tuple):
-        raise InvalidInput(f"tasks must be a list of tasks, and it is a {type(value).__name__}: try [task].")
-    if not value:
-        raise InvalidInput("tasks must hold at least one task, and it is empty.")
-    tasks = tuple(as_task(task) for task in value)
-    for i, task in enumerate(tasks):
-        if (task.d_in, task.d_out) != (tasks[0].d_in, tasks[0].d_out):
-            raise InvalidInput(
-                f"tasks must all have the inputs and outputs of the first ({tasks[0].d_in} and {tasks[0].d_out}), "
-                f"and tasks[{i}] has {task.d_in} and {task.d_out}."
-            )
-        if (apart := coordinates_apart(tasks[0], task)) > precision_of(tasks[0], task):
-            whitened = [k for k in (0, i) if tasks[k].input_map is not None]
-            came = f"tasks[0] and tasks[{i}] were whitened by maps that differ by {apart:.2g} of their size"
-            if len(whitened) == 1:
-                came = f"of tasks[0] and tasks[{i}] only tasks[{whitened[0]}] was whitened"
-            raise InvalidInput(
-                "tasks must see the same input coordinates, since the weights pass from one to the next, and "
-                f"{came}: try the tasks before whitened(), or, where the whitened inputs themselves are what a "
-                "network sees, Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy)."
-            )
-    return tasks
-
-
-def _target(i: int, task: Task) -> Float[Array, "out in"]:
+def _target(plan: Schedule, task: Task) -> Float[Array, "out in"]:
     rank = int(np.linalg.matrix_rank(task.sigma_xx, hermitian=True))
     if rank < task.d_in:
+        place = next((f"tasks[{i}]" for i, other in enumerate(plan.tasks) if other is task), "each mixture")
         raise InvalidInput(
-            f"tasks[{i}] must have inputs in all {task.d_in} directions, and they span {rank}: what is learned then "
+            f"{place} must have inputs in all {task.d_in} directions, and they span {rank}: what is learned then "
             "depends on the initialisation: try loss_matrix(tasks, network), which needs an exact solution."
         )
     return task.target
 
 
-def _limits(
-    tasks: tuple[Task, ...], network: Network, rates: ArrayLike | None, decay: float
+def limits(
+    stages: tuple[Task, ...], network: Network, settings: Sequence[Setting], penalty: Penalty | None = None
 ) -> list[Float[Array, "out in"]]:
-    """W(∞) of each task, from the W(∞) of the one before."""
-    functions = []
-    for task in tasks:
-        problem = Problem(task, network, rates, decay)
-        rates, end = problem.rates, solve(problem, [np.inf])  # with a multiplier absorbed, from the first task on
+    """W(∞) of each stage, from the W(∞) of the one before."""
+    if penalty is not None and penalty.metric != "outputs":
+        raise NoExactSolution(
+            f"no exact solution applies to {penalty}, which pulls each weight back by itself: try a long run, or "
+            "Penalty(strength, 'outputs')."
+        )
+    functions = list[Float[Array, "out in"]]()
+    for i, (task, setting) in enumerate(zip(stages, settings, strict=True)):
+        held = penalty.task(task, stages[i - 1], functions[-1]) if penalty is not None and i else task
+        end = solve(Problem(held, network, *setting), [np.inf])
         functions.append(np.asarray(end.function[0]))
         # The hidden basis of the closed form is open, and following it for ever would take for ever.
         open_basis, h = end.method == "riccati", network.sizes[1] if network.depth > 1 else 0

@@ -1,4 +1,4 @@
-"""The result of `continual`: one trajectory per task, and the loss of every task along all of them."""
+"""The result of `continual`: one trajectory per stage, and the loss of every task along all of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazyrich import _check, _engines
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.networks import Network
 from lazyrich.observables.held_out import loss_on
 from lazyrich.problem import loss_of, needs_squared_loss
-from lazyrich.sequences.forecast import forgetting, loss_matrix, since_own_training
+from lazyrich.sequences.forecast import forgetting, limits, loss_matrix, losses_of, since_own_training
+from lazyrich.sequences.penalty import Penalty
+from lazyrich.sequences.schedule import Schedule
+from lazyrich.sequences.settings import Setting
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
 
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Continual:
-    """A network that learns one task after another. Stage i trains task i; in print from 1, in arrays from 0.
+    """A network that learns one task after another, or what a schedule mixes. Stage i trains task i, or mixture i of
+    `schedule`; in print from 1, in arrays from 0.
 
     `predicted_…` follows from the tasks alone, `limit_…` from this network trained on each task for ever; both are
     known before training, and describe runs in which each task comes to its end.
@@ -35,17 +40,24 @@ class Continual:
            [2., 0.]]), array([ 0., 40., 40., 80.]))
     """
 
-    tasks: tuple[Task, ...]
-    trajectories: tuple[Trajectory, ...]  # one per stage; fewer than tasks where one could not go on
+    schedule: Schedule
+    settings: tuple[Setting, ...]  # rates and weight decay of each stage
+    trajectories: tuple[Trajectory, ...]  # one per stage; fewer where one could not go on
     ends: tuple[Network, ...]  # the network after each stage that came to its end
     rebalanced: tuple[
         float, ...
     ]  # departure from the conserved D taken off before each stage, relative to the largest weights
     notes: tuple[str, ...]  # what a reader should know, stage by stage
+    penalty: Penalty | None = None  # in all stages but the first
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Whose losses are told."""
+        return self.schedule.tasks
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How each stage was had: the name of an exact solution, "flow" or "descend"."""
+        """How each stage was had: the name of an exact solution, "flow", "penalised" or "descend"."""
         return tuple(trajectory.method for trajectory in self.trajectories)
 
     @property
@@ -61,7 +73,7 @@ class Continual:
 
     @property
     def training(self) -> Array:  # (T,)
-        """The task in training at each of the times."""
+        """The stage at each of the times: the task in training, or the mixture."""
         return np.repeat(np.arange(len(self.trajectories)), [len(part.times) for part in self.trajectories])
 
     @cached_property
@@ -101,9 +113,10 @@ class Continual:
     def forgetting(self) -> Float[Array, "stage task"]:
         """By how much the loss of task j (column) has risen at the end of stage i (row) since its own training.
 
-        Negative where later tasks helped, nan where task j is still to come.
+        Negative where later tasks helped, nan where task j is still to come. Of a schedule, its own training is the
+        first stage in which it has a share.
         """
-        return since_own_training(self.loss_matrix)
+        return since_own_training(self.loss_matrix, self.schedule.first_met)
 
     @property
     def transfer(self) -> Float[Array, "stage task"]:
@@ -111,15 +124,14 @@ class Continual:
 
         Negative where earlier tasks helped, nan from its own training on.
         """
-        stages, tasks = self.loss_matrix.shape
-        later = np.arange(stages)[:, None] < np.arange(tasks)
+        later = np.arange(len(self.loss_matrix))[:, None] < self.schedule.first_met
         return np.where(later, self.loss_matrix - self.initial_losses, np.nan)
 
     @property
     def predicted_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` from the tasks alone, as if each were learned completely."""
-        needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
-        return loss_matrix(self.tasks)
+        self._told_by_tasks()
+        return loss_matrix(self.schedule)
 
     @property
     def predicted_loss_changes(self) -> Float[Array, "stage task"]:
@@ -129,15 +141,25 @@ class Continual:
     @property
     def predicted_forgetting(self) -> Float[Array, "stage task"]:
         """`forgetting` from the tasks alone, as if each were learned completely."""
+        self._told_by_tasks()
+        return forgetting(self.schedule)
+
+    def _told_by_tasks(self) -> None:
+        """A sentence where the tasks alone do not tell where a stage ends."""
         needs_squared_loss(self.trajectories[0].problem, "the predicted forgetting")
-        return forgetting(self.tasks)
+        if self.penalty is not None:
+            raise InvalidInput(
+                "the predicted forgetting belongs to runs without a penalty, which moves the end of each stage, and "
+                f"this one has {self.penalty}: try run.limit_loss_matrix, where the penalty is on outputs."
+            )
 
     @cached_property
     def limit_loss_matrix(self) -> Float[Array, "stage task"]:
         """`loss_matrix` of this network trained on each task for ever: bottleneck, saddles, weight decay and all."""
         first = self.trajectories[0].problem
         needs_squared_loss(first, "the limit of each task")
-        return loss_matrix(self.tasks, first.network, rates=first.rates, weight_decay=first.weight_decay)
+        functions = limits(self.schedule.stages, first.network, self.settings, self.penalty)
+        return losses_of(self.tasks, functions)
 
     def network(self, stage: int = -1) -> Network:
         """The network after a stage."""
@@ -150,7 +172,8 @@ class Continual:
         both = ("stage", "task")
         data = {
             "loss": (("time", "task"), self.losses[kept], _about("loss of every task")),
-            "training": ("time", self.training[kept], _about("task in training")),
+            "training": ("time", self.training[kept], _about("stage")),
+            "share": (both, self.schedule.shares[: len(self.trajectories)], _about("share of the task in training")),
             "method": ("stage", np.array(self.methods), _about("method")),
             "rebalanced": ("stage", np.array(self.rebalanced), _about("departure from balance taken off")),
             "loss_matrix": (both, self.loss_matrix, _about("loss at the end of a stage")),
@@ -177,7 +200,10 @@ class Continual:
         return "\n".join([*lines, *self.notes])
 
     def __repr__(self) -> str:
-        return f"<Continual: {len(self.trajectories)} of {len(self.tasks)} tasks, {', '.join(self.methods)}>"
+        count = len(self.settings)
+        plain = np.array_equal(self.schedule.shares, np.eye(len(self.tasks)))
+        stages = f"{count} tasks" if plain else f"{count} stages of {len(self.tasks)} tasks"
+        return f"<Continual: {len(self.trajectories)} of {stages}, {', '.join(self.methods)}>"
 
 
 def _about(name: str) -> dict[str, str]:

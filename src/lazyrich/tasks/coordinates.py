@@ -50,3 +50,29 @@ def as_seen_in(train: Task, test: object) -> Task:
             f"test must see the inputs as the training task does, and it {came}: try the test task before whitened()."
         )
     return plain.with_constant() if train.constant and not plain.constant else plain
+
+
+def as_tasks(value: object, why: str = "the weights pass from one to the next") -> tuple[Task, ...]:
+    """Tasks with the same inputs and outputs, in the same coordinates, or a sentence; `why` they must have these."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"tasks must be a list of tasks, and it is a {type(value).__name__}: try [task].")
+    if not value:
+        raise InvalidInput("tasks must hold at least one task, and it is empty.")
+    tasks = tuple(as_task(task) for task in value)
+    for i, task in enumerate(tasks):
+        if (task.d_in, task.d_out) != (tasks[0].d_in, tasks[0].d_out):
+            raise InvalidInput(
+                f"tasks must all have the inputs and outputs of the first ({tasks[0].d_in} and {tasks[0].d_out}), "
+                f"and tasks[{i}] has {task.d_in} and {task.d_out}."
+            )
+        if (apart := coordinates_apart(tasks[0], task)) > precision_of(tasks[0], task):
+            whitened = [k for k in (0, i) if tasks[k].input_map is not None]
+            came = f"tasks[0] and tasks[{i}] were whitened by maps that differ by {apart:.2g} of their size"
+            if len(whitened) == 1:
+                came = f"of tasks[0] and tasks[{i}] only tasks[{whitened[0]}] was whitened"
+            raise InvalidInput(
+                f"tasks must see the same input coordinates, since {why}, and {came}: try the tasks before whitened(), "
+                "or, where the whitened inputs themselves are what a network sees, "
+                "Task.from_correlations(task.sigma_yx, sigma_yy=task.sigma_yy)."
+            )
+    return tasks

@@ -8,5 +8,15 @@ PAPER = Paper(
     key="braun2022",
     authors="Braun, Dominé, Fitzgerald, Saxe 2022",
     title="Exact learning dynamics of deep linear networks with prior knowledge",
-    topics=("setting", "solution", "rich_lazy", "decoupling", "variance", "applications", "reversal", "revising"),
+    topics=(
+        "setting",
+        "solution",
+        "rich_lazy",
+        "decoupling",
+        "variance",
+        "applications",
+        "mixtures",
+        "reversal",
+        "revising",
+    ),
 )
