@@ -47,6 +47,7 @@ from lazyrich.problem import Problem
 _GRADIENTS = 6  # in one step of Tsit5
 _LIMIT = 1.5  # step × a bound on the fastest rate, where stability limits it
 _SOME, _MANY = 100, 20_000  # steps that tell so, and steps to come that are too many
+_AT_ONCE = 4096  # steps of one call, at most
 _OBJECTIVE = "objective"  # recorded beside what is asked for: what the flow descends
 
 
@@ -161,7 +162,8 @@ def _integrate(
     narrow = min(problem.task.sigma_yx.shape)
     steps_per_call, records_per_call = _engines.per_call(problem.network.sizes, narrow, _GRADIENTS, names)
     beyond = max_steps if max_steps < 512 else max_steps // 8  # the last call may go on for so many
-    advance = _compiled(names, min(steps_per_call, beyond), problem.loss)  # once, whatever is left at the end
+    # once, whatever is left at the end, and however many steps are allowed if these are many
+    advance = _compiled(names, min(steps_per_call, beyond, _AT_ONCE), problem.loss)
     weights: Tree = _turned(start, equation.U, equation.V)
     while recording.count < len(times):
         if taken >= max_steps:

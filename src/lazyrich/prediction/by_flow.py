@@ -29,7 +29,7 @@ def by_flow(problem: Problem, asked: Array | None) -> Prediction:
     coarse, fine = _LINEAR if problem.network.activation.linear else _NONLINEAR
     few = np.union1d(grid[::_FEWER], grid[-1:])  # steps end at records: on the same ones both runs might take the same
     linear = problem.network.activation.linear
-    draft = flow(problem, few, record="function" if linear else "weights", rtol=coarse)
+    draft = flow(problem, few, rtol=coarse)
     course = _on_its_side(flow(problem, grid, rtol=fine))
     both, there = np.isin(few[: len(draft.times)], course.times), np.isin(course.times, draft.times)
     apart = relative(draft.loss[both] - course.loss[there], course.loss)

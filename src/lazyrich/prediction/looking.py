@@ -45,7 +45,7 @@ def horizon_of(problem: Problem) -> float:
     end, linear = horizon(problem), problem.network.activation.linear
     if not problem.loss.squared:
         rtol = _LINEAR if linear else _COARSE
-        draft = flow(problem, both_ends(problem, far(problem, end)), record="loss", rtol=rtol)
+        draft = flow(problem, both_ends(problem, far(problem, end)), rtol=rtol)
         return all_seen(draft.times, draft.loss)
     if not linear or problem.weight_decay or problem.facts.determinant_obstruction:
         return end
@@ -57,8 +57,8 @@ def _when_learned(problem: Problem, guess: float) -> float:
     frames, floor, last = frames_of(problem, problem.pull), floor_of(problem), guess
     strong = (frames.target > WEAK * frames.target.max())[: min(problem.network.sizes)]
     left = LEFT_WHITE if problem.facts.whitened else LEFT
-    for _ in range(_LONGER):
-        draft = flow(problem, both_ends(problem, last), record="function", rtol=_LINEAR, max_steps=STEPS)
+    for _ in range(_LONGER):  # what is recorded is what later runs record: all are compiled once
+        draft = flow(problem, both_ends(problem, last), rtol=_LINEAR, max_steps=STEPS)
         off = np.abs(in_frames(draft.function, frames) - frames.target)[:, : len(strong)][:, strong]
         there = draft.loss - floor <= left * max(draft.loss[0] - floor, 0.0)
         if problem.facts.whitened:
