@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 
 _DELAY = 2.0  # seconds before a bar is worth showing
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
@@ -27,7 +28,13 @@ def progress(total: float, label: str) -> Iterator[Callable[[float], object]]:
         yield _nothing
         return
     with tqdm(total=total, desc=label, delay=_DELAY, bar_format=_FORMAT, file=sys.stderr, leave=False) as bar:
-        yield bar.update
+        begun = Timer(_DELAY, bar.refresh)  # also where the first step takes long: programs are compiled before it
+        begun.daemon = True
+        begun.start()
+        try:
+            yield bar.update
+        finally:
+            begun.cancel()
 
 
 def _nothing(amount: float) -> None:
