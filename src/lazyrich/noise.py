@@ -62,8 +62,8 @@ class Noise:
     ('mini-batches of 4 without replacement, seed 3',)
     """
 
-    batch: int | None = None
-    replacement: bool = False
+    batch: Any = None  # int or None, once made
+    replacement: Any = False  # bool, once made
     labels: float = 0.0
     weights: float = 0.0
 
