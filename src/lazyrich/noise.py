@@ -15,7 +15,7 @@ from lazyrich._typing import Array
 from lazyrich.tasks import Task
 
 _LARGEST_SEED = 2**63 - 1  # that JAX takes
-MOST_STEPS = 2**32 - 1  # that a key can tell apart
+_MOST_STEPS = 2**32 - 1  # that a key can tell apart
 
 
 class Kind(NamedTuple):
@@ -64,8 +64,8 @@ class Noise:
 
     batch: Any = None  # int or None, once made
     replacement: Any = False  # bool, once made
-    labels: float = 0.0
-    weights: float = 0.0
+    labels: Any = 0.0  # float, once made
+    weights: Any = 0.0
 
     def __post_init__(self) -> None:
         if self.batch is not None:
@@ -80,9 +80,13 @@ class Noise:
         kind = Kind(self.batch, self.batch is not None and self.replacement, self.labels > 0, self.weights > 0)
         return kind if kind.on_samples or kind.weights else None
 
-    def check(self, task: Task) -> None:
-        """A sentence where a task does not have the samples."""
-        if self.kind is None or not self.kind.on_samples:
+    def check(self, task: Task, steps: int) -> None:
+        """A sentence where a task does not have the samples, or there are more steps than keys."""
+        if self.kind is None:
+            return
+        if steps > _MOST_STEPS:
+            raise InvalidInput(f"steps must be at most {_MOST_STEPS:,} with noise, and it is {steps:,}.")
+        if not self.kind.on_samples:
             return
         if task.inputs is None:
             what = "mini-batches need" if self.batch is not None else "noise on labels needs"
@@ -128,7 +132,7 @@ class Seeded(NamedTuple):
         return f"{self.noise}, seed {self.seed}"
 
 
-def seeded(noise: object, seed: object, tasks: Sequence[Task]) -> list[Seeded]:
+def seeded(noise: object, seed: object, tasks: Sequence[Task], steps: int) -> list[Seeded]:
     """Noise and seed of each network: one noise, or one per network, and one seed per network, or the first of them."""
     noises = [noise] * len(tasks) if noise is None or isinstance(noise, Noise) else noise
     if not isinstance(noises, list | tuple) or not all(each is None or isinstance(each, Noise) for each in noises):
@@ -137,7 +141,7 @@ def seeded(noise: object, seed: object, tasks: Sequence[Task]) -> list[Seeded]:
         raise InvalidInput(f"noise must be one, or one per problem ({len(tasks)}), and there are {len(noises)}.")
     chosen = [Noise() if each is None else each for each in noises]
     for each, task in zip(chosen, tasks, strict=True):
-        each.check(task)
+        each.check(task, steps)
     return [Seeded(each, own) for each, own in zip(chosen, as_seeds(seed, len(tasks)), strict=True)]
 
 
@@ -152,12 +156,12 @@ def as_seeds(seed: object, count: int) -> list[int]:
     return [as_seed(first + i) for i in range(count)]
 
 
-def as_seed(seed: Any) -> int:
+def as_seed(seed: Any, name: str = "seed") -> int:
     """A whole number that is a key."""
     try:
         whole = operator.index(seed)
     except TypeError:
         whole = -1
     if isinstance(seed, bool) or not 0 <= whole <= _LARGEST_SEED:
-        raise InvalidInput(f"seed must be a whole number from 0 to 2⁶³ − 1, and it is {_check.shown(seed)}.")
+        raise InvalidInput(f"{name} must be a whole number from 0 to 2⁶³ − 1, and it is {_check.shown(seed)}.")
     return whole

@@ -24,7 +24,7 @@ from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import alone, stacks
 from lazyrich.methods import _gradients
 from lazyrich.methods.mode_maps import as_momentum
-from lazyrich.noise import MOST_STEPS, seeded
+from lazyrich.noise import seeded
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -100,10 +100,8 @@ def stepped(
     """Gradient descent of each problem with its rate, kept at the steps `stops`; what follows has not been checked."""
     beta, ahead = as_momentum(momentum, nesterov)
     names, found = _names(problems, record, "descend"), {}
-    own_noise = seeded(noise, seed, [problem.task for problem in problems])
+    own_noise = seeded(noise, seed, [problem.task for problem in problems], int(stops[-1]))
     notes = [(str(each),) if each.noise.kind else () for each in own_noise]
-    if any(notes) and stops[-1] > MOST_STEPS:
-        raise InvalidInput(f"steps must be at most {MOST_STEPS:,} with noise, and it is {stops[-1]:,}.")
     with in_precision("float64", "descend"), np.errstate(all="ignore"), progress(len(problems), "descend") as move_on:
         one = [alone(problems[0], own_noise[0])] if len(problems) == 1 else None
         for stack in one or stacks(problems, np.dtype(np.float64), noise=own_noise):
