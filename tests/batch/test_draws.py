@@ -170,6 +170,17 @@ def test_a_users_settings_of_jax_change_nothing(rng):
     np.testing.assert_array_equal(got.weights[0], want.weights[0])
 
 
+def test_noise_on_weights_has_the_density_of_its_temperature():
+    """One weight: w ← (1 − hη) w + σ √(hη) ξ has the variance σ²/(2 − hη) in the end, σ²/2 for small steps."""
+    rate, eta, sigma, runs = 0.1, 0.5, 0.6, 4000
+    problem = lr.Problem(lr.Task.from_correlations([[0.5]]), lr.Network([[[0.5]]]), rates=eta)
+    ends = lr.batch.descend([problem] * runs, rate, 200, noise=lr.Noise(weights=sigma), at=[200])
+    w = np.array([run.weights[0].item() for run in ends])
+    variance = sigma**2 / (2 - rate * eta)
+    assert abs(w.mean() - 0.5) < 4 * np.sqrt(variance / runs)
+    assert abs(w.var() - variance) < 4 * variance * np.sqrt(2 / runs)
+
+
 @pytest.mark.compiles
 def test_who_diverges_takes_nothing_from_the_others(rng):
     problem, _ = make(rng)
