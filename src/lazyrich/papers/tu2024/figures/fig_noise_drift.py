@@ -14,15 +14,15 @@ TITLE = "Noise takes the layers off their balance, by the covariance of the grad
 ABOUT = (
     "A linear 4-6-3 network learns a noisy linear map from 24 samples by gradient descent, which in every step sees "
     "all of them, mini-batches, or labels with fresh noise; ‖W2‖² − ‖W1‖², which the flow keeps, drifts. "
-    "A: mean of a hundred runs at the smallest rate, and the middle 80 % of them, over what the covariance along the "
-    "flow predicts (dotted). "
-    "B: the drift at the end per rate and time; what is off at larger rates goes with the rate (bars: two standard "
-    "errors)."
+    "Left: mean of a hundred runs at the smallest rate, and the middle 80 % of them, over what the covariance along "
+    "the flow predicts (dotted). "
+    "Right: the drift at the end per rate and time, with two standard errors, mostly hidden by the dots; what is off "
+    "at larger rates goes with the rate, and is most where samples are shuffled into epochs."
 )
 CALLS = ("lr.Noise", "lr.batch.descend", "lr.flow", "lr.landscape.expected_drift")
 CHECKS = {
-    "standard_errors": Check("mean drift against prediction at the smallest rate, in standard errors", at_most=4.0),
-    "off": Check("the same, relative, the largest of all noises", at_most=0.02),
+    "standard_errors": Check("mean drift against prediction at the smallest rate, in standard errors", at_most=5.0),
+    "off": Check("the same, relative, the largest of all noises", at_most=0.005),
     "off_at_large": Check("the same at the largest rate", at_most=0.2),
     "exponent": Check("exponent of the rate in the drift, farthest from 1", at_most=0.05),
 }
@@ -91,11 +91,13 @@ def compute(
 
 
 def draw(data: Dataset) -> Picture:
-    figure = style.new_figure(11.0, 4.4)
+    figure = style.new_figure(10.0, 4.9)
     curves, ends = figure.subplots(1, 2)
     colours = style.series_colours(data.sizes["noise"])
     _draw_curves(curves, data, colours)
     _draw_ends(ends, data, colours)
+    handles, labels = curves.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -110,7 +112,6 @@ def _draw_curves(panel: Axes, data: Dataset, colours: list[style.Colour]) -> Non
     panel.plot([], [], **style.THEORY, label="predicted")
     rate = float(data.rate[-1])
     panel.set(xlabel=style.TIME, ylabel="drift of ‖W2‖² − ‖W1‖², thousandths", title=f"A  Over time, rate {rate:g}")
-    panel.legend(loc="lower left")
 
 
 def _draw_ends(panel: Axes, data: Dataset, colours: list[style.Colour]) -> None:
@@ -122,7 +123,8 @@ def _draw_ends(panel: Axes, data: Dataset, colours: list[style.Colour]) -> None:
         panel.errorbar(data.rate, drift.mean("run"), bars, color=colour, marker="o", linestyle="none", markersize=5)
         panel.plot(data.rate, end.predicted.sel(noise=noise) / unit, **style.THEORY | {"color": colour})
     panel.set(xscale="log", xlabel="rate", ylabel="drift per rate and time", title="B  At the end, over the rate")
-    panel.set_xticks(data.rate.values, [f"{rate:g}" for rate in data.rate.values])
+    some = data.rate.values[::2]  # all would touch each other
+    panel.set_xticks(some, [f"{rate:g}" for rate in some])
     panel.set_xticks([], minor=True)
 
 
