@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 from oracles import with_biases
@@ -11,6 +9,7 @@ from oracles.samples import velocity
 from scipy.integrate import DOP853, solve_ivp
 
 import lazyrich as lr
+from lazyrich.prediction import by_gram, looking
 
 TASK = lr.Task.from_correlations(np.diag([3.0, 1.0]))
 
@@ -104,7 +103,7 @@ def test_a_mode_that_is_never_learned_and_a_run_that_stops_early_are_noted_in_th
     starts = (lr.Problem(task, lr.inits.zero_balanced(seed, sizes=(2, 2, 2), scale=0.3)) for seed in range(20))
     obstructed = next(problem for problem in starts if problem.facts.determinant_obstruction)
     assert "one mode is never learned" in caption(lr.predict(obstructed, [0.0, 1.0]).plot())
-    monkeypatch.setattr(import_module("lazyrich.predict"), "_STEPS", 30)
+    monkeypatch.setattr(by_gram, "STEPS", 30)
     found = lr.predict(lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 5, 2), scale=0.3)), [0.0, 0.1, 1e5])
     assert "stopped at t = " in caption(found.plot()) and found.trajectory.times[-1] < 1e5
 
@@ -112,10 +111,8 @@ def test_a_mode_that_is_never_learned_and_a_run_that_stops_early_are_noted_in_th
 @pytest.mark.parametrize("share", [0.5, 2.0])
 def test_still_falling_is_one_number(share):
     """Of all that the loss has changed, in the last tenth of the time."""
-    from lazyrich.prediction import FALLING, falls
-
     times = np.array([0.0, 0.9, 1.0])
-    assert falls(times, np.array([1.0, share * FALLING, 0.0])) is (share > 1)
+    assert looking.falls(times, np.array([1.0, share * looking.FALLING, 0.0])) is (share > 1)
 
 
 def test_times_are_checked():
@@ -364,7 +361,7 @@ def test_late_times_cost_nothing_once_all_is_learned():
 @pytest.mark.long
 def test_times_that_are_not_reached_are_told_of(monkeypatch):
     """Inputs a million times as weak as others: explicit steps do not get there, and no limit is made up."""
-    monkeypatch.setattr(import_module("lazyrich.predict"), "_STEPS", 200)
+    monkeypatch.setattr(by_gram, "STEPS", 200)
     task = lr.Task.from_correlations(np.diag([1.0, 1e-6]), np.diag([1.0, 1e-6]))
     problem = lr.Problem(task, lr.inits.gaussian(0, sizes=(2, 7, 2), scale=0.05))
     found = lr.predict(problem, [0.0, 1.0, 1e9])
@@ -494,7 +491,7 @@ def test_a_plateau_of_a_deep_network_is_not_taken_for_its_end():
 
 
 def test_what_is_not_learned_when_all_has_been_seen_has_no_half_time(monkeypatch):
-    monkeypatch.setattr(import_module("lazyrich.predict"), "_LONGER", 1)
+    monkeypatch.setattr(looking, "_LONGER", 1)
     task = lr.Task.from_correlations(np.diag([3.2, 1.9, 1.2]))
     found = lr.predict(lr.Problem(task, lr.inits.zero_balanced(2, sizes=(3, 6, 6, 3), scale=0.1)))
     assert np.isfinite(found.half_times).tolist() == [True, False, False]

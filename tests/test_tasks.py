@@ -404,3 +404,26 @@ class TestWhatOrdinaryUsersBring:
         task = lr.Task.from_data(X + 3, Y - 1).centred()
         np.testing.assert_allclose(task.inputs.mean(axis=0), 0, atol=1e-14)
         np.testing.assert_allclose(task.sigma_yx, (Y - Y.mean(0)).T @ (X - X.mean(0)) / len(X), atol=1e-13)
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_the_loss_keeps_its_digits_where_inputs_are_nearly_collinear(rng, apart, reduction):
+    """The best map is as large as 1/apart, and its part of the loss must not cancel."""
+    X, Y = rng.normal(size=(40, 4)), rng.normal(size=(40, 2))
+    X[:, 3] = X[:, 0] + apart * rng.normal(size=40)
+    task, maps = lr.Task.from_data(X, Y, reduction=reduction), rng.normal(size=(5, 2, 4))
+    size = 40 if reduction == "mean" else 1
+    seen = [np.sum((X @ W.T - Y) ** 2) / 2 / size for W in maps]
+    np.testing.assert_allclose(task.loss(maps), seen, rtol=1e-13)
+    assert task.loss(maps[0]) == pytest.approx(seen[0], rel=1e-13)
+    least = np.sum((Y - X @ np.linalg.lstsq(X, Y, rcond=None)[0]) ** 2) / 2 / size
+    # rounding turns the direction in which the two differ by eps / apart
+    assert task.loss_floor == pytest.approx(least, rel=max(1e-12, 1e-15 / apart))
+
+
+def test_rounding_of_single_precision_is_no_direction_of_the_inputs(rng):
+    X = (rng.normal(size=(100, 3)) @ rng.normal(size=(3, 6))).astype("float32")
+    Y = X @ rng.normal(size=(6, 2))
+    for task in (lr.Task.from_data(X, Y), lr.Task.from_correlations(Y.T @ X / 100, (X.T @ X / 100))):
+        assert task.rank == 3 and np.abs(task.target).max() < 10

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import reduce
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 
 if TYPE_CHECKING:
-    from lazyrich.tasks import Task
+    pass
 
 XArray = Any  # of NumPy or JAX
 
@@ -111,22 +111,6 @@ def linear_gradients(
 def squared_pull(sigma_yx: XArray, sigma_xx: XArray) -> Callable[[XArray], XArray]:
     """E = Σyx − W Σxx of W, where a number c for Σxx stands for c·I."""
     return lambda W: sigma_yx - (W @ sigma_xx if sigma_xx.ndim else sigma_xx * W)
-
-
-class Fit(NamedTuple):
-    """The loss of a linear map W, ½ tr (W − T) Σxx (W − T)ᵀ + floor: accurate near the minimum too."""
-
-    target: XArray
-    sigma_xx: XArray  # a number c where Σxx = c·I
-    floor: XArray
-
-    @classmethod
-    def of(cls, task: Task) -> Fit:
-        return cls(task.target, task.sigma_xx if task.whitening_error else task.sigma_xx[0, 0], task.loss_floor)
-
-    def loss(self, W: XArray) -> XArray:
-        error = self.target - W
-        return (error * (error @ self.sigma_xx if self.sigma_xx.ndim else self.sigma_xx * error)).sum() / 2 + self.floor
 
 
 def observe(

@@ -20,12 +20,12 @@ from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.fate import fate
 from lazyrich.methods.base import FOREVER
-from lazyrich.methods.linearised import moved_gram
+from lazyrich.methods.linearised import Moved, moved, moved_loss
 from lazyrich.methods.riccati.grading import rounding
 from lazyrich.methods.riccati.method import Riccati, RiccatiSolution
 from lazyrich.methods.riccati.tangent import Tangent
 from lazyrich.methods.solve import solve
-from lazyrich.prediction import frames_of
+from lazyrich.prediction.modes import frames_of
 from lazyrich.problem import Problem, as_problem, needs_no_biases, needs_squared_loss
 from lazyrich.velocity import gram_velocity
 
@@ -50,7 +50,7 @@ class Sensitivity:
     gram: Float[Array, "T n n"]  # of QQᵀ: W1ᵀW1, W2W1 and W2W2ᵀ in one matrix
     loss: Float[Array, " T"]
     method: str  # "riccati", a closed form, or "linearised", which is integrated
-    error: float  # of `gram`, relative to its largest entry at any of the times: about as much as to expect
+    error: float  # of `gram` and `loss`, relative to the largest of each at any of the times: about what to expect
     lam: float  # how λ moves: D = W2ᵀW2 − W1W1ᵀ (with layer rates: η1 W2ᵀW2 − η2 W1W1ᵀ) by λ·I
     departure: float  # the rest of the move of D, relative to weights × direction: 0 where the balance is kept
 
@@ -137,10 +137,10 @@ def sensitivity(problem: Problem, direction: Sequence[object], times: object) ->
         d_lam, departure = _balance_moved(problem, moves)
         solution = None if departure or facts.methods[Riccati.name] else Riccati().solution(problem)
         if solution is not None and _has_closed_form(solution, d_lam):
-            method, (gram, error) = Riccati.name, _closed(solution, moves, asked, d_lam)
+            method, found = Riccati.name, _closed(solution, moves, asked, d_lam)
         else:
-            method, (gram, error) = "linearised", _by_integration(problem, moves, asked)
-        loss = _moved_loss(problem, asked, gram)
+            method, found = "linearised", _by_integration(problem, moves, asked)
+    gram, loss, error = found
     for array in (asked, gram, loss):
         _check.read_only(array)
     return Sensitivity(problem, moves, asked, gram, loss, method, error, d_lam, departure)
@@ -184,9 +184,7 @@ def _has_closed_form(solution: RiccatiSolution, d_lam: float) -> bool:
     return d_lam == 0 or alone
 
 
-def _closed(
-    solution: RiccatiSolution, moves: Sequence[Array], times: Float[Array, " T"], d_lam: float
-) -> tuple[Float[Array, "T n n"], float]:
+def _closed(solution: RiccatiSolution, moves: Sequence[Array], times: Float[Array, " T"], d_lam: float) -> Moved:
     problem, graded = solution.problem, solution.graded
     dQ, clock = _stacked(problem, moves), solution.clock * np.minimum(times, FOREVER)
     lost = rounding(dQ, graded.spectrum, problem.canonical.target, eps=problem.network.eps, eps_task=problem.task.eps)
@@ -198,12 +196,14 @@ def _closed(
             f"a separatrix that this direction leaves, by e^{{{tangent.leaving * solution.clock:.3g}t}}."
         )
     doubt = max(problem.network.eps, problem.task.eps) + solution.doubt_until(float(min(times[-1], FOREVER)))
-    return tangent.gram(clock), 16 * doubt
+    # δQQᵀ = δQ Qᵀ + Q δQᵀ may be the small difference of large numbers, and has lost its digits at the start
+    Q = _stacked(problem, problem.network.weights)
+    terms, first = float((np.abs(dQ) @ np.abs(Q.T)).max()), float(np.abs(dQ @ Q.T + Q @ dQ.T).max())
+    gram, error = tangent.gram(clock), 16 * doubt * (max(2 * terms / first, 1.0) if first else 1.0)
+    return Moved(gram, moved_loss(problem, solution.function(np.minimum(times, FOREVER)), gram), error)
 
 
-def _by_integration(
-    problem: Problem, moves: Sequence[Array], times: Float[Array, " T"]
-) -> tuple[Float[Array, "T n n"], float]:
+def _by_integration(problem: Problem, moves: Sequence[Array], times: Float[Array, " T"]) -> Moved:
     if np.isinf(times[-1]):
         raise InvalidInput(
             "times must be finite where a direction leaves the balance or no closed form applies, and the last is inf."
@@ -216,20 +216,7 @@ def _by_integration(
         solution = solve(problem, times[:1]).solution
         assert solution is not None
         exact = lambda t: solution.gram(np.array([t]))[0]  # noqa: E731
-    return moved_gram(problem, half + half.T, times, exact)
-
-
-def _moved_loss(problem: Problem, times: Float[Array, " T"], gram: Float[Array, "T n n"]) -> Float[Array, " T"]:
-    """⟨∂loss/∂W, δW⟩, along the trajectory."""
-    task, d_in = problem.task, problem.task.d_in
-    if problem.facts.method is not None:
-        W = solve(problem, times).function
-    else:
-        from lazyrich.predict import predict  # a call that integrates: only here
-
-        W = predict(problem, times).trajectory.function
-    error = (W - task.target) @ task.sigma_xx
-    return np.asarray(np.einsum("toi,toi->t", error, gram[:, d_in:, :d_in]))
+    return moved(problem, half + half.T, times, exact)
 
 
 def _half_times(problem: Problem, moves: Sequence[Array]) -> Float[Array, " m"]:

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import lazyrich as lr
 from lazyrich.methods.decoupled import Decoupled
-from lazyrich.predict import _by_modes
+from lazyrich.prediction.by_modes import by_modes
 
 
 def default_weights(rng, kind, sizes, scale):
@@ -51,7 +51,7 @@ def integrated(problem, times):
 
 def errors(problem):
     """(error of the closed form, its estimate), (error of the corrected curves and their loss, its estimate)."""
-    found = _by_modes(problem, None)
+    found = by_modes(problem, None)
     times, truth = found.trajectory.times, integrated(problem, found.trajectory.times)
     fit, m = problem.alignment, len(problem.alignment.s)
     strengths = np.sum(fit.U[:, :m] * (truth @ fit.V[:, :m]), axis=1)

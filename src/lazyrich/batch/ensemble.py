@@ -123,7 +123,7 @@ class Ensemble:
         on_it = len(graded.missed) > 0
         for place, (member, own) in enumerate(zip(piece.members.tolist(), doubts.tolist(), strict=True)):
             solution = RiccatiSolution(self.problems[member], known=partial(graded.of, place))
-            near = solution.separatrix() if not on_it and max(own) > DOUBTFUL else Separatrix(on_it=on_it)
+            near = solution.separatrix() if on_it or max(own) > DOUBTFUL else Separatrix()
             yield member, solution, tuple(notes_of(near, Doubts(*own), 0.0, True))
 
     def part(self, name: str, member: int) -> Array:

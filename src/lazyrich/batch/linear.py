@@ -113,8 +113,7 @@ def _equation(problem: Problem) -> _Equation:
     U, _, Vt = np.linalg.svd(problem.pull)
     S = np.zeros_like(task.sigma_yx)
     np.fill_diagonal(S, task.modes.s)  # diagonal to the last bit: modes that do not interact never do
-    fit = _engines.Fit.of(task)
-    sigma_xx = Vt @ fit.sigma_xx @ Vt.T if fit.sigma_xx.ndim else fit.sigma_xx
+    sigma_xx = Vt @ task.plain_xx @ Vt.T if task.plain_xx.ndim else task.plain_xx
     network = problem.network
     rows = constant_rows(network.sizes, network.activation) if network.biased else ()
     turned = (rows[0] @ Vt.T, *rows[1:]) if rows else ()

@@ -16,7 +16,7 @@ from lazyrich._progress import progress
 from lazyrich._status import End
 from lazyrich._typing import Array, Float
 from lazyrich.cli._output import json_document, table
-from lazyrich.prediction import falls
+from lazyrich.prediction.looking import falls
 
 _COARSE = (1e-7, 1e-2)  # rtol of the second integration, of linear networks and of others: a hundred, and ten, times it
 

@@ -20,7 +20,8 @@ import numpy as np
 from lazyrich._typing import Array, Float
 from lazyrich.observables.crossings import crossings_of
 from lazyrich.observables.modes import half_way
-from lazyrich.prediction import Prediction, in_frames
+from lazyrich.prediction.modes import in_frames
+from lazyrich.prediction.result import Prediction
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
 

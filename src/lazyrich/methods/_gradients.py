@@ -41,10 +41,10 @@ def needs_samples(problem: Problem, wanted_by: str) -> None:
 
 
 def data_of(problem: Problem) -> tuple[JaxArray, ...]:
-    """What a loop sees of the task: correlations and fit, or samples (as columns) and the weight of each."""
+    """What a loop sees of the task: correlations and residuals, or samples (as columns) and the weight of each."""
     task = problem.task
     if task.inputs is None or (problem.network.activation.linear and problem.loss.squared):
-        return task.sigma_yx, _engines.Fit.of(task)
+        return task.sigma_yx, task.plain_xx, task.residuals
     return samples_of(problem)
 
 
@@ -63,7 +63,7 @@ def gradients_and_loss(
     of: Loss = SQUARED,
     on_samples: bool = False,
 ) -> Callable[..., Tree]:
-    """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: above its floor).
+    """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: less that of no network).
 
     `on_samples`: data are those of `samples_of`, of linear networks too.
     """
@@ -112,7 +112,7 @@ def loss_of_map(xp: ModuleType, of: Loss) -> Callable[[Tree], Callable[[JaxArray
 
     def on(data: Tree) -> Callable[[JaxArray], JaxArray]:
         if of.squared:
-            return data[1].loss
+            return data[2].loss
         inputs, targets, weight = data
         return lambda W: weight * of.per_sample((W @ inputs).T, targets.T, xp).sum()
 
@@ -156,9 +156,9 @@ def observe(
 
 
 def _linear(weights: Tree, data: Tree) -> Tree:
-    sigma_yx, fit = data
-    gradients, E, W = _engines.linear_gradients(weights, _engines.squared_pull(sigma_yx, fit.sigma_xx))
-    return gradients, (E * (fit.target - W)).sum() / 2
+    sigma_yx, sigma_xx, _ = data
+    gradients, E, W = _engines.linear_gradients(weights, _engines.squared_pull(sigma_yx, sigma_xx))
+    return gradients, -((sigma_yx + E) * W).sum() / 2
 
 
 def _linear_on_samples(jax: ModuleType, of: Loss) -> Callable[..., Tree]:

@@ -14,6 +14,7 @@ tolerance, and with a hundredth of it; what lies between the two is the error th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,21 +32,38 @@ _USELESS = 0.1  # error over the largest
 Gram = Callable[[float], Float[Array, "n n"]]
 
 
-def moved_gram(
-    problem: Problem, dG0: Float[Array, "n n"], times: Float[Array, " T"], exact: Gram | None
-) -> tuple[Float[Array, "T n n"], float]:
-    """δQQᵀ at each time, and its error relative to the largest. `exact` gives QQᵀ(t) where a closed form does."""
+class Moved(NamedTuple):
+    """δQQᵀ and what the loss moves by at each time, and their error relative to the largest of each."""
+
+    gram: Float[Array, "T n n"]
+    loss: Float[Array, " T"]
+    error: float
+
+
+def moved(problem: Problem, dG0: Float[Array, "n n"], times: Float[Array, " T"], exact: Gram | None) -> Moved:
+    """From δQQᵀ at the initialisation. `exact` gives QQᵀ(t) where a closed form does."""
+    d = problem.task.d_in
     with progress(2 * float(times[-1]), "sensitivity") as advance:
-        rough = _integrated(problem, dG0, times, exact, 100 * RTOL, advance)
-        fine = _integrated(problem, dG0, times, exact, RTOL, advance)
-    largest = float(np.abs(fine).max(initial=0.0))
-    error = float(np.abs(fine - rough).max(initial=0.0)) / largest if largest else 0.0
+        runs = [_integrated(problem, dG0, times, exact, rtol, advance) for rtol in (100 * RTOL, RTOL)]
+    losses = [moved_loss(problem, G[:, d:, :d], dG) for G, dG in runs]
+    error = max(_apart(*(dG for _, dG in runs)), _apart(*losses))
     if error > _USELESS:
         raise InvalidInput(
             f"times must end before {times[-1]:.4g} where a direction is integrated from next to a separatrix: by then "
             "the errors of the integration have left it, and are as large as what they are errors of."
         )
-    return fine, error
+    return Moved(runs[1][1], losses[1], error)
+
+
+def moved_loss(problem: Problem, W: Float[Array, "T out in"], dG: Float[Array, "T n n"]) -> Float[Array, " T"]:
+    """⟨∂loss/∂W, δW⟩."""
+    task, d = problem.task, problem.task.d_in
+    return np.asarray(np.einsum("toi,toi->t", (W - task.target) @ task.sigma_xx, dG[:, d:, :d]))
+
+
+def _apart(rough: Array, fine: Array) -> float:
+    largest = float(np.abs(fine).max(initial=0.0))
+    return float(np.abs(fine - rough).max(initial=0.0)) / largest if largest else 0.0
 
 
 def linear_velocity(problem: Problem, G: Float[Array, "n n"], dG: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -67,7 +85,8 @@ def _integrated(
     exact: Gram | None,
     rtol: float,
     advance: Callable[[float], object],
-) -> Float[Array, "T n n"]:
+) -> tuple[Float[Array, "T n n"], Float[Array, "T n n"]]:
+    """QQᵀ and δQQᵀ."""
     from scipy.integrate import DOP853  # here, to keep `import lazyrich` quick
 
     shape, (W1, W2) = dG0.shape, problem.network.weights
@@ -82,13 +101,13 @@ def _integrated(
         return np.concatenate([gram_velocity(problem, G).ravel(), linear_velocity(problem, G, dG).ravel()])
 
     size = np.concatenate([np.full(dG0.size, np.abs(part).max() or 1.0) for part in y0.reshape(-1, dG0.size)])
-    result = np.empty((len(times), *shape))
-    result[times == 0] = dG0
+    result = np.empty((len(times), 2, *shape))
+    result[times == 0] = Q @ Q.T, dG0
     seen = int(np.count_nonzero(times == 0))
     solver = DOP853(velocity, 0.0, y0, np.inf, rtol=rtol, atol=rtol * _SMALL * size)
     for _ in range(_MOST):
         if seen == len(times):
-            return result
+            return result[:, 0], result[:, 1]
         before = solver.t
         with np.errstate(over="ignore", invalid="ignore"):  # a step that was too long is taken again
             solver.step()
@@ -97,11 +116,12 @@ def _integrated(
         inside, dense = int(np.searchsorted(times, solver.t, side="right")), None
         for i in range(seen, inside):
             dense = dense or solver.dense_output()
-            result[i] = dense(times[i])[-dG0.size :].reshape(shape)
+            y = dense(times[i])
+            result[i] = y.reshape(2, *shape) if exact is None else (exact(times[i]), y.reshape(shape))
         seen = max(seen, inside)
         advance(min(float(solver.t), float(times[-1])) - before)
     if seen == len(times):
-        return result
+        return result[:, 0], result[:, 1]
     raise InvalidInput(
         f"times must end earlier where a direction is integrated: {_MOST:,} steps have come to t = {solver.t:.4g} of "
         f"{times[-1]:.4g}; a direction that keeps the balance has a closed form, at any t."

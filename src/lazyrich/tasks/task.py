@@ -36,6 +36,25 @@ class Modes(NamedTuple):
     V: Float[Array, "in m"]
 
 
+class Residuals(NamedTuple):
+    """The loss of a linear map as a sum of squares, ½‖B − WRᵀ‖² + rest with RᵀR = Σxx; NumPy's arrays or JAX's.
+
+    Accurate near the minimum too, and where inputs are nearly collinear, so that the best map T is huge.
+
+    >>> parts = lr.Task.from_data([[1.0], [2.0]], [[1.0], [2.0]]).residuals
+    >>> float(parts.loss(np.array([[1.0]])).round(12)), float(parts.loss(np.array([[3.0]])).round(12))
+    (0.0, 5.0)
+    """
+
+    B: Float[Any, "out in"]
+    R: Any  # in × in, or a number r where it is r·I
+    rest: Any
+
+    def loss(self, W: Float[Any, "*T out in"]) -> Any:  # a number for one map, an array for many
+        error = self.B - (W @ self.R.T if self.R.ndim else self.R * W)
+        return (error**2).sum((-2, -1)) / 2 + self.rest
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """What is to be learned. Build one with `Task.from_data` or `Task.from_correlations`.
@@ -216,10 +235,42 @@ class Task:
         """T = Σyx Σxx⁻¹, the best linear map (least norm where Σxx is singular)."""
         if self.whitening_error == 0:
             return _check.read_only(self.sigma_yx / self.input_scale)
-        if self.inputs is not None and self.targets is not None:  # by Σxx, the condition number would be squared
-            cutoff = max(self.inputs.shape) * np.finfo(np.float64).eps
-            return _check.read_only(np.asarray(np.linalg.lstsq(self.inputs, self.targets, rcond=cutoff)[0].T))
-        return _check.read_only(self.sigma_yx @ _pseudo_inverse(self.sigma_xx))
+        if self.inputs is not None and self.targets is not None:
+            (B, _, _), (U, S, V) = self.residuals, self._directions()
+            seen = self._noise(self.inputs) * S[0] < S
+            return _check.read_only((B @ U[:, seen] / S[seen]) @ V[:, seen].T)
+        roots, V, _ = self._spectrum()
+        return _check.read_only(((self.sigma_yx @ V) / roots**2) @ V.T)
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """The loss of linear maps; from samples themselves, for Σxx has the square of their condition number."""
+        d, weight = self.d_in, 1.0
+        if self.inputs is not None and self.targets is not None and self.reduction == "mean":
+            weight = 1 / len(self.inputs)
+        if self.whitening_error == 0:
+            r = np.sqrt(np.array(self.input_scale))
+            return Residuals(r * self.target, r, self._floor(weight))
+        B, R = np.zeros(self.sigma_yx.shape), np.zeros(self.sigma_xx.shape)
+        if self.inputs is None or self.targets is None:
+            roots, V, _ = self._spectrum()
+            B[:, : len(roots)], R[: len(roots)] = (self.sigma_yx @ V) / roots, roots[:, None] * V.T
+            return Residuals(B, R, self._floor(weight))
+        both = np.asarray(np.linalg.qr(np.sqrt(weight) * np.concatenate([self.inputs, self.targets], axis=1), mode="r"))
+        rows = min(d, len(both))
+        B[:, :rows], R[:rows] = both[:rows, d:].T, both[:rows, :d]
+        return Residuals(B, R, np.asarray(np.sum(both[d:, d:] ** 2) / 2))
+
+    def _floor(self, weight: float) -> Float[Array, ""]:
+        """½ tr(Σyy − T Σxx Tᵀ), by residuals where samples are known."""
+        if self.inputs is not None and self.targets is not None:
+            return np.asarray(weight * np.sum((self.targets - self.inputs @ self.target.T) ** 2) / 2)
+        return np.asarray(max(np.trace(self.sigma_yy) - np.sum(self.sigma_yx * self.target), 0.0) / 2)
+
+    @property
+    def plain_xx(self) -> Float[Array, "..."]:
+        """Σxx, or the number c where it is c·I."""
+        return self.sigma_xx if self.whitening_error else np.asarray(self.sigma_xx[0, 0])
 
     @property
     def input_scale(self) -> float:
@@ -237,11 +288,17 @@ class Task:
 
     @cached_property
     def loss_floor(self) -> float:
-        """The least loss any linear map reaches, ½ tr(Σyy − T Σxx Tᵀ), by residuals where samples are known."""
-        if self.inputs is not None and self.targets is not None:
-            squares = np.sum((self.targets - self.inputs @ self.target.T) ** 2)
-            return float(squares / 2 / (len(self.inputs) if self.reduction == "mean" else 1))
-        return float(max(np.trace(self.sigma_yy) - np.sum(self.sigma_yx * self.target), 0.0) / 2)
+        """The least loss any linear map reaches, ½ tr(Σyy − T Σxx Tᵀ)."""
+        B, _, rest = self.residuals
+        if self.whitening_error == 0 or self.inputs is None or self.targets is None:
+            return float(rest)
+        U, S, _ = self._directions()  # not the loss at T, which may be huge
+        return float(rest + np.sum((B @ U[:, self._noise(self.inputs) * S[0] >= S]) ** 2) / 2)
+
+    def _directions(self) -> tuple[Float[Array, "in in"], Float[Array, " in"], Float[Array, "in in"]]:
+        """U, S, V of the inputs' R."""
+        U, S, Vt = np.linalg.svd(self.residuals.R)
+        return U, S, Vt.T
 
     def loss(self, function: Float[Array, "*T out in"]) -> Any:  # a number for one map, an array for many
         """Loss of one or many linear maps, written so that it is accurate near the minimum too."""
@@ -253,8 +310,7 @@ class Task:
         if self.whitening_error == 0 and np.ndim(function) == 3:  # one map at a time: many need no more memory than one
             squares = np.array([np.vdot(error := W - self.target, error) for W in function])
             return squares * (self.input_scale / 2) + self.loss_floor
-        error = function - self.target
-        return np.sum((error @ self.sigma_xx) * error, axis=(-2, -1)) / 2 + self.loss_floor
+        return self.residuals.loss(np.asarray(function))
 
     @property
     def rank(self) -> int:
@@ -283,10 +339,14 @@ class Task:
             seen = values > self.d_in * max(self.eps, eps) * values[-1]
             return np.sqrt(values[seen]), V[:, seen], None
         U, S, Vt = np.linalg.svd(self.inputs, full_matrices=False)
-        # rounding of every entry, of whatever size the data are, leaves 2 eps of the largest; the rest is the SVD's own
-        seen = (8 * self.eps + max(self.inputs.shape) * eps) * S[0] < S
+        seen = self._noise(self.inputs) * S[0] < S
         size = np.sqrt(len(self.inputs)) if self.reduction == "mean" else 1.0
         return S[seen] / size, Vt[seen].T, U[:, seen]
+
+    def _noise(self, inputs: Float[Array, "P in"]) -> float:
+        """The share of their largest singular value that is not theirs: rounding of every entry, of whatever size the
+        data are, leaves 2 eps; the rest is the SVD's own."""
+        return 8 * self.eps + max(inputs.shape) * float(np.finfo(np.float64).eps)
 
     def whitened(self) -> Task:
         """The same task for inputs `input_map @ x`, whose Σxx is the identity on the directions that the inputs have.

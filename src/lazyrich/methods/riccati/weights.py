@@ -3,18 +3,21 @@
 QQᵀ(t) leaves the rotation of the hidden units open. In the eigenbasis of F, with L the echelon form of the
 initialisation, `evaluation` knows at every time
 
-    P(t) = e^{wt} L R^{−T},     RRᵀ = I + Lᵀ diag(∫₀ᵗ e^{2ws} ds) L,     R lower triangular,
+    P(t) = e^{wt} L R^{−T},     RRᵀ = I + Lᵀ diag(∫₀ᵗ e^{2ws} ds) L,     R upper triangular,
 
 whose Gram matrix is exact. P Ω obeys the flow if Ω does
 
-    Ω̇ = ½(upper(X) − lower(X)) Ω,     X = PᵀP,     Ω(0) = I,
+    Ω̇ = ½(lower(X) − upper(X)) Ω,     X = PᵀP,     Ω(0) = I,
 
 where upper and lower are what stands above and below the diagonal: with X = R⁻¹ (d/dt RRᵀ) R^{−T} = Φ + Φᵀ, Φ = R⁻¹Ṙ is
-its lower triangle with half the diagonal. So Ω has a linear equation whose coefficients are known in closed form, it
+its upper triangle with half the diagonal. So Ω has a linear equation whose coefficients are known in closed form, it
 is solved by collocation at Gauss's points, and between these it is known too: steps are as long as accuracy allows,
-however many times are asked for. Where columns have saturated X is diagonal, and Ω rests. Two nearly equal singular
-values may turn their columns for a time of 1/(their difference), at a rate of which rounding leaves few digits: there
-QQᵀ and D stay exact, and Ω is as good as the singular values tell, about eps·s·t (`doubt_until` counts that).
+however many times are asked for. R is upper, not lower, triangular because P is then lower triangular in its pivot
+rows, as L is: where columns have saturated it is diagonal, and Ω rests (`_rest`), also between singular values that
+nearly coincide. What rounding makes of X from then on would add up, at a rate of eps·|λ|, and is left out. Where more
+rows grow than there are columns, two nearly equal eigenvalues may turn columns for a time of 1/(their difference), at a
+rate of which rounding leaves few digits: there QQᵀ and D stay exact, and Ω is as good as the singular values tell,
+about eps·s·t (`doubt_until` counts that).
 """
 
 from __future__ import annotations
@@ -91,6 +94,7 @@ class _Path:
         with np.errstate(divide="ignore", invalid="ignore"):
             saturated = (_SATURATED + np.maximum(np.log(2 * w) - 2 * np.log(l), 0.0)) / (2 * w)
         self.saturated = np.where(w > 0, saturated, 0.0)
+        self.rest = _rest(graded)
 
     def states(self, times: Float[Array, " T"]) -> Float[Array, "T n k"]:
         """P(t)."""
@@ -101,13 +105,13 @@ class _Path:
             return Y
         inverse = np.empty_like(A)
         try:
-            _lapack.invert(_lapack.factor(np.ascontiguousarray(A)), inverse)
+            _lapack.invert(_lapack.factor(np.ascontiguousarray(A[:, ::-1, ::-1])), inverse)
         except _lapack.NoFactor as broken:
             raise ArithmeticError(
                 f"weights cannot be followed as far as t = {times[broken.place]:g}: next to the "
                 "separatrix rounding of the initialisation decides by then. Try lr.flow, or an earlier last time."
             ) from None
-        return np.asarray(Y @ inverse.mT)
+        return np.asarray(Y @ inverse[:, ::-1, ::-1].mT)
 
     def step(self, end: float) -> _Step:
         """The next step, as long as it can be; to the end where nothing turns any more.
@@ -115,6 +119,10 @@ class _Path:
         A tail that hardly falls when the step is shortened, instead of by the power of the stages, is rounding: of
         columns that almost cancel, say. Shorter steps would gain nothing.
         """
+        if self.now >= self.rest:
+            here, self.now = self.now, end
+            return _Step(here, end, self.Omega, np.empty((0, 0, 0)), np.zeros(len(self.w), bool))
+        end = min(end, self.rest)
         tried, before = np.inf, np.inf
         while True:
             growing = self.w[self.saturated > self.now]
@@ -146,7 +154,7 @@ class _Path:
             self.H = H * min(0.7, max(0.1, factor))
 
     def _generators(self, times: Float[Array, " s"]) -> tuple[Float[Array, "s k k"], float]:
-        """½(upper(X) − lower(X)), without what is rounding, and how large rounding of the others may be."""
+        """½(lower(X) − upper(X)), without what is rounding, and how large rounding of the others may be."""
         k = len(self.w)
         result, n = np.empty((len(times), k, k)), self.evaluation.size // max(k, 1)
         noise = np.zeros(len(times))
@@ -157,8 +165,28 @@ class _Path:
             lengths = np.sqrt(np.diag(X))
             rounding = _COUPLED * np.outer(lengths, lengths)
             X[np.abs(X) <= rounding + _SLOW * self.fastest] = 0.0
-            upper = np.triu(X, 1) / 2
-            result[i], noise[i] = upper - upper.T, rounding[upper != 0].max(initial=0.0)
+            lower = np.tril(X, -1) / 2
+            result[i], noise[i] = lower - lower.T, rounding[lower != 0].max(initial=0.0)
 
         spread(fill, range(len(times)), heavy=len(times) * n * k > _AT_ONCE)
         return result, float(noise.max(initial=0.0))
+
+
+def _rest(graded: Graded) -> float:
+    """From when on Ω rests, to rounding; inf where some column never saturates.
+
+    With pivot rows L_p and the others L_o, PPᵀ of the pivot rows is (e^{−wt}(L_pL_pᵀ)⁻¹e^{−wt} + (1 − e^{−2wt})/2w)⁻¹,
+    diagonal once the first term has gone, and the others have L_oL_p⁻¹ in front of e^{(w_o − w_p)t} beside it.
+    """
+    w, piv = graded.spectrum.w, graded.pivots
+    others = np.delete(np.arange(len(w)), piv)
+    if not len(piv):
+        return 0.0
+    if not np.all(w[piv] > 0):
+        return np.inf
+    inverse = np.linalg.inv(graded.L[piv])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = (_SATURATED + np.log(2 * w[piv] * np.sum(inverse**2, axis=0))) / (2 * w[piv])
+        shares, gap = np.abs(graded.L[others] @ inverse), w[piv] - w[others, None]
+        rows = np.where((shares > 0) & (gap > 0), (_SATURATED + np.log(shares)) / gap, 0.0)
+    return float(max(columns.max(), rows.max(initial=0.0), 0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -12,33 +11,27 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lazyrich._check import InvalidInput
-from lazyrich._progress import progress
-from lazyrich._rounding import ROUNDING, cleared
+from lazyrich._rounding import ROUNDING
 from lazyrich._status import End
-from lazyrich._threads import SMALL, one_blas_thread
 from lazyrich._typing import Array, Float
-from lazyrich.alignment import align
 from lazyrich.facts import Refusal
 from lazyrich.landscape.fate import Fate
 from lazyrich.landscape.regime import Regime, regime
 from lazyrich.landscape.steps import Steps
-from lazyrich.methods.decoupled import Decoupled
 from lazyrich.methods.gram import best_map
-from lazyrich.networks.network import forward
 from lazyrich.networks.run import check_beginning
 from lazyrich.observables.modes import half_times
-from lazyrich.problem import Problem
+from lazyrich.prediction.closed_form import ClosedForm
+from lazyrich.prediction.looking import NEAR, falls
+from lazyrich.prediction.modes import Frames, frames_of, functions_of, in_frames
+from lazyrich.prediction.told import told
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NEAR = 0.05  # of its target: a mode this close to it is taken to be on its way there
-WEAK, _NOTHING = 0.01, 1e-6  # of the strongest mode: too weak to wait for; not a mode of the task
-FALLING = 0.001  # of all that the loss has changed, in the last tenth of the time: then it is still falling
+_NOTHING = 1e-6  # of the strongest mode: not a mode of the task
 _UNCERTAIN = 1e-10  # of a closed form: an error to be told
-_ROWS = 12  # of the table of modes
-_NEXT = "\n" + 14 * " "  # line, below the second column
 
 
 class Knowledge(StrEnum):
@@ -47,47 +40,6 @@ class Knowledge(StrEnum):
     EXACT = "exact"
     INTEGRATED = "integrated"
     ESTIMATED = "estimated"
-
-
-@dataclass(frozen=True, eq=False)
-class ClosedForm:
-    """Every mode by itself (theory: section 11): what a random initialisation does, as one formula per mode.
-
-    Errors are relative; measured against the integration, or estimated where there is none.
-    """
-
-    modes: Decoupled
-    half_times: Float[Array, " m"]
-    error: float  # of the strengths at any time, over the largest
-    half_time_error: float  # the largest of any mode that goes a tenth of the longest way
-    measured: bool
-
-    @property
-    def c(self) -> Float[Array, " m"]:
-        """√(((p + r)/2)² − a²) of each mode over its singular value: lazy where it is large, rich where it is small."""
-        c, s = self.modes.c, self.modes.s
-        return np.divide(c, s, out=np.full_like(c, np.inf), where=s > 0)
-
-    def strengths(self, times: Float[Array, " T"]) -> Float[Array, "T m"]:
-        """uᵀWv of each mode at each time."""
-        return self.modes.strengths(times)
-
-    def __str__(self) -> str:
-        how = "measured" if self.measured else "estimated"
-        return (
-            f"every mode by itself: strengths within {self.error:.2g} of the largest, half times of modes that go far "
-            f"within {self.half_time_error:.2g} of themselves ({how}); it is lazy where c/s is large, rich where it is "
-            "small"
-        )
-
-
-class Frames(NamedTuple):
-    """The modes that a prediction speaks of, strongest first."""
-
-    u: Float[Array, "out m"]
-    v: Float[Array, "in m"]
-    s: Float[Array, " m"]  # singular values: of Σyx, the correlation of outputs with inputs; see `Problem.pull`
-    target: Float[Array, " m"]  # uᵀTv, what the best linear map has of each; of a nonlinear network or another loss s
 
 
 class Caution(NamedTuple):
@@ -144,17 +96,17 @@ class Prediction:
     def strengths(self) -> Float[Array, "T m"]:
         """uᵀW(t)v of each mode; of a nonlinear network uᵀE[f xᵀ]v, which is s where all of Σyx is learned."""
         same = np.array_equal(self.trajectory.times, self.course.times)
-        return self._along if same else self.strengths_of(self.trajectory)
+        return self.along if same else self.strengths_of(self.trajectory)
 
     @cached_property
-    def _along(self) -> Float[Array, "T m"]:
+    def along(self) -> Float[Array, "T m"]:
         """The strengths until all that happens can be seen."""
         return self.strengths_of(self.course)
 
     @cached_property
     def limit(self) -> Float[Array, " m"]:
         """Where each mode ends, if that is known (`limit_known`); else how strong it is when all has been seen."""
-        return self._along[-1] if self._end is None else self._end
+        return self.along[-1] if self._end is None else self._end
 
     @property
     def limit_known(self) -> bool:
@@ -183,7 +135,7 @@ class Prediction:
         narrow = min(*problem.network.sizes[1:-1], *ranks) - problem.network.biased < problem.facts.rank_target
         if narrow or problem.facts.determinant_obstruction:
             return None
-        first, last = self._along[[0, -1]]
+        first, last = self.along[[0, -1]]
         near = np.abs(last - target) <= np.maximum(np.abs(first - target) / 2, NEAR * np.abs(target))
         return target if near.all() else None
 
@@ -198,7 +150,7 @@ class Prediction:
         not known where it ends, and what it has at last need not be that."""
         if self.fate is not None:
             return self.fate.half_times
-        found = half_times(self.course.times, self._along, self.limit)
+        found = half_times(self.course.times, self.along, self.limit)
         return np.where(self._waiting, np.nan, found)
 
     @cached_property
@@ -209,7 +161,7 @@ class Prediction:
         known = self.limit_known or problem.weight_decay or not problem.network.activation.linear
         if known or not problem.loss.squared:
             return np.zeros(len(target), bool)
-        return np.abs(self._along[-1] - target) > NEAR * np.maximum(np.abs(target), _NOTHING * np.abs(target).max())
+        return np.abs(self.along[-1] - target) > NEAR * np.maximum(np.abs(target), _NOTHING * np.abs(target).max())
 
     @cached_property
     def regime(self) -> Regime | None:
@@ -251,7 +203,7 @@ class Prediction:
         A few times may leave out what happens between them; this does not.
         """
         asked, all_seen = self.trajectory, self.course
-        parts = [(asked.times, asked.loss, self.strengths), (all_seen.times, all_seen.loss, self._along)]
+        parts = [(asked.times, asked.loss, self.strengths), (all_seen.times, all_seen.loss, self.along)]
         times, loss, strengths = (np.concatenate(part) for part in zip(*parts, strict=True))
         last = self.trajectory.times[np.isfinite(self.trajectory.times)].max(initial=0.0)
         times, first = np.unique(times, return_index=True)
@@ -330,120 +282,7 @@ class Prediction:
         return in_frames(functions_of(traj), self.frames)
 
     def __str__(self) -> str:
-        traj, network, loss = self.trajectory, self.trajectory.problem.network, self.trajectory.problem.loss
-        end, of = f"{traj.times[-1]:g}", "" if loss.squared else f" ({loss})"
-        sure = "exact" if self.exact else f"{self.known}: loss and modes to {self.error:.1g} of their largest"
-        lines = [
-            f"network       {network.architecture}",
-            f"known by      {self.method} ({sure})",
-            f"loss          {traj.loss[0]:.6g} → {_number(traj.loss[-1], traj.loss[0])} at t = {end}{of}",
-        ]
-        if self.fate is not None:
-            lines.append(str(self.fate))
-        else:
-            if network.activation.linear and loss.squared:
-                least = _number(traj.problem.task.loss_floor, traj.loss[0])
-                lines.append(f"least loss    {least} (of any linear map)")
-            elif (floor := loss.floor(traj.problem.task)) is not None and not loss.squared:
-                lines.append(f"least loss    {_number(floor, traj.loss[0])} (the entropy of the targets) or more")
-            unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
-            unknown = unknown if self.learns else "none: there is nothing to learn"
-            lines.append(f"regime        {str(self.regime or unknown).replace('; ', _NEXT)}")
-            if self.regime and not self.limit_known:
-                lines.append(
-                    f"{_NEXT[1:]}as far as t = {float(self.course.times[-1]):.4g}; what comes later may be richer"
-                )
-            lines += [f"descent       {self.steps.told(_NEXT)}"] if self.steps else []
-            lines += self._modes_in_words()
-        return "\n".join(lines + [f"note: {note}" for note in self.notes])
-
-    def _modes_in_words(self) -> list[str]:
-        """A table of the modes, and what the closed form says of them."""
-        closed, (_, _, s, target), first = self.closed_form, self.frames, self._along[0]
-        linear, shown = self.trajectory.problem.network.activation.linear, range(min(len(target), _ROWS))
-        squared = self.trajectory.problem.loss.squared
-        white = self.trajectory.problem.facts.whitened or not linear or not squared  # where Σyx is the target
-        end = float(self.course.times[-1])
-        size, ends = float(np.abs(target).max()), "limit" if self.limit_known else f"at t = {end:.4g}"
-        lines = [f"{'mode':>6}{'' if white else f' {chr(931)}yx'.rjust(11)}"]
-        lines[0] += f" {'target' if squared else 'pull':>12} {'initial':>12} {ends:>12} {'half time':>12}"
-        lines[0] += f" {'half step':>10}" if self.steps else ""
-        lines[0] += f" {'closed form':>12} {'c/s':>9}" if closed else ""
-        for i in shown:
-            moves = np.abs(self.limit[i] - first[i]) > ROUNDING * size
-            later = f"> {end:.3g}" if moves and self.limit_known else "–"
-            row = f"{i + 1:>6}" + ("" if white else f"{_number(s[i], s[0], 5):>11}")
-            for value, digits in ((target[i], 6), (first[i], 4), (self.limit[i], 6)):
-                row += f" {_number(value, size, digits):>12}"
-            row += f" {_time(self.half_times[i], later):>12}"
-            row += f" {self.steps.shown(i):>10}" if self.steps else ""
-            alone = closed and f" {_time(closed.half_times[i], '–'):>12} {_time(closed.c[i], '–', 3):>9}"
-            lines.append(row + (alone or ""))
-        if len(target) > len(shown):
-            lines.append(f"   and {len(target) - len(shown)} weaker modes")
-        if not linear:
-            same = ", and targets the same of the data, in Σyx" if squared else ""
-            lines.append(f"   strengths are uᵀE[f xᵀ]v of the outputs f{same}")
-        if not squared:
-            lines.append("   modes are those of −∂loss/∂W of a linear map at W = 0, and pulls its singular values")
-        if closed:
-            lines.append(f"closed form   {str(closed).replace('; ', _NEXT)}")
-        return lines
+        return told(self)
 
     def __repr__(self) -> str:
         return f"<Prediction: {self.known}, {self.trajectory!r}>"
-
-
-def _time(value: float, otherwise: str, digits: int = 6) -> str:
-    return f"{value:.{digits}g}" if np.isfinite(value) else otherwise
-
-
-def _number(value: float, size: float, digits: int = 6) -> str:
-    """A number beside others of this size: what is nothing but rounding is 0."""
-    return f"{float(cleared(value, float(np.abs(size)))):.{digits}g}"
-
-
-def frames_of(problem: Problem, of: Float[Array, "out in"], layers: Sequence[Array] | None = None) -> Frames:
-    """Singular vectors of a matrix; those of equal singular values turned towards the layers, or the initial ones."""
-    task = problem.task
-    fit = problem.alignment if layers is None else align(of, task.sigma_xx, layers)
-    u, v = fit.U[:, : len(fit.s)], fit.V[:, : len(fit.s)]
-    known = problem.network.activation.linear and problem.loss.squared
-    return Frames(u, v, fit.s, np.sum(u * (task.target @ v), axis=0) if known else fit.s)
-
-
-def in_frames(functions: Float[Array, "T out in"], frames: Frames) -> Float[Array, "T m"]:
-    """uᵀW(t)v of each mode."""
-    return np.asarray(np.sum(frames.u * (functions @ frames.v), axis=1))
-
-
-def falls(times: Float[Array, " T"], loss: Float[Array, " T"], of: float | None = None) -> bool:
-    """Whether a loss falls in the last tenth of the time by more than `FALLING`, of all that it has changed.
-
-    >>> times = np.linspace(0, 1, 11)
-    >>> falls(times, 1 - times), falls(times, np.exp(-9 * times))
-    (True, False)
-    """
-    size = float(np.ptp(loss)) if of is None else of
-    return bool(np.interp(0.9 * times[-1], times, loss) - loss[-1] > FALLING * size)
-
-
-def functions_of(traj: Trajectory) -> Float[Array, "T out in"]:
-    """W at each time, or, of a nonlinear network, E[f xᵀ] as Σyx is E[y xᵀ].
-
-    The linear map nearest to the network would divide that by the variance of the inputs, and inputs that hardly vary,
-    of which neither network nor loss feels anything, would be all one sees.
-    """
-    task, network = traj.problem.task, traj.problem.network
-    if network.activation.linear:
-        return np.asarray(traj.function)
-    X = task.inputs
-    assert X is not None  # the flow has asked for samples
-    share = 1 / len(X) if task.reduction == "mean" else 1.0
-    found = np.empty((len(traj.times), task.d_out, task.d_in))
-    with one_blas_thread(max(network.sizes) <= SMALL), progress(len(found), "modes") as advance:
-        for E, *state in zip(found, *(np.asarray(W) for W in traj.weights), strict=True):
-            *_, f = forward(state, network.activation, X)
-            E[:] = share * f.T @ X
-            advance(1)
-    return found
