@@ -147,6 +147,7 @@ _WORDS = {
     BASE: "input checks, files, optional engines, progress, threads, shapes, references",
     "tasks": "what is to be learned",
     "losses": "what learning lowers: its value, and its pull on the outputs",
+    "noise": "mini-batches, noise on labels and on weights, and their seeds",
     "networks": "what learns",
     "inits": "where learning begins",
     "alignment": "whether network and task share modes",

@@ -26,6 +26,7 @@ from .methods.flow import flow
 from .methods.lazy_limit import lazy_limit
 from .methods.solve import NoExactSolution, solve
 from .networks import Activation, Network
+from .noise import Noise
 from .predict import predict
 from .prediction import Prediction
 from .problem import Problem
@@ -45,6 +46,7 @@ __all__ = [
     "Loss",
     "Network",
     "NoExactSolution",
+    "Noise",
     "Prediction",
     "Problem",
     "Refusal",

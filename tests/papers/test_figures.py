@@ -32,6 +32,7 @@ _LONG = (  # more than five seconds, most of it compilation; what they stand on 
     "kunin2024/wide",
     "saxe2014/delay",
     "saxe2014/depth",
+    "tu2024/noise_drift",
     "tu2024/random_errors",
 )
 

@@ -24,6 +24,7 @@ from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import alone, stacks
 from lazyrich.methods import _gradients
 from lazyrich.methods.mode_maps import as_momentum
+from lazyrich.noise import seeded
 from lazyrich.problem import Problem, as_problem
 from lazyrich.trajectory import Trajectory
 
@@ -54,6 +55,8 @@ def descend(
     *,
     momentum: object = 0.0,
     nesterov: object = False,
+    noise: object = None,
+    seed: object = 0,
     record: object = ("weights",),
     at: object = None,
 ) -> list[Trajectory]:
@@ -64,6 +67,9 @@ def descend(
     problems : a list of them, of any shapes
     rate : one number, or one per problem
     steps, momentum, nesterov, record, at : as in `lr.descend`
+    noise : an `lr.Noise`, or a list with one per problem (None: none)
+    seed : the first of the seeds s, s + 1, … of the problems, or a list with one for each: every network has noise of
+        its own, that of `lr.descend(problem, …, seed=s + i)`. `[problem] * 100` is an ensemble of one problem
 
     Returns
     -------
@@ -78,18 +84,27 @@ def descend(
     """
     checked = as_problems(problems)
     rates = _per_problem("rate", rate, len(checked))
-    return stepped(checked, rates, as_stops(at, _check.count("steps", steps)), record, momentum, nesterov)
+    return stepped(checked, rates, as_stops(at, _check.count("steps", steps)), record, momentum, nesterov, noise, seed)
 
 
 def stepped(
-    problems: Sequence[Problem], rates: Array, stops: Array, record: object, momentum: object, nesterov: object
+    problems: Sequence[Problem],
+    rates: Array,
+    stops: Array,
+    record: object,
+    momentum: object,
+    nesterov: object,
+    noise: object = None,
+    seed: object = 0,
 ) -> list[Trajectory]:
     """Gradient descent of each problem with its rate, kept at the steps `stops`; what follows has not been checked."""
     beta, ahead = as_momentum(momentum, nesterov)
     names, found = _names(problems, record, "descend"), {}
+    own_noise = seeded(noise, seed, [problem.task for problem in problems], int(stops[-1]))
+    notes = [(str(each),) if each.noise.kind else () for each in own_noise]
     with in_precision("float64", "descend"), np.errstate(all="ignore"), progress(len(problems), "descend") as move_on:
-        together = [alone(problems[0])] if len(problems) == 1 else stacks(problems, np.dtype(np.float64))
-        for stack in together:
+        one = [alone(problems[0], own_noise[0])] if len(problems) == 1 else None
+        for stack in one or stacks(problems, np.dtype(np.float64), noise=own_noise):
             own = np.asarray(rates[stack.members])
             tick = partial(_of_all, move_on, stack.cells)
             run = descend_stack(stack, own, stops, tick, names=names, momentum=beta, nesterov=ahead)
@@ -97,7 +112,9 @@ def stepped(
                 member, some = int(stack.members[place]), (slice(int(run.reached[place])), *place)
                 parts = _some(run.parts, some)
                 times, status = own[place] * stops[some[0]], run.status[number]
-                found[member] = Trajectory(problems[member], times, "descend", parts, status=status, stepped=True)
+                found[member] = Trajectory(
+                    problems[member], times, "descend", parts, status=status, notes=notes[member], stepped=True
+                )
     return [found[i] for i in range(len(problems))]
 
 

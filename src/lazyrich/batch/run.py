@@ -7,6 +7,7 @@ takes nothing from the others: its record ends where it did, and its status says
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
@@ -16,11 +17,13 @@ import numpy as np
 from lazyrich import _engines
 from lazyrich._status import COMPLETE, End, Status
 from lazyrich._typing import Array, JaxArray, Tree
-from lazyrich.batch.stack import Stack
+from lazyrich.batch import draws
+from lazyrich.batch.stack import Stack, each
 from lazyrich.losses import Loss
 from lazyrich.methods import _gradients, _rkc
 from lazyrich.networks import Activation
 from lazyrich.networks.biases import constant_rows, whole
+from lazyrich.noise import Kind
 
 MOST_GRADIENTS = 1_000_000  # of one network, before a flow is given up
 _UNROLLED = (1, 50)  # steps between two looks at the loop's end, which a GPU would have to wait for
@@ -57,12 +60,13 @@ def descend_stack(
     jax = _engines.load("jax", "descend")
     stops, names = np.asarray(at), tuple(dict.fromkeys((*names, "loss")))
     settings = stack.activation, stack.sizes, stack.biased, stack.loss
-    run = _descent(*settings, names, stack.members.ndim, momentum, nesterov)
+    run = _descent(*settings, names, stack.members.ndim, momentum, nesterov, stack.kind)
     steps_per_call, records_per_call = _engines.per_call(stack.sizes, stack.columns, 1, names, stack.cells)
     if stack.cells > 1:  # records of many networks take time even where none is due; of one, compiling again takes more
         records_per_call = min(records_per_call, 1 << (len(stops) - 1).bit_length())
     paces = [rates[..., None, None].astype(eta.dtype) * eta for eta in stack.rates]
-    weights, *fixed = jax.device_put((stack.weights, paces, stack.decay, stack.data))
+    weights, *fixed = jax.device_put((stack.weights, paces, stack.decay, stack.data, stack.noise))
+    clock = draws.start(stack.kind, stack.noise) if stack.kind and stack.noise else None
     moving = [0 * W for W in weights] if momentum else []  # what momentum keeps, per layer
     finite, taken = np.ones(stack.members.shape, bool), np.zeros(stack.members.shape, np.int64)
     now, last = 0, int(stops[-1])
@@ -72,7 +76,8 @@ def descend_stack(
         due = due[due <= now + steps_per_call]
         ends = due if len(due) else np.array([now + steps_per_call])
         gaps = np.pad(np.diff(ends, prepend=now), (0, records_per_call - len(ends)))
-        (weights, moving, done, still), seen = run(weights, moving, finite, gaps, *fixed)
+        with draws.as_jax_does(jax) if stack.kind else nullcontext():
+            (weights, moving, done, still, clock), seen = run(weights, moving, finite, clock, gaps, *fixed)
         taken, finite, before, now = taken + np.asarray(done), np.asarray(still), now, int(ends[-1])
         recording.add(seen, len(due))
         tick((now - before) / last if last else 1.0)
@@ -143,13 +148,6 @@ def _finite(records: list[Array]) -> Array:
     return np.logical_and.accumulate(fine, axis=0).sum(axis=0)
 
 
-def _each(jax: ModuleType, axes: int, one: Callable[..., Tree]) -> Callable[..., Tree]:
-    """From a function of (weights, data) of one network to that of a stack: (sets, each) have the data of their set."""
-    for axis in range(axes):
-        one = jax.vmap(one, in_axes=(0, 0 if axis else None))
-    return one
-
-
 @cache
 def _descent(
     activation: Activation,
@@ -160,18 +158,34 @@ def _descent(
     axes: int,
     momentum: float,
     nesterov: bool,
+    kind: Kind | None = None,
 ) -> Tree:
     """One call: stretches of steps, with a record after each."""
     jax, unrolled = _engines.load("jax", "descend"), int(_engines.by_device(*_UNROLLED))
-    gradients_and_loss = _each(jax, axes, _gradients.gradients_and_loss(jax, activation, sizes, biased, loss))
-    observe = _each(jax, axes, _gradients.observe(jax, activation, names, sizes, biased, loss))
+    on_samples = kind is not None and kind.on_samples
+    of_one = _gradients.gradients_and_loss(jax, activation, sizes, biased, loss, on_samples)
+    gradients_and_loss = each(jax, axes, of_one, "network", "set")
+    noisy = draws.noisy(jax, axes, kind, of_one) if kind else None
+    kicks = draws.kicks(jax, axes) if kind and kind.weights else None
+    observe = each(jax, axes, _gradients.observe(jax, activation, names, sizes, biased, loss), "network", "set")
 
     def run(
-        weights: Tree, moving: Tree, finite: JaxArray, gaps: JaxArray, paces: Tree, decay: JaxArray, data: Tree
+        weights: Tree,
+        moving: Tree,
+        finite: JaxArray,
+        clock: Tree,
+        gaps: JaxArray,
+        paces: Tree,
+        decay: JaxArray,
+        data: Tree,
+        noise: Tree,
     ) -> Tree:
         def step(_: object, state: Tree) -> Tree:
-            weights, moving, taken, finite = state
-            gradients, loss = gradients_and_loss(weights, data)
+            weights, moving, taken, finite, clock = state
+            if noisy:
+                (gradients, loss), clock = noisy(weights, data, noise, clock)
+            else:
+                gradients, loss = gradients_and_loss(weights, data)
             finite = finite & jax.numpy.isfinite(loss)
             slopes = [G - decay * W for W, G in zip(weights, gradients, strict=True)]
             if momentum:
@@ -179,13 +193,17 @@ def _descent(
                 ahead = [slope + momentum * M for M, slope in zip(moving, slopes, strict=True)]
                 slopes = ahead if nesterov else moving
             layers = zip(weights, paces, slopes, strict=True)
-            return [W + pace * slope for W, pace, slope in layers], moving, taken + finite, finite
+            after = [W + pace * slope for W, pace, slope in layers]
+            if kicks:
+                after = [W + kick for W, kick in zip(after, kicks(weights, noise, paces, clock.step), strict=True)]
+            clock = clock and clock._replace(step=clock.step + 1)
+            return after, moving, taken + finite, finite, clock
 
         def forward(so_far: Tree, gap: JaxArray, together: int) -> Tree:
             """Up to the gap, so many steps at a time, or until all have diverged."""
 
             def goes_on(so_far: Tree) -> JaxArray:
-                count, (*_, finite) = so_far
+                count, (*_, finite, _) = so_far
                 return (count + together <= gap) & finite.any()
 
             def go(so_far: Tree) -> Tree:
@@ -201,7 +219,8 @@ def _descent(
                 so_far = forward(so_far, gap, together)
             return so_far[1], observe(so_far[1][0], data)
 
-        return jax.lax.scan(stretch, (weights, moving, 0 * jax.numpy.asarray(finite, gaps.dtype), finite), gaps)
+        taken = 0 * jax.numpy.asarray(finite, gaps.dtype)
+        return jax.lax.scan(stretch, (weights, moving, taken, finite, clock), gaps)
 
     return jax.jit(run)
 
@@ -211,7 +230,7 @@ def _velocity(
 ) -> Callable[..., Tree]:
     """(weights, rates, decay, data) of a stack → Ẇ of each layer."""
     one = _gradients.gradients_and_loss(jax, activation, sizes, biased, loss)
-    of_all = _each(jax, 2, lambda weights, data: one(weights, data)[0])
+    of_all = each(jax, 2, lambda weights, data: one(weights, data)[0], "network", "set")
 
     def velocity(weights: Tree, rates: JaxArray, decay: JaxArray, data: Tree) -> Tree:
         layers = zip(rates, of_all(weights, data), weights, strict=True)

@@ -10,19 +10,15 @@ Descent stays near a point while rate × sharpness < 2 (with momentum: another n
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazyrich import _check
-from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.landscape.hessian import sharpness
 from lazyrich.methods.mode_maps import Stepping, mode_maps
 from lazyrich.problem import Problem
-from lazyrich.trajectory import Trajectory, as_trajectory
-from lazyrich.velocity import velocity
+from lazyrich.trajectory import Trajectory
 
 _SAME = 1 - 1e-9  # overlap of two modes that are one
 
@@ -123,43 +119,3 @@ def steps_of(problem: Problem, how: Stepping, modes: Timed, ends: Trajectory | N
     flowing = maps.half_times(ends_at, times)
     late = (maps.half_steps(ends_at, flowing, how) / how.steps(flowing))[own]
     return Steps(how, usual * np.where(np.isfinite(late), late, 1.0), False, True, curvature)
-
-
-def balance_drift(traj: Trajectory, rate: float) -> Float[Array, "T pairs"]:
-    """How far gradient descent at this rate takes the layers off the balance that the flow keeps, as predicted from it.
-
-    A step h takes D_ℓ = W_{ℓ+1}ᵀW_{ℓ+1}/η_{ℓ+1} − W_ℓW_ℓᵀ/η_ℓ to D_ℓ + h²(η_{ℓ+1}G_{ℓ+1}ᵀG_{ℓ+1} − η_ℓG_ℓG_ℓᵀ), where
-    G = −∂loss/∂W; what is linear in h cancels. Along the flow that adds up to h ∫ (…) dt: the drift goes with the rate.
-
-    Parameters
-    ----------
-    traj : with weights of linear layers, at times as close as things happen
-    rate : of gradient descent
-
-    Returns
-    -------
-    array : ‖D_ℓ(t) − D_ℓ(0)‖ at each time, one column per pair of layers
-
-    >>> problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.2]]]))
-    >>> rate, traj = 0.01, lr.solve(problem, np.linspace(0, 5, 501))
-    >>> run = lr.descend(problem, rate=rate, steps=500, at=[500])
-    >>> seen = abs((run.weights[1] ** 2 - run.weights[0] ** 2).item() - 0.03)
-    >>> round(float(balance_drift(traj, rate)[-1, 0]), 5), round(seen, 5)
-    (0.00105, 0.00104)
-    """
-    problem = as_trajectory(traj).problem
-    rate = _check.positive("rate", rate)
-    if not problem.network.activation.linear or problem.weight_decay:
-        raise InvalidInput(
-            "traj must be of a linear network without weight decay, whose flow keeps the balance, and it is of "
-            f"{problem.network.architecture} with weight decay {problem.weight_decay:g}."
-        )
-    from scipy.integrate import cumulative_simpson  # here: it is slow to load
-
-    moved = [velocity(problem, list(state)) for state in zip(*traj.weights, strict=True)]
-    columns = []
-    for i, (below, above) in enumerate(pairwise(problem.rates)):
-        pace = np.array([V[i + 1].T @ V[i + 1] / above - V[i] @ V[i].T / below for V in moved])
-        drift = cumulative_simpson(pace, x=np.asarray(traj.times), axis=0, initial=0.0)
-        columns.append(rate * np.linalg.norm(drift, axis=(1, 2)))
-    return np.stack(columns, axis=1)

@@ -43,17 +43,32 @@ def needs_samples(problem: Problem, wanted_by: str) -> None:
 def data_of(problem: Problem) -> tuple[JaxArray, ...]:
     """What a loop sees of the task: correlations and residuals, or samples (as columns) and the weight of each."""
     task = problem.task
-    if task.inputs is None or task.targets is None or (problem.network.activation.linear and problem.loss.squared):
+    if task.inputs is None or (problem.network.activation.linear and problem.loss.squared):
         return task.sigma_yx, task.plain_xx, task.residuals
+    return samples_of(problem)
+
+
+def samples_of(problem: Problem) -> tuple[JaxArray, ...]:
+    """Inputs and targets as columns, and the weight of each sample in the loss."""
+    task = problem.task
+    assert task.inputs is not None and task.targets is not None  # whoever asks has checked
     return task.inputs.T, task.targets.T, 1 / len(task.inputs) if task.reduction == "mean" else 1.0
 
 
 def gradients_and_loss(
-    jax: ModuleType, activation: Activation, sizes: tuple[int, ...], biased: bool = False, of: Loss = SQUARED
+    jax: ModuleType,
+    activation: Activation,
+    sizes: tuple[int, ...],
+    biased: bool = False,
+    of: Loss = SQUARED,
+    on_samples: bool = False,
 ) -> Callable[..., Tree]:
-    """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: less that of no network)."""
+    """(weights, data) → −∂loss/∂W of each layer, and the loss (of linear networks: less that of no network).
+
+    `on_samples`: data are those of `samples_of`, of linear networks too.
+    """
     if biased:
-        inner = gradients_and_loss(jax, activation, sizes, of=of)
+        inner = gradients_and_loss(jax, activation, sizes, of=of, on_samples=on_samples)
         rows = constant_rows(sizes, activation)
 
         def of_free(weights: Tree, data: Tree) -> Tree:
@@ -61,10 +76,10 @@ def gradients_and_loss(
             return free(gradients), now
 
         return of_free
-    if not of.squared:
-        return _linear_on_samples(jax, of) if activation.linear else _backwards(jax, activation, of)
     if activation.linear:
-        return _linear
+        return _linear_on_samples(jax, of) if on_samples or not of.squared else _linear
+    if not of.squared:
+        return _backwards(jax, activation, of)
     if activation.homogeneous and len(sizes) == 3 and sizes[-1] == 1:
         return _one_output(jax, activation.gamma)
     value = loss(jax, activation)
@@ -147,11 +162,10 @@ def _linear(weights: Tree, data: Tree) -> Tree:
 
 
 def _linear_on_samples(jax: ModuleType, of: Loss) -> Callable[..., Tree]:
-    of_map = loss_of_map(jax.numpy, of)
-
     def gradients(weights: Tree, data: Tree) -> Tree:
+        inputs, targets, weight = data
         found, _, W = _engines.linear_gradients(weights, pull_on_map(jax, of, data))
-        return found, of_map(data)(W)
+        return found, weight * of.per_sample((W @ inputs).T, targets.T, jax.numpy).sum()
 
     return gradients
 

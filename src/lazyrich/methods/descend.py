@@ -1,11 +1,14 @@
-"""`descend`: full-batch gradient descent, step by step, in a compiled loop; any depth, linear or not.
+"""`descend`: gradient descent, step by step, in a compiled loop; any depth, linear or not.
 
     W_ℓ ← W_ℓ − rate · η_ℓ (∂loss/∂W_ℓ + γ W_ℓ),    time = rate × steps
 
 or with momentum β, which keeps M_ℓ ← β M_ℓ − (∂loss/∂W_ℓ + γ W_ℓ), by rate · η_ℓ M_ℓ (heavy ball), and Nesterov's by
 rate · η_ℓ (β M_ℓ − ∂loss/∂W_ℓ − γ W_ℓ), as PyTorch's SGD does both.
 
-It is a batch of one (`batch.run`). Linear networks need the correlations of the task alone, nonlinear ones its samples.
+With noise, ∂loss/∂W is that of a mini-batch, or of targets with noise, and weights move at random besides (`Noise`).
+
+It is a batch of one (`batch.run`). Linear networks need the correlations of the task alone, nonlinear ones its samples,
+and so do mini-batches and noise on labels.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ def descend(
     *,
     momentum: object = 0.0,
     nesterov: object = False,
+    noise: object = None,
+    seed: object = 0,
     record: object = ("weights",),
     at: object = None,
 ) -> Trajectory:
@@ -39,8 +44,10 @@ def descend(
     steps : how many
     momentum : β, from 0 to below 1. Times are rate × steps all the same: the flow is ahead by 1/(1 − β)
     nesterov : whether momentum looks ahead
-    record : what to keep beside the loss, which always is: any of "weights", "function" (linear) and "gram" (linear,
-        two layers)
+    noise : an `lr.Noise`: mini-batches, noise on labels, noise on weights; none, unless told
+    seed : what it is drawn from, a whole number
+    record : what to keep beside the loss (that of all samples, without noise), which always is: any of "weights",
+        "function" (linear) and "gram" (linear, two layers)
     at : the steps to record, sorted, from 0 to `steps`; without it at most 501 evenly spaced ones
 
     Returns
@@ -54,7 +61,7 @@ def descend(
     """
     as_problem(problem)
     rates, steps = np.array([_check.positive("rate", rate)]), _check.count("steps", steps)
-    (traj,) = stepped([problem], rates, as_stops(at, steps), record, momentum, nesterov)
+    (traj,) = stepped([problem], rates, as_stops(at, steps), record, momentum, nesterov, noise, [seed])
     if not len(traj.times):
         raise RuntimeError(f"descend reached none of the steps to record: {traj.status}.")
     return traj

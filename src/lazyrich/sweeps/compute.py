@@ -14,6 +14,7 @@ from lazyrich.batch.exact import attempts
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
 from lazyrich.methods import _gradients
+from lazyrich.noise import Seeded, seeded
 from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, Variable
 from lazyrich.sweeps.measure import long_name, measured, measured_together, together
 from lazyrich.sweeps.problems import Cell, as_factory
@@ -70,6 +71,9 @@ def made(sweep: Sweep, place: Place) -> Cell | Cause:
         cell = sweep.cell(place)
         if sweep.method != "solve":
             _gradients.needs_samples(cell.problem, sweep.method)
+        if cell.noise.kind and sweep.method != "descend":
+            raise InvalidInput(f"noise needs method = 'descend', and it is {sweep.method!r}.")
+        seeded(cell.noise, [cell.noise_seed], [cell.problem.task], sweep.at[-1])
         return cell
     except InvalidInput as error:
         return Cause.of(error, str(error), factory.__module__)
@@ -146,8 +150,9 @@ def _trained(
     """Stack by stack: train, then measure."""
     problems, clocks = [cell.problem for cell in cells], np.array([cell.clock for cell in cells])
     steps = np.array(sweep.at, float)
+    noise = [Seeded(cell.noise, cell.noise_seed or 0) for cell in cells]
     with in_precision(sweep.precision):
-        for stack in stacks(problems, sweep.dtype):
+        for stack in stacks(problems, sweep.dtype, noise=noise):
 
             def on(part: float, count: int = stack.cells) -> None:
                 tick(part * count)

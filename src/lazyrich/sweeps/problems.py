@@ -16,6 +16,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.inits import lambda_balanced, symmetrised
 from lazyrich.networks import Network
+from lazyrich.noise import Noise
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task, Taught, piecewise_teacher, semantic_hierarchy
 from lazyrich.tasks import random_regression as regression_task
@@ -34,6 +35,8 @@ class Cell(NamedTuple):
     problem: Problem
     test: Task | None = None  # held-out samples
     clock: float = 1.0
+    noise: Noise = Noise()  # of descent
+    noise_seed: int | None = None  # that it is drawn from; None: the number of the cell
 
 
 Factory = Callable[..., Cell | Problem]

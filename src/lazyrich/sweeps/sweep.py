@@ -14,6 +14,8 @@
 
     [settings]                                  # the other arguments of the factory
     d = 20
+    batch = 50                                  # and noise (lr.Noise), which may be axes too: batch, replacement,
+    label_noise = 0.1                           # label_noise, weight_noise, noise_seed
 
 Nothing in the file is executed; `grid` says what blocks are.
 """
@@ -21,17 +23,29 @@ Nothing in the file is executed; `grid` says what blocks are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.batch.api import PRECISIONS, as_rtol
+from lazyrich.noise import Noise, as_seed
 from lazyrich.problem import Problem
 from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable, refuse_flags
 from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory
 
 METHODS = ("descend", "flow", "solve")
+
+#: Axis or setting of any sweep by descent → the part of `lr.Noise` that it is; the seed is none.
+_NOISE = {
+    "batch": "batch",
+    "replacement": "replacement",
+    "label_noise": "labels",
+    "weight_noise": "weights",
+    "noise_seed": "",
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,10 @@ class Sweep(Grid):
     problem : a factory by name, or a function of the axes and settings that returns a `Cell` or a `Problem`
     axes : {name: values}; one cell per combination, the last axis varies fastest
     at : steps to record
-    settings : the other arguments of the factory
+    settings : the other arguments of the factory. Of descent, axes or settings are besides what `lr.Noise` takes
+        (batch, replacement, label_noise and weight_noise, unless the factory has an argument of that name) and
+        noise_seed, from which it is drawn. Without it each cell has noise of its own, whose seed is the number of the
+        cell in the grid
     method : "descend", "flow" or "solve"
     rate : learning rate; times are rate × step × the cell's clock
     rtol : of the flow
@@ -104,13 +121,28 @@ class Sweep(Grid):
         named = [p for p in parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
         needed = [p.name for p in named if p.default is p.empty]
         others = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        self._check_names(label, parameters, needed, others=others)
+        self._check_names(label, [*parameters, *self._noise], needed, others=others)
+        if self._noise and self.method != "descend":
+            raise InvalidInput(f"{self._noise[0]} needs method = 'descend', and it is {self.method!r}.")
+        for name in self._noise:
+            for value in self.axes.get(name, (self.settings.get(name),)):
+                _with(Noise(), None, {name: value})
 
     def as_dict(self) -> Json:
         content = super().as_dict()
         if callable(self.problem):
             content["problem"] = f"{self.problem.__module__}:{self.problem.__qualname__}"
         return content
+
+    @cached_property
+    def _noise(self) -> tuple[str, ...]:
+        """Axes and settings that are noise, and not arguments of the factory."""
+        import inspect
+
+        parameters = inspect.signature(as_factory(self.problem)).parameters
+        if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return ()
+        return tuple(name for name in (*self.axes, *self.settings) if name in _NOISE and name not in parameters)
 
     @property
     def uses_jax(self) -> bool:
@@ -137,12 +169,29 @@ class Sweep(Grid):
 
     def cell(self, place: Place) -> Cell:
         """The problem of one cell."""
-        made = as_factory(self.problem)(**self.arguments(place))
+        arguments = self.arguments(place)
+        noise = {name: arguments.pop(name) for name in self._noise}
+        made = as_factory(self.problem)(**arguments)
         cell = made if isinstance(made, Cell) else Cell(made)
         if not isinstance(cell.problem, Problem):
             raise InvalidInput(f"problem must make a Problem or a Cell, and it makes a {type(cell.problem).__name__}.")
         _check.positive("clock", cell.clock)
-        return cell
+        drawn, seed = _with(cell.noise, cell.noise_seed, noise)
+        number = int(np.ravel_multi_index(place, self.shape, mode="wrap"))
+        return cell._replace(noise=drawn, noise_seed=number if seed is None else seed)
+
+
+def _with(noise: Noise, seed: int | None, given: Json) -> tuple[Noise, int | None]:
+    """The same with what is given, by its names in sweeps."""
+    for name, value in given.items():
+        if not _NOISE[name]:
+            seed = as_seed(value, name)
+            continue
+        try:
+            noise = replace(noise, **{_NOISE[name]: value})
+        except InvalidInput as error:  # it knows its parts by names of its own
+            raise InvalidInput(f"{name}: {error}" if name != _NOISE[name] else str(error)) from None
+    return noise, seed
 
 
 def _names(observables: object) -> tuple[str, ...]:

@@ -8,6 +8,6 @@ PAPER = Paper(
     key="tu2024",
     authors="Tu, Aranguri, Jacot 2024",
     title="Mixed dynamics in linear networks: unifying the lazy and active regimes",
-    topics=("family", "random_starts"),
+    topics=("family", "random_starts", "noise"),
     remark="its statements are about wide random networks; the ledger has what follows at finite width, which is ours",
 )
