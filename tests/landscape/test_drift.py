@@ -161,3 +161,28 @@ def test_what_it_cannot_predict_is_said(rng):
     bare = lr.Problem(lr.Task.from_correlations(problem.task.sigma_yx), problem.network)
     with pytest.raises(lr.InvalidInput, match="mini-batches need the samples of the task"):
         lr.landscape.balance_drift(still(bare), 0.1, lr.Noise(batch=2))
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [([0.0, 1.0, np.inf], "its times go from 0 to inf"), ([2.0, 3.0], "its times go from 2 to 3")],
+)
+def test_it_is_counted_from_the_beginning_to_a_finite_time(times, words):
+    problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.2]]]))
+    with pytest.raises(lr.InvalidInput, match=f"traj must go from t = 0, .*{words}"):
+        lr.landscape.balance_drift(lr.solve(problem, times), 0.1)
+
+
+def test_one_layer_has_no_balance():
+    problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]]]))
+    with pytest.raises(lr.InvalidInput, match="traj must be of two layers or more"):
+        lr.landscape.balance_drift(lr.solve(problem, [0.0, 1.0]), 0.1)
+
+
+def test_a_time_may_come_twice():
+    problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.2]]]))
+    times = np.linspace(0.0, 3.0, 61)
+    once, twice = (
+        lr.landscape.balance_drift(lr.solve(problem, t), 0.1) for t in (times, np.sort(np.append(times, 1.5)))
+    )
+    np.testing.assert_array_equal(np.delete(twice, 30, axis=0), once)

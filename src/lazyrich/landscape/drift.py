@@ -38,7 +38,7 @@ def balance_drift(traj: Trajectory, rate: float, noise: Noise | None = None) -> 
 
     Parameters
     ----------
-    traj : with weights of linear layers, at times as close as things happen
+    traj : with weights of linear layers, from t = 0 on, at times as close as things happen
     rate : of gradient descent
     noise : of its steps, as in `lr.descend`; then it is the mean over the draws that is predicted
 
@@ -65,7 +65,7 @@ def expected_drift(traj: Trajectory, rate: float, noise: Noise | None = None) ->
 
     Parameters
     ----------
-    traj : with weights of linear layers, at times as close as things happen
+    traj : with weights of linear layers, from t = 0 on, at times as close as things happen
     rate : of gradient descent, without momentum
     noise : of its steps, as in `lr.descend`
 
@@ -82,22 +82,31 @@ def expected_drift(traj: Trajectory, rate: float, noise: Noise | None = None) ->
     problem, noise = as_trajectory(traj).problem, noise or Noise()
     rate = _check.positive("rate", rate)
     _check_problem(problem, noise)
+    times, again = np.unique(np.asarray(traj.times), return_inverse=True)
+    if times[0] > 0 or np.isinf(times[-1]):
+        raise InvalidInput(
+            "traj must go from t = 0, where the drift begins, to a finite time, and its times go from "
+            f"{times[0]:g} to {times[-1]:g}: try np.linspace(0, end, 501)."
+        )
     from scipy.integrate import cumulative_simpson  # here: it is slow to load
 
-    at_each = [_squares(problem, list(state), noise) for state in zip(*traj.weights, strict=True)]
-    times, drifts = np.asarray(traj.times), []
+    first_of = np.unique(again, return_index=True)[1]
+    at_each = [_squares(problem, [W[i] for W in traj.weights], noise) for i in first_of]
+    drifts = []
     for i, (below, above) in enumerate(pairwise(problem.rates)):
         first, second = problem.network.weights[i : i + 2]
         free = slice(None, len(first) - problem.network.biased)
         pace = np.array([above * now[i + 1].inner - below * now[i].outer for now in at_each])[:, free, free]
         drift = rate * cumulative_simpson(pace, x=times, axis=0, initial=0.0)
         rows = len(second) - (problem.network.biased and i + 2 < problem.network.depth)
-        kicked = noise.weights**2 * (rows - first.shape[1]) * (times - times[0])
-        drifts.append(drift + kicked[:, None, None] * np.eye(pace.shape[-1]))
+        kicked = noise.weights**2 * (rows - first.shape[1]) * times
+        drifts.append((drift + kicked[:, None, None] * np.eye(pace.shape[-1]))[again])
     return drifts
 
 
 def _check_problem(problem: Problem, noise: Noise) -> None:
+    if problem.network.depth < 2:
+        raise InvalidInput("traj must be of two layers or more, between which there is a balance, and it is of one.")
     if not problem.network.activation.linear or problem.weight_decay:
         raise InvalidInput(
             "traj must be of a linear network without weight decay, whose flow keeps the balance, and it is of "
