@@ -151,7 +151,7 @@ def _block(text: str) -> dict[str, int]:
 
 def _listing(as_json: bool) -> str:
     from lazyrich.papers import sweep, sweeps
-    from lazyrich.sweeps.measure import NAMES
+    from lazyrich.sweeps.measure import names
     from lazyrich.sweeps.problems import PROBLEMS
 
     published = [{"sweep": name, "cells": sweep(name).cells, "about": sweep(name).about} for name in sweeps()]
@@ -160,12 +160,12 @@ def _listing(as_json: bool) -> str:
             {"problem": name, "about": inspect.getdoc(factory), "arguments": _arguments(factory)}
             for name, factory in PROBLEMS.items()
         ]
-        return json_document({"sweeps": published, "problems": problems, "observables": NAMES})
+        return json_document({"sweeps": published, "problems": problems, "observables": names()})
     lines = ["Published sweeps", "", table(published), "", "Problems that a file can name, and their arguments"]
     for name, factory in PROBLEMS.items():
         given = [each if value is None else f"{each} = {value}" for each, value in _arguments(factory).items()]
         lines += ["", f"{name}: {str(inspect.getdoc(factory)).splitlines()[0]}", f"    {', '.join(given)}"]
-    return "\n".join([*lines, "", "Observables", "", textwrap.fill(", ".join(NAMES), 100)])
+    return "\n".join([*lines, "", "Observables", "", textwrap.fill(", ".join(names()), 100)])
 
 
 def _arguments(factory: Callable[..., object]) -> dict[str, object]:

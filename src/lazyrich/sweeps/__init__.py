@@ -8,8 +8,8 @@ the numbers of one block (with `measure`), `estimate` says what all of them will
 from lazyrich.sweeps.grid import Block
 from lazyrich.sweeps.problems import Cell
 from lazyrich.sweeps.run import Summary, run
-from lazyrich.sweeps.store import failures
+from lazyrich.sweeps.store import Damage, failures, verify
 from lazyrich.sweeps.store import open_store as open
 from lazyrich.sweeps.sweep import Sweep
 
-__all__ = ["Block", "Cell", "Summary", "Sweep", "failures", "open", "run"]
+__all__ = ["Block", "Cell", "Damage", "Summary", "Sweep", "failures", "open", "run", "verify"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from lazyrich.batch.exact import attempts
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
 from lazyrich.methods import _gradients
-from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, Variable
-from lazyrich.sweeps.measure import long_name, measured, measured_together, together
+from lazyrich.methods.solve import NoExactSolution
+from lazyrich.sweeps import limits
+from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, TooLong, Variable, label
+from lazyrich.sweeps.measure import Measure, measured, measured_together, together, variable
 from lazyrich.sweeps.problems import Cell, as_factory
 from lazyrich.sweeps.sweep import Sweep
 from lazyrich.trajectory import Trajectory
@@ -27,10 +30,10 @@ _TRIED = 100  # cells, until one can be made, to see what there is to measure
 
 def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Result:
     """Every cell of a block."""
-    shape = tuple(s.stop - s.start for s in block.region)
-    result = Result({}, np.zeros(shape, np.int8), {})
+    shape = block.shape
+    result = Result({}, np.zeros(shape, np.int8), {}, {})
     for name, variable in sweep.variables().items():
-        full = (*shape, len(sweep.at), *variable.shape)
+        full = (*shape, *((len(sweep.at),) if variable.along else ()), *variable.shape)
         result.values[name] = np.full(full, np.nan, sweep.dtype)
     places, cells = _cells(sweep, block, result)
     with np.errstate(all="ignore"):  # what overflows is reported cell by cell
@@ -38,42 +41,60 @@ def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Resu
             _solved(sweep, block, places, cells, result, tick)
         elif cells:
             _trained(sweep, block, places, cells, result, tick)
-    tick(float(np.prod(shape) - len(cells)))
+    tick(float(len([*sweep.places(block)]) - len(cells)))
     return result
 
 
 def template(sweep: Sweep) -> dict[str, Variable]:
-    """What there is to store, from the first cell that can be made."""
-    cell = first_cell(sweep)
-    problem = cell.problem
-    start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
-    found = {}
-    for name in sweep.observables:
-        dims, words, units = long_name(name)
-        found[name] = Variable(dims, measured(start, name, cell.test).shape[1:], words, units)
-    return found
+    """What there is to store, from the first cells that can be made, and have such a thing."""
+    found: dict[str, Variable] = {}
+    lacking: dict[str, Cause] = {}
+    for cell in _first_cells(sweep):
+        problem = cell.problem
+        start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
+        values, lacking = _measured_of(sweep, start, cell, [one for one in sweep.observables if label(one) not in found])
+        found |= {name: variable(_named(sweep, name), value.shape[1:]) for name, value in values.items()}
+        if not lacking:
+            return {label(one): found[label(one)] for one in sweep.observables}
+    (name, cause), *_ = lacking.items()
+    raise InvalidInput(f"{name} has no value in any of the first cells of the sweep: {cause}")
+
+
+def _named(sweep: Sweep, name: str) -> str | Measure:
+    return next(one for one in sweep.observables if label(one) == name)
 
 
 def first_cell(sweep: Sweep) -> Cell:
     """The first one that can be made."""
+    return next(_first_cells(sweep))
+
+
+def _first_cells(sweep: Sweep) -> Iterator[Cell]:
+    """Of the first places, those that can be made; at least one, or a sentence."""
+    cause, there = Cause("", ""), False
     for place in islice(np.ndindex(sweep.shape), _TRIED):
         cell = made(sweep, place)
         if isinstance(cell, Cell):
-            return cell
-    raise InvalidInput(f"none of the first cells of the sweep can be made: {cell}")
+            there = True
+            yield cell
+        else:
+            cause = cell
+    if not there:
+        raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
 
 
 def made(sweep: Sweep, place: Place) -> Cell | Cause:
     """A cell, or why there is none. A user's factory may raise anything."""
     factory = as_factory(sweep.problem)
     try:
-        cell = sweep.cell(place)
+        with limits.cell():
+            cell = sweep.cell(place)
         if sweep.method != "solve":
             _gradients.needs_samples(cell.problem, sweep.method)
         return cell
     except InvalidInput as error:
         return Cause.of(error, str(error), factory.__module__)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, TooLong) as error:
         return Cause.of(error, module=factory.__module__)
 
 
@@ -90,30 +111,60 @@ def _cells(sweep: Sweep, block: Block, result: Result) -> tuple[list[Place], lis
     return places, cells
 
 
-def _here(block: Block, place: Place) -> Place:
-    return tuple(i - s.start for i, s in zip(place, block.region, strict=True))
-
-
 def _fail(block: Block, place: Place, cause: Cause, result: Result) -> None:
-    result.status[_here(block, place)] = STATUS.index("failed")
+    result.status[block.within(place)] = STATUS.index("pending" if cause.passing else "failed")
     result.causes[place] = cause
 
 
 def _keep(block: Block, place: Place, status: str, result: Result, values: dict[str, Array]) -> None:
     """What was measured of a cell, up to where it came."""
-    here = _here(block, place)
-    kept_values = {name: result.values[name][here] for name in values}
+    here = block.within(place)
     for name, value in values.items():
-        kept = kept_values[name]
-        if value.shape[1:] != kept.shape[1:]:
-            sizes = [" × ".join(map(str, part.shape[1:])) or "one number" for part in (kept, value)]
-            message = f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}."
-            return _fail(block, place, Cause(f"size of {name}", message), result)
-    for name, value in values.items():
-        kept_values[name][: len(value)] = value
+        kept = result.values[name][here]
+        if value.shape[1:] == kept.shape[1:]:
+            kept[: len(value)] = value
+            continue
+        sizes = [" × ".join(map(str, part.shape[1:])) or "one number" for part in (kept, value)]
+        message = f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}."
+        _lack(place, name, Cause(f"size of {name}", message), result)
     result.status[here] = STATUS.index("complete" if status == "complete" else "stopped")
     if status != "complete":
         result.causes[place] = Cause("stopped", status)
+
+
+def _lack(place: Place, name: str, cause: Cause, result: Result) -> None:
+    lacking: Any = result.lacking  # ours, not the empty one that is the default
+    lacking[place, name] = cause
+
+
+def _measured_of(
+    sweep: Sweep, traj: Trajectory, cell: Cell, observables: Sequence[str | Measure]
+) -> tuple[dict[str, Array], dict[str, Cause]]:
+    """The value of each observable, or why there is none. One of the user's may raise anything."""
+    values: dict[str, Array] = {}
+    lacking: dict[str, Cause] = {}
+    for one in observables:
+        module = getattr(one, "__module__", "lazyrich")
+        try:
+            with limits.cell():
+                values[label(one)] = measured(traj, one, cell.test)
+        except (InvalidInput, NoExactSolution) as error:
+            lacking[label(one)] = Cause.of(error, str(error), module)
+        except (Exception, TooLong) as error:
+            lacking[label(one)] = Cause.of(error, module=module)
+    return values, lacking
+
+
+def _judge(
+    block: Block, place: Place, status: str, result: Result, values: dict[str, Array], lacking: dict[str, Cause]
+) -> None:
+    """A cell with all that could be measured of it; one whose measurement met a fault of the machine is to be done."""
+    passing = [cause for cause in lacking.values() if cause.passing]
+    if passing:
+        return _fail(block, place, passing[0], result)
+    for name, cause in lacking.items():
+        _lack(place, name, cause, result)
+    _keep(block, place, status, result, values)
 
 
 def _solved(
@@ -127,16 +178,13 @@ def _solved(
         some = cells[i : i + several]
         times = np.stack([sweep.rate * cell.clock * steps for cell in some])
         times = times[:1] if np.all(times == times[0]) else times
-        found = attempts([cell.problem for cell in some], times, kept=_CELL_ERRORS)
-        for place, cell, traj in zip(places[i : i + several], some, found, strict=True):
-            try:
-                if isinstance(traj, Exception):
-                    raise traj
-                values = {name: measured(traj, name, cell.test) for name in sweep.observables}
-            except _CELL_ERRORS as error:
-                _fail(block, place, Cause.of(error, str(error)), result)
+        trajectories = attempts([cell.problem for cell in some], times, kept=_CELL_ERRORS)
+        for place, cell, traj in zip(places[i : i + several], some, trajectories, strict=True):
+            if isinstance(traj, Exception):
+                _fail(block, place, Cause.of(traj, str(traj)), result)
             else:
-                _keep(block, place, traj.status, result, values)
+                found = _measured_of(sweep, traj, cell, sweep.observables)
+                _judge(block, place, traj.status, result, *found)
             tick(1.0)
 
 
@@ -153,31 +201,27 @@ def _trained(
                 tick(part * count)
 
             rates = sweep.rate * clocks[stack.members]
-            if sweep.method == "descend":
-                record = descend_stack(stack, rates, sweep.at, on)
-            else:
-                record = flow_stack(stack, rates[..., None] * steps, sweep.rtol, on)
-            with in_precision(sweep.dtype.name):  # distances are small differences of large products
-                at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
+            try:
+                with limits.cell(stack.cells):
+                    if sweep.method == "descend":
+                        record = descend_stack(stack, rates, sweep.at, on)
+                    else:
+                        record = flow_stack(stack, rates[..., None] * steps, sweep.rtol, on)
+                    with in_precision(sweep.dtype.name):  # distances are small differences of large products
+                        at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
+            except TooLong as error:
+                for member in stack.members.ravel():
+                    _fail(block, places[int(member)], Cause.of(error), result)
+                continue
             for number, (row, column) in enumerate(np.ndindex(stack.members.shape)):
                 member, n = int(stack.members[row, column]), int(record.reached[row, column])
                 values = {name: value[:n, row, column] for name, value in at_once.items()}
-                weights = [W[:n, row, column] for W in record.weights]
-                times = rates[row, column] * steps[:n]
-                try:
-                    values |= _one_by_one(sweep, cells[member], weights, times, values)
-                except (InvalidInput, np.linalg.LinAlgError, ArithmeticError, ValueError) as error:
-                    _fail(block, places[member], Cause.of(error, str(error)), result)
-                else:
-                    _keep(block, places[member], record.status[number], result, values)
-
-
-def _one_by_one(
-    sweep: Sweep, cell: Cell, weights: list[Array], times: Array, had: dict[str, Array]
-) -> dict[str, Array]:
-    """What is not measured for a whole stack."""
-    missing = [name for name in sweep.observables if name not in had]
-    if not missing or not len(times):
-        return {}
-    traj = Trajectory(cell.problem, times, sweep.method, {"weights": [W.astype(np.float64) for W in weights]})
-    return {name: measured(traj, name, cell.test) for name in missing}
+                weights = [W[:n, row, column].astype(np.float64) for W in record.weights]
+                lacking: dict[str, Cause] = {}
+                if n:
+                    times, cell = rates[row, column] * steps[:n], cells[member]
+                    traj = Trajectory(cell.problem, times, sweep.method, {"weights": weights})
+                    rest = [one for one in sweep.observables if label(one) not in values]
+                    others, lacking = _measured_of(sweep, traj, cell, rest)
+                    values |= others
+                _judge(block, places[member], record.status[number], result, values, lacking)

@@ -1,7 +1,8 @@
 """What a sweep will take: cells of a block, memory and time, before it runs.
 
-A block that nobody has given a shape takes some seconds, which is what a crash may cost, and fits into memory. The time
-is that of a few steps, extrapolated.
+A block that nobody has given a shape takes a minute or so, which is what a crash may cost, and fits into memory; there
+are several for each worker, and on a CPU some in any case, so that a few workers more or less find the same blocks and
+give the same bits. The time is that of a few steps, extrapolated.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from lazyrich.sweeps.sweep import Sweep
 
 _TIMED = 4  # cells timed in full
 _SPREAD = 50  # cells over the grid, to see whether they can be made
-_BLOCK_SECONDS = (20.0, 100.0)  # of work on CPU and GPU, about; large blocks keep a GPU busy
+_BLOCK_SECONDS = (60.0, 100.0)  # of work on CPU and GPU, about; large blocks keep a GPU busy
+_BLOCKS = (16, 1)  # at least, on CPU and GPU, of as many cells
+_EACH = 4  # blocks for each of several workers
 _BLOCK_MEMORY = 2.0**30  # bytes
 _SPEED = (1e10, 2e13)  # operations per second, about
 _OVERHEAD = 2e4  # what a gradient costs besides its arithmetic, in operations
@@ -42,15 +45,23 @@ class Estimate(NamedTuple):
     cause: str  # why, of the first of them
 
 
-def with_blocks(sweep: Sweep) -> Sweep:
-    """The sweep with a block shape: its own, or one that takes some seconds and not too much memory where this runs."""
+def with_blocks(sweep: Sweep, hands: int = 1) -> Sweep:
+    """The sweep with a block shape: its own, or one that suits so many workers, time, and memory where this runs."""
     if sweep.block:
         return sweep
     cell = first_cell(sweep)
-    seconds = _operations(sweep, cell) / _by_device(sweep, _SPEED)
-    return sweep.with_block(
-        max(1, int(min(_by_device(sweep, _BLOCK_SECONDS) / seconds, _BLOCK_MEMORY / _bytes(sweep, cell))))
-    )
+    seconds = max(_operations(sweep, cell) / _by_device(sweep, _SPEED), _making(sweep))
+    blocks = max(_EACH * hands if hands > 1 else 1, int(_by_device(sweep, _BLOCKS)))
+    most = min(_by_device(sweep, _BLOCK_SECONDS) / seconds, _BLOCK_MEMORY / _bytes(sweep, cell), sweep.cells / blocks)
+    return sweep.with_block(max(1, int(most)))
+
+
+def _making(sweep: Sweep) -> float:
+    """Seconds to make a cell: one from the middle of the grid, since what the first has in store may be cached."""
+    place = np.unravel_index(sweep.cells // 2, sweep.shape)
+    start = time.perf_counter()
+    made(sweep, tuple(map(int, place)))
+    return time.perf_counter() - start
 
 
 def estimate(sweep: Sweep) -> Estimate:

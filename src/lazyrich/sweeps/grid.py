@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from lazyrich.batch.api import PRECISIONS, as_steps
 
 LARGEST = 10**7  # cells
 _LONGEST = 500  # characters of an error
+ROW = "row"  # the axis of a table
 _RANGES = ("linspace", "logspace", "range")
 
 G = TypeVar("G", bound="Grid")
@@ -39,6 +41,14 @@ Tick = Callable[[float], object]  # is told how many cells' worth of work has be
 
 #: What became of a cell, by code. A stopped one diverged or stalled: its values up to then are there.
 STATUS = ("pending", "complete", "stopped", "failed")
+
+
+class TooLong(BaseException):
+    """A cell has taken longer than it may. Not an Exception, which a function of the user's may catch."""
+
+
+#: Faults of the machine, not of the cell: files that are away (or a time-out, which is an OSError), memory, time.
+PASSING = (OSError, MemoryError, TooLong)
 
 Place = tuple[int, ...]
 
@@ -55,6 +65,20 @@ class Block(NamedTuple):
     number: int
     place: tuple[int, ...]  # also the index of its chunk
     region: tuple[slice, ...]
+    cells: tuple[Place, ...] | None = None  # those to compute, where it is not all
+
+    @property
+    def name(self) -> str:
+        """As the files of its record and its chunks have it. It stays when the grid grows, and the number does not."""
+        return ".".join(map(str, self.place))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(s.stop - s.start for s in self.region)
+
+    def within(self, place: Place) -> Place:
+        """A cell by its place in the block."""
+        return tuple(i - s.start for i, s in zip(place, self.region, strict=True))
 
 
 class Variable(NamedTuple):
@@ -64,6 +88,7 @@ class Variable(NamedTuple):
     shape: tuple[int, ...]
     long_name: str
     units: str
+    along: bool = True  # whether it has a value at each of the recorded steps
 
 
 @dataclass(frozen=True)
@@ -72,21 +97,28 @@ class Cause:
 
     kind: str  # a short code: "stopped", or which error was raised where
     message: str
+    passing: bool = False  # may not be there the next time: the cell is still to be done
 
     @classmethod
     def of(cls, error: BaseException, message: str = "", module: str = "lazyrich") -> Cause:
         """The kind of an error is its type and the function that met it last, of ours or of a module of the user's.
 
-        One that asks for a check stands for the check.
+        One that asks for a check stands for the check. Files, memory and time are of the machine, and pass.
         """
         found = [(str(frame.f_globals.get("__name__")), frame.f_code) for frame, _ in walk_tb(error.__traceback__)]
         met = [code.co_qualname for name, code in found if name.startswith(("lazyrich", module))]
         checks = [code.co_qualname for name, code in found if name == _check.__name__]
         where = [name for name in met if name not in checks][-1:]
-        return cls(" in ".join([type(error).__name__, *where]), message or in_one_line(error))
+        kind = " in ".join([type(error).__name__, *where])
+        return cls(kind, message or in_one_line(error), isinstance(error, PASSING))
 
     def __str__(self) -> str:
         return self.message
+
+
+def label(named: Any) -> str:
+    """The name of an observable: a word, or that of a function of the user's."""
+    return named if isinstance(named, str) else str(named.__name__)
 
 
 def in_one_line(error: BaseException) -> str:
@@ -100,6 +132,7 @@ class Result(NamedTuple):
     values: dict[str, Array]  # observable → (*block, steps, …)
     status: Array  # (*block,), int8
     causes: dict[Place, Cause]  # place in the grid → why it is not complete
+    lacking: Mapping[tuple[Place, str], Cause] = MappingProxyType({})  # (place, observable) → why it has no value there
 
 
 class Grid(ABC):
@@ -126,8 +159,8 @@ class Grid(ABC):
 
     @property
     @abstractmethod
-    def observables(self) -> Sequence[str]:
-        """Names of what is recorded."""
+    def observables(self) -> Sequence[Any]:
+        """What is recorded: names, or functions of the user's."""
 
     @property
     @abstractmethod
@@ -143,13 +176,17 @@ class Grid(ABC):
     def variables(self) -> dict[str, Variable]:
         """What there is to store, by name."""
 
+    def functions(self) -> Sequence[Callable[..., object]]:
+        """The user's own that it calls."""
+        return ()
+
     @abstractmethod
     def compute(self, block: Block, tick: Tick) -> Result:
         """Every cell of a block."""
 
     @abstractmethod
-    def with_blocks(self: G) -> G:
-        """The same grid with a block shape: its own, or one that suits the work."""
+    def with_blocks(self: G, hands: int = 1) -> G:
+        """The same grid with a block shape: its own, or one that suits the work and so many workers."""
 
     def _settle(self) -> None:
         """Checks the common fields, and puts them in their plain form."""
@@ -278,7 +315,9 @@ class Grid(ABC):
         return tuple(-(-n // size) for n, size in zip(self.shape, self.block_shape, strict=True))
 
     def places(self, block: Block) -> Iterator[tuple[int, ...]]:
-        """The cells of a block, in the order of the grid."""
+        """The cells to compute of a block, in the order of the grid."""
+        if block.cells is not None:
+            return iter(block.cells)
         return itertools.product(*(range(s.start, s.stop) for s in block.region))
 
 

@@ -20,7 +20,7 @@ Nothing in the file is executed; `grid` says what blocks are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,7 +29,7 @@ from lazyrich._check import InvalidInput
 from lazyrich.batch.api import PRECISIONS, as_rtol
 from lazyrich.problem import Problem
 from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable, refuse_flags
-from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory
+from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory, unwrapped
 
 METHODS = ("descend", "flow", "solve")
 
@@ -48,7 +48,7 @@ class Sweep(Grid):
     method : "descend", "flow" or "solve"
     rate : learning rate; times are rate × step × the cell's clock
     rtol : of the flow
-    observables : names of what is recorded
+    observables : names of what is recorded, and functions of your own: f(traj) gives a value, or an array, for each time
     precision : "float64", "float32", or "tf32", which is float32 whose products a GPU shortens
     block : cells of a block along axes; {} leaves it to the size of the problem
 
@@ -69,13 +69,18 @@ class Sweep(Grid):
     method: str = "descend"
     rate: float = 0.01
     rtol: float = 1e-3  # of the flow
-    observables: Sequence[str] = ("loss",)
+    observables: Sequence[str | Callable[..., object]] = ("loss",)
     precision: str = "float64"
     block: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
 
     def __post_init__(self) -> None:
-        factory = as_factory(self.problem)
+        from lazyrich.sweeps.measure import as_observables
+
+        problem, known = unwrapped(self.problem)
+        self._put("problem", problem)
+        self._put("settings", {**known, **self.settings} if known and isinstance(self.settings, Mapping) else self.settings)
+        factory = as_factory(problem)
         self._settle()
         _check.choice("method", self.method, METHODS)
         _check.choice("precision", self.precision, tuple(PRECISIONS))
@@ -85,7 +90,7 @@ class Sweep(Grid):
             refuse_flags(name, "a number", getattr(self, name))
         self._put("rate", _check.positive("rate", self.rate))
         self._put("rtol", as_rtol(self.rtol))
-        self._put("observables", _names(self.observables))
+        self._put("observables", as_observables(self.observables))
         self._check_arguments(factory)
 
     def _check_arguments(self, factory: Factory) -> None:
@@ -109,8 +114,12 @@ class Sweep(Grid):
     def as_dict(self) -> Json:
         content = super().as_dict()
         if callable(self.problem):
-            content["problem"] = f"{self.problem.__module__}:{self.problem.__qualname__}"
+            content["problem"] = import_path(self.problem)
+        content["observables"] = [import_path(one) if callable(one) else one for one in self.observables]
         return content
+
+    def functions(self) -> tuple[Callable[..., object], ...]:
+        return tuple(one for one in (self.problem, *self.observables) if callable(one))
 
     @property
     def uses_jax(self) -> bool:
@@ -130,10 +139,10 @@ class Sweep(Grid):
 
         return compute(self, block, tick)
 
-    def with_blocks(self) -> Sweep:
+    def with_blocks(self, hands: int = 1) -> Sweep:
         from lazyrich.sweeps.estimate import with_blocks
 
-        return with_blocks(self)
+        return with_blocks(self, hands)
 
     def cell(self, place: Place) -> Cell:
         """The problem of one cell."""
@@ -145,13 +154,6 @@ class Sweep(Grid):
         return cell
 
 
-def _names(observables: object) -> tuple[str, ...]:
-    from lazyrich.sweeps.measure import NAMES
-
-    names = (observables,) if isinstance(observables, str) else observables
-    if not isinstance(names, Iterable) or isinstance(names, Mapping):
-        raise InvalidInput(f"observables must list names, such as ['loss'], and it is {_check.shown(observables)}.")
-    chosen = tuple(dict.fromkeys(_check.choice("observables", name, NAMES) for name in names))
-    if not chosen:
-        raise InvalidInput("observables is empty, and at least one is needed, such as ['loss'].")
-    return chosen
+def import_path(function: Callable[..., object]) -> str:
+    """Where other processes find it."""
+    return f"{function.__module__}:{function.__qualname__}"
