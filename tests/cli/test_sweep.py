@@ -19,7 +19,7 @@ from lazyrich.cli import _parser, main
 from lazyrich.papers import sweep as published
 from lazyrich.papers import sweeps
 from lazyrich.sweeps import Sweep, compute, estimate
-from lazyrich.sweeps.measure import NAMES
+from lazyrich.sweeps.measure import names
 from lazyrich.sweeps.problems import PROBLEMS
 from lazyrich.sweeps.run import Summary, run
 from lazyrich.sweeps.store import open_store
@@ -97,10 +97,10 @@ def test_list_names_sweeps_problems_and_arguments(capsys, folder):
     assert (status, err) == (0, "")
     assert all(re.search(rf"^{name} +[0-9]+  {published(name).about}", out, re.MULTILINE) for name in sweeps())
     assert all(f"\n{name}: " in out for name in PROBLEMS)
-    assert "loss, test_loss, " in out and all(name in out for name in NAMES)
+    assert "loss, test_loss, " in out and all(name in out for name in names())
     assert "seed, tau = 1.0, delta = 0.0, d = 100, h = 50, teacher = 3, n = 1000" in out
     told = document(capsys, "--list")
-    assert [row["sweep"] for row in told["sweeps"]] == sweeps() and told["observables"] == list(NAMES)
+    assert [row["sweep"] for row in told["sweeps"]] == sweeps() and told["observables"] == list(names())
     assert {row["problem"]: row["arguments"] for row in told["problems"]}["hierarchy"] == {
         "seed": None, "h": 14, "scale": 0.01, "lam": 0.0, "activation": "linear"
     }  # fmt: skip
@@ -143,7 +143,7 @@ def test_a_dry_run_in_numbers(capsys, folder, monkeypatch):
 
 
 def test_the_same_command_goes_on_and_computes_nothing_twice(capsys, folder, in_this_process, monkeypatch):
-    first = document(capsys, "small.toml --out results --shard 1/2")
+    first = document(capsys, "small.toml --out results --shard 1/2", status=3)
     assert (first["cells"], first["complete"], first["computed"]) == (4, 2, 2)
     kept = open_store("results").load()
     assert kept.status.values.tolist() == [[1, 1], [0, 0]]

@@ -128,7 +128,7 @@ def test_an_error_of_a_block_comes_back_and_is_tried_again(dask: Any, tmp_path: 
     run(sweep, out, shard=(1, 2))
     config = local.as_text(sweep)
     with cluster.connected(dask.scheduler_address) as client:
-        assert list(cluster.on_cluster(local.Job(config, str(out)), deque([1]), client)) == [local.Done(1)]
+        assert list(cluster.on_cluster(local.Job(config, str(out)), deque([1]), client)) == [local.Done(1, computed=1)]
         config = config.replace("sweep:Sweep", "sweep:Sweeping")
         (done,) = cluster.on_cluster(local.Job(config, str(out)), deque([0]), client)
     assert (done.number, done.again, done.fatal) == (0, True, False)
@@ -156,7 +156,7 @@ def test_workers_with_another_lazyrich_get_one_sentence(
             "workers must have lazyrich .* ModuleNotFoundError: No module",
         ),
         (
-            (lazyrich.__version__, ""),
+            (lazyrich.__version__, "", ""),
             "out must be a folder that all workers share, and the one at tcp://w:1 does not find",
         ),
     ],

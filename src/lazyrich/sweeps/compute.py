@@ -202,7 +202,7 @@ def _trained(
 
             rates = sweep.rate * clocks[stack.members]
             try:
-                with limits.cell(stack.cells):
+                with limits.cell(stack.cells, together=True):
                     if sweep.method == "descend":
                         record = descend_stack(stack, rates, sweep.at, on)
                     else:

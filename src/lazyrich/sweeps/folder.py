@@ -81,7 +81,7 @@ def enlarge(out: Path, grid: Grid, record: Json, asked: Json) -> None:
     larger = {name: part for name, part in configuration(grid).items() if name in ("axes", "table")}
     files = zarr_files(grid, record | {"configuration": record["configuration"] | larger, "shown": shown})
     for name, content in files.items():
-        if name.partition("/")[0] in grid.axes and not name.endswith(GROUP):
+        if name.partition("/")[0] in (*grid.axes, *grid.table) and not name.endswith(GROUP):
             put(out, out / "data.zarr" / name, content)
             sync((out / "data.zarr" / name).parent)
     put(out, out / "data.zarr" / GROUP, files[GROUP])

@@ -151,6 +151,7 @@ class Grid(ABC):
     block: Mapping[str, int]
     about: str
     precision: str
+    table: Settings = MappingProxyType({})  # columns whose rows make one axis more, ROW
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -196,13 +197,18 @@ class Grid(ABC):
             raise InvalidInput(f"about must be words, and it is {_check.shown(self.about)}.")
         self._put("axes", {str(axis): _values(str(axis), given) for axis, given in _table("axes", self.axes).items()})
         self._put("settings", {name: _plain(value) for name, value in _table("settings", self.settings).items()})
+        if len(self.table):
+            self._put("table", _columns(self.table))
+            rows = len(next(iter(self.table.values())))
+            self._put("axes", {**self.axes, ROW: tuple(range(rows))})
         if not self.axes:
             raise InvalidInput("axes must name at least one axis, such as seed = { range = 4 }, and it is empty.")
         if self.cells > LARGEST:
             raise InvalidInput(f"axes must make at most {LARGEST:,} cells, and they make {self.cells:,}.")
-        for name in self.settings:
-            if name in self.axes:
-                raise InvalidInput(f"{name} is both an axis and a setting, and it can be one only.")
+        kinds = {"an axis": self.axes, "a setting": self.settings, "a column of the table": self.table}
+        for (one, names), (other, others) in itertools.combinations(kinds.items(), 2):
+            if both := [name for name in others if name in names]:
+                raise InvalidInput(f"{both[0]} is both {one} and {other}, and it can be one only.")
         self._put("at", _steps(self.at))
         for axis, n in _table("block", self.block).items():
             _check.choice("an axis of block", axis, tuple(self.axes))
@@ -215,13 +221,14 @@ class Grid(ABC):
     def _check_names(self, label: str, known: Iterable[str], needed: Iterable[str], *, others: bool = False) -> None:
         """Axes and settings are those that `label` knows (unless it takes `others`), with all it needs."""
         known = list(known)
-        for name in (*self.axes, *self.settings):
+        given = [name for name in (*self.axes, *self.table, *self.settings) if name != ROW or not self.table]
+        for name in given:
             if name not in known and not others:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f" (did you mean {near[0]!r}?)" if near else ""
                 raise InvalidInput(f"{label} takes {', '.join(known)}, and not {name!r}{hint}.")
         for name in needed:
-            if name not in self.axes and name not in self.settings:
+            if name not in given:
                 raise InvalidInput(f"{label} needs {name}, as an axis or a setting, and it is neither.")
 
     @classmethod
@@ -259,6 +266,8 @@ class Grid(ABC):
         """The configuration in plain numbers and words, as the store keeps it."""
         content = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}  # type: ignore[arg-type]
         content["axes"] = {axis: list(values) for axis, values in self.axes.items()}
+        if "table" in content:
+            content["table"] = {name: list(values) for name, values in self.table.items()}
         return content | {name: list(value) for name, value in content.items() if isinstance(value, tuple)}
 
     @property
@@ -277,6 +286,9 @@ class Grid(ABC):
             )
         place = tuple(_check.index(axis, i, n) for axis, i, n in zip(self.axes, place, self.shape, strict=True))
         chosen = {axis: values[i] for (axis, values), i in zip(self.axes.items(), place, strict=True)}
+        if self.table:
+            row = chosen.pop(ROW)
+            chosen |= {name: values[row] for name, values in self.table.items()}
         return {**self.settings, **chosen}
 
     @property
@@ -327,7 +339,21 @@ def _table(name: str, value: object) -> Mapping[str, object]:
     return value
 
 
-def _values(axis: str, given: object) -> tuple[Value, ...]:
+def _columns(table: Any) -> dict[str, tuple[Value, ...]]:
+    """Columns of one length; a data frame is a mapping of them too."""
+    try:
+        given = {str(name): [*table[name]] for name in table}
+    except (TypeError, KeyError, IndexError):
+        came = _check.shown(table)
+        raise InvalidInput(f"table must be columns by name, or a data frame, and it is {came}.") from None
+    columns = {name: _values(f"{name} of the table", values, once=False) for name, values in given.items()}
+    if len({len(values) for values in columns.values()}) > 1:
+        sizes = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
+        raise InvalidInput(f"table must have columns of one length, and they have: {sizes}.")
+    return columns
+
+
+def _values(axis: str, given: object, *, once: bool = True) -> tuple[Value, ...]:
     """The values of an axis: a list, or a range in words."""
     if isinstance(given, Mapping):
         given = _range(axis, given)
@@ -342,7 +368,7 @@ def _values(axis: str, given: object) -> tuple[Value, ...]:
     kinds = {str if _is_word(value) else float if _is_number(value) else None for value in values}
     if len(kinds) > 1 or None in kinds:
         raise InvalidInput(f"axis {axis} must hold finite numbers, or words, and it holds {_check.shown(values)}.")
-    if len(set(values)) < len(values):
+    if once and len(set(values)) < len(values):
         (twice, _), *_ = Counter(values).most_common(1)
         raise InvalidInput(f"axis {axis} must hold each value once, and {twice!r} is there more than once.")
     return values

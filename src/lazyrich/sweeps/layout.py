@@ -18,7 +18,7 @@ from lazyrich._check import InvalidInput
 from lazyrich._engines import load
 from lazyrich._typing import Array
 from lazyrich.sweeps.disk import damage_of
-from lazyrich.sweeps.grid import STATUS, Block, Grid, Json, Value, Variable
+from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Value, Variable
 
 if TYPE_CHECKING:
     import zarr
@@ -44,7 +44,7 @@ def zarr_files(grid: Grid, attributes: Json) -> dict[str, bytes]:
 
 def _check_names(grid: Grid, variables: Mapping[str, Variable]) -> None:
     taken = {grid.unit, "status", *variables, *(dim for variable in variables.values() for dim in variable.dims)}
-    for axis in grid.axes:
+    for axis in (*grid.axes, *grid.table):
         if axis in taken or not axis.isidentifier():
             raise InvalidInput(f"an axis must have a name of its own among the results, and {axis!r} cannot be one.")
 
@@ -55,14 +55,14 @@ def _make_arrays(group: zarr.Group, grid: Grid, variables: Mapping[str, Variable
     # "c.0.1" and not c/0/1: a folder per variable is all there is to bring to the disk with a chunk
     flat: Json = {"chunk_key_encoding": {"name": "default", "separator": "."}}
     packed: Json = {"compressors": [ZstdCodec(level=1), Crc32cCodec()]}
-    for dim, values in {**grid.axes, grid.unit: grid.at}.items():
-        array, about = _coordinate(values), {"long_name": dim, "units": "1"}
+    for name, values in {**grid.axes, grid.unit: grid.at, **grid.table}.items():
+        array, about = _coordinate(values), {"long_name": name, "units": "1"}
         made = group.create_array(
-            dim,
+            name,
             shape=array.shape,
             chunks=(_OF_AN_AXIS,),
             dtype=array.dtype,
-            dimension_names=[dim],
+            dimension_names=[ROW if name in grid.table else name],
             attributes=about,
             **packed,
         )
@@ -106,8 +106,9 @@ def _coordinate(values: Sequence[Value]) -> Array:
 
 def encoded(data: Path, name: str, block: Block, values: Array) -> tuple[str, bytes]:
     """The chunk of a block, and its path; also if it holds nothing but nan: a file that is missing is damage."""
-    array, files = _in_memory(data / name / GROUP)
-    array[block.region] = values
+    with _load("zarr").config.set({"array.write_empty_chunks": True}):
+        array, files = _in_memory(data / name / GROUP)
+        array[block.region] = values
     ((chunk, content),) = ((chunk, content) for chunk, content in files.items() if chunk != GROUP)
     return f"{name}/{chunk}", bytes(content.to_bytes())
 
@@ -127,7 +128,7 @@ def _in_memory(*paths: Path) -> tuple[zarr.Array, Json]:
 
     with damage_of(paths[0].parent):
         files = {path.name: Buffer.from_bytes(path.read_bytes()) for path in paths}
-        return zarr.open_array(MemoryStore(files), mode="r+", config={"write_empty_chunks": True}), files
+        return zarr.open_array(MemoryStore(files), mode="r+"), files
 
 
 def checked_store(out: Path, axes: int) -> LocalStore:

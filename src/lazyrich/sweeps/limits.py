@@ -14,6 +14,7 @@ from types import FrameType
 
 from lazyrich.sweeps.grid import TooLong
 
+_COMPILING = 60.0  # seconds
 _limit: list[float | None] = [None]  # seconds, of this process
 
 
@@ -33,16 +34,18 @@ def can_interrupt() -> bool:
 
 
 @contextmanager
-def cell(count: int = 1) -> Iterator[None]:
-    """The work of one cell, or of several together, which may take so many times as long."""
+def cell(count: int = 1, *, together: bool = False) -> Iterator[None]:
+    """The work of one cell, or of several that are trained together, which may take so many times as long, and some
+    time to compile.
+    """
     seconds = _limit[0]
     if seconds is None or not can_interrupt():
         yield
         return
-    allowed = seconds * count
+    allowed = seconds * count + (_COMPILING if together else 0)
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise TooLong(f"took longer than {allowed:g} s" + (f", {count} cells together" if count > 1 else ""))
+        raise TooLong(f"took longer than {allowed:g} s" + (f" to train {count:,} cells" if together else ""))
 
     handler = signal.signal(signal.SIGALRM, ring)
     before, _ = signal.setitimer(signal.ITIMER_REAL, allowed)

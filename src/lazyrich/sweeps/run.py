@@ -180,19 +180,18 @@ def run(
                 if client is None
                 else cluster.on_cluster(job, todo, client)
             )
-        failed_blocks, theirs = _gather(outcomes, todo, retries, report)
-    counts, now_left = summary(out), store.left()
-    ours = mine & ~np.isin(np.arange(len(left)), list(theirs))
+        failed_blocks, computed = _gather(outcomes, todo, retries, report)
+    counts = summary(out)
     return Summary(
         cells=store.grid.cells,
         complete=counts["complete"],
         stopped=counts["stopped"],
         failed=counts["failed"],
-        computed=int((left - now_left)[ours].sum()),
+        computed=computed,
         seconds=time.perf_counter() - start,
         failures=failures(out),
         failed_blocks=failed_blocks,
-        pending_here=int(now_left[mine].sum()),
+        pending_here=int(store.left()[mine].sum()),
         damaged=[str(damage) for damage in damaged],
     )
 
@@ -227,13 +226,13 @@ def _enter_code(store: Store, mixed: bool) -> str:
 
 def _gather(
     outcomes: Generator[local.Done, None, None], todo: deque[int], retries: int, report: _Report
-) -> tuple[dict[int, Cause], set[int]]:
+) -> tuple[dict[int, Cause], int]:
     """Reads a runner to its end; what failed, or is with another process, comes again into `todo`. The blocks that
-    failed for good, with causes, and those that another process has computed."""
+    failed for good, with causes, and how many cells were computed."""
     tries: Counter[int] = Counter()
     lost: dict[int, Cause] = {}
     busy: set[int] = set()
-    theirs: set[int] = set()
+    computed = 0
     with closing(outcomes):
         for done in outcomes:
             if done.fatal:
@@ -244,15 +243,14 @@ def _gather(
                 busy.add(done.number)
                 todo.append(done.number)
                 continue
-            if done.number in busy and not done.computed and not done.error:
-                theirs.add(done.number)
+            computed += done.computed
             if done.error and done.again and tries[done.number] < retries:
                 tries[done.number] += 1
                 todo.append(done.number)
             elif done.error:
                 lost[done.number] = Cause(done.kind, done.error)
             report.add(done, lost=done.number in lost)
-    return lost, theirs
+    return lost, computed
 
 
 @contextmanager

@@ -87,8 +87,7 @@ class Store:
                 create(out, grid.with_blocks(hands))
             record = record_of(out)
             stored = record["configuration"]
-            if not grid.block:
-                asked["block"] = stored["block"]
+            asked["block"] = _blocks_of(grid, stored)
             whole = grown(stored, asked)
             refuse_another(out, grid, stored, asked, whole, grow)
             own = dataclasses.replace(grid, block=stored["block"], **whole)  # type: ignore[type-var]
@@ -196,6 +195,13 @@ class Store:
         return result._replace(values=values, status=status.astype(np.int8))
 
 
+def _blocks_of(grid: Grid, stored: Json) -> dict[str, int]:
+    """Those of the folder, but where others are asked for: a block of a whole axis stays so long when the axis grows."""
+    axes, blocks = stored["axes"], stored["block"]
+    other = {axis: n for axis, n in grid.block.items() if n < len(axes.get(axis, ())) or n < blocks.get(axis, 0)}
+    return {**blocks, **other}
+
+
 # what a folder holds ----------------------------------------------------------------------------------------
 
 
@@ -283,6 +289,7 @@ def failures(out: str | Path) -> list[Failure]:
         for one in record.told if record is not None else ():
             status = record.status[tuple(i - start for i, start in zip(one["place"], starts, strict=True))]
             cell = {axis: values[i] for (axis, values), i in zip(stored["axes"].items(), one["place"], strict=True)}
+            cell |= {name: values[cell[ROW]] for name, values in stored.get("table", {}).items()}
             about = {"observable": one["observable"], "kind": one["kind"], "cause": one["cause"]}
             found.append({"cell": cell, "status": STATUS[status], **about})
     return found
@@ -335,6 +342,13 @@ def verify(out: str | Path) -> list[Damage]:
     out = as_folder(out)
     record_of(out)
     return damages_in(out, thorough=True)
+
+
+def files_in(out: str | Path) -> int:
+    """How many chunks the records name."""
+    out = as_folder(out)
+    found = (records.readable(records.path_of(out, name)) for name in records.names(out))
+    return sum(len(record.files) for record in found if record is not None)
 
 
 def damages_in(out: Path, *, thorough: bool) -> list[Damage]:

@@ -28,7 +28,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.batch.api import PRECISIONS, as_rtol
 from lazyrich.problem import Problem
-from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable, refuse_flags
+from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Value, Variable, refuse_flags
 from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory, unwrapped
 
 METHODS = ("descend", "flow", "solve")
@@ -51,6 +51,8 @@ class Sweep(Grid):
     observables : names of what is recorded, and functions of your own: f(traj) gives a value, or an array, for each time
     precision : "float64", "float32", or "tf32", which is float32 whose products a GPU shortens
     block : cells of a block along axes; {} leaves it to the size of the problem
+    table : columns by name, or a data frame, for designs that are no grid: its rows are one more axis, `row`; see
+        `lr.sweeps.sobol` and `lr.sweeps.uniform`
 
     >>> sweep = Sweep("mine", "teacher_student", axes={"seed": [0, 1], "tau": [0.1, 1.0, 2.0]}, at=[0, 100])
     >>> sweep.shape, sweep.cells, sweep.arguments((1, 2))["tau"]
@@ -69,10 +71,11 @@ class Sweep(Grid):
     method: str = "descend"
     rate: float = 0.01
     rtol: float = 1e-3  # of the flow
-    observables: Sequence[str | Callable[..., object]] = ("loss",)
+    observables: str | Callable[..., object] | Sequence[str | Callable[..., object]] = ("loss",)
     precision: str = "float64"
     block: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
+    table: Mapping[str, Sequence[Value]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         from lazyrich.sweeps.measure import as_observables
