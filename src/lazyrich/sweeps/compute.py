@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -12,11 +14,16 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.api import in_precision
 from lazyrich.batch.exact import attempts
+from lazyrich.batch.fates import fate as fates
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
+from lazyrich.landscape.fate import Fate, fate
 from lazyrich.methods import _gradients
 from lazyrich.methods.solve import NoExactSolution
+from lazyrich.predict import predict
+from lazyrich.prediction import Prediction
 from lazyrich.sweeps import limits
+from lazyrich.sweeps.fields import field_names, read, variable_of
 from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, TooLong, Variable, label
 from lazyrich.sweeps.measure import Measure, measured, measured_together, together, variable
 from lazyrich.sweeps.problems import Cell, as_factory
@@ -37,10 +44,11 @@ def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Resu
         result.values[name] = np.full(full, np.nan, sweep.dtype)
     places, cells = _cells(sweep, block, result)
     with np.errstate(all="ignore"):  # what overflows is reported cell by cell
-        if sweep.method == "solve":
-            _solved(sweep, block, places, cells, result, tick)
-        elif cells:
+        if cells and sweep.trains:
             _trained(sweep, block, places, cells, result, tick)
+        elif cells:
+            run = _solved if sweep.method == "solve" else _answered
+            run(sweep, block, places, cells, result, tick)
     tick(float(len([*sweep.places(block)]) - len(cells)))
     return result
 
@@ -50,18 +58,27 @@ def template(sweep: Sweep) -> dict[str, Variable]:
     found: dict[str, Variable] = {}
     lacking: dict[str, Cause] = {}
     for cell in _first_cells(sweep):
-        problem = cell.problem
+        problem, missing = cell.problem, [one for one in sweep.observables if label(one) not in found]
+        along, fields = _divided(sweep, missing)
         start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
-        values, lacking = _measured_of(sweep, start, cell, [one for one in sweep.observables if label(one) not in found])
-        found |= {name: variable(_named(sweep, name), value.shape[1:]) for name, value in values.items()}
+        values, lacking = _measured_of(start, cell, along)
+        found |= {label(one): variable(one, values[label(one)].shape[1:]) for one in along if label(one) in values}
+        if fields:
+            answer = _answer(sweep, cell)
+            values, more = _read_of(sweep, answer, fields)
+            found |= {name: variable_of(sweep.method, name, value) for name, value in values.items()}
+            lacking |= more
         if not lacking:
             return {label(one): found[label(one)] for one in sweep.observables}
     (name, cause), *_ = lacking.items()
     raise InvalidInput(f"{name} has no value in any of the first cells of the sweep: {cause}")
 
 
-def _named(sweep: Sweep, name: str) -> str | Measure:
-    return next(one for one in sweep.observables if label(one) == name)
+def _divided(sweep: Sweep, observables: Sequence[str | Measure]) -> tuple[list[str | Measure], list[str]]:
+    """Those of a trajectory, and those of an answer."""
+    known = field_names(sweep.method)
+    along = [one for one in observables if one not in known]
+    return along, [one for one in observables if isinstance(one, str) and one in known]
 
 
 def first_cell(sweep: Sweep) -> Cell:
@@ -89,7 +106,7 @@ def made(sweep: Sweep, place: Place) -> Cell | Cause:
     try:
         with limits.cell():
             cell = sweep.cell(place)
-        if sweep.method != "solve":
+        if sweep.trains:
             _gradients.needs_samples(cell.problem, sweep.method)
         return cell
     except InvalidInput as error:
@@ -121,15 +138,20 @@ def _keep(block: Block, place: Place, status: str, result: Result, values: dict[
     here = block.within(place)
     for name, value in values.items():
         kept = result.values[name][here]
-        if value.shape[1:] == kept.shape[1:]:
+        if _fits(place, name, kept.shape[1:], value.shape[1:], result):
             kept[: len(value)] = value
-            continue
-        sizes = [" × ".join(map(str, part.shape[1:])) or "one number" for part in (kept, value)]
-        message = f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}."
-        _lack(place, name, Cause(f"size of {name}", message), result)
     result.status[here] = STATUS.index("complete" if status == "complete" else "stopped")
     if status != "complete":
         result.causes[place] = Cause("stopped", status)
+
+
+def _fits(place: Place, name: str, size: tuple[int, ...], own: tuple[int, ...], result: Result) -> bool:
+    """Whether a value has the size of the first cell's; if not, it is not kept."""
+    if own != size:
+        sizes = [" × ".join(map(str, shape)) or "one number" for shape in (size, own)]
+        message = f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}."
+        _lack(place, name, Cause(f"size of {name}", message), result)
+    return own == size
 
 
 def _lack(place: Place, name: str, cause: Cause, result: Result) -> None:
@@ -137,22 +159,32 @@ def _lack(place: Place, name: str, cause: Cause, result: Result) -> None:
     lacking[place, name] = cause
 
 
-def _measured_of(
-    sweep: Sweep, traj: Trajectory, cell: Cell, observables: Sequence[str | Measure]
+def _each(
+    found: Iterable[tuple[str | Measure, Callable[[], Array]]],
 ) -> tuple[dict[str, Array], dict[str, Cause]]:
     """The value of each observable, or why there is none. One of the user's may raise anything."""
     values: dict[str, Array] = {}
     lacking: dict[str, Cause] = {}
-    for one in observables:
+    for one, value in found:
         module = getattr(one, "__module__", "lazyrich")
         try:
             with limits.cell():
-                values[label(one)] = measured(traj, one, cell.test)
+                values[label(one)] = value()
         except (InvalidInput, NoExactSolution) as error:
             lacking[label(one)] = Cause.of(error, str(error), module)
         except (Exception, TooLong) as error:
             lacking[label(one)] = Cause.of(error, module=module)
     return values, lacking
+
+
+def _measured_of(
+    traj: Trajectory, cell: Cell, observables: Sequence[str | Measure]
+) -> tuple[dict[str, Array], dict[str, Cause]]:
+    return _each((one, partial(measured, traj, one, cell.test)) for one in observables)
+
+
+def _read_of(sweep: Sweep, answer: object, fields: Sequence[str]) -> tuple[dict[str, Array], dict[str, Cause]]:
+    return _each((name, partial(read, sweep.method, name, answer)) for name in fields)
 
 
 def _judge(
@@ -183,9 +215,43 @@ def _solved(
             if isinstance(traj, Exception):
                 _fail(block, place, Cause.of(traj, str(traj)), result)
             else:
-                found = _measured_of(sweep, traj, cell, sweep.observables)
+                found = _measured_of(traj, cell, sweep.observables)
                 _judge(block, place, traj.status, result, *found)
             tick(1.0)
+
+
+def _answered(
+    sweep: Sweep, block: Block, places: Sequence[Place], cells: Sequence[Cell], result: Result, tick: Tick
+) -> None:
+    """What `lr.fate` or `lr.predict` say, cell by cell; fates together where all of them are known."""
+    along, fields = _divided(sweep, sweep.observables)
+    answers: list[Any] = [None] * len(cells)
+    if sweep.method == "fate":
+        with suppress(Exception, TooLong), limits.cell(len(cells)):  # one by one, each says what is wrong with it
+            answers = list(fates([cell.problem for cell in cells]))
+    for place, cell, answer in zip(places, cells, answers, strict=True):
+        try:
+            answer = _answer(sweep, cell) if answer is None else answer
+        except (InvalidInput, NoExactSolution) as error:
+            _fail(block, place, Cause.of(error, str(error)), result)
+        except (*_CELL_ERRORS, TooLong) as error:
+            _fail(block, place, Cause.of(error), result)
+        else:
+            found, lacking = _read_of(sweep, answer, fields)
+            for name, value in found.items():
+                kept = result.values[name]
+                if _fits(place, name, kept.shape[len(place) :], value.shape, result):
+                    kept[block.within(place)] = value
+            values, why = _measured_of(answer.trajectory, cell, along) if along else ({}, {})
+            _judge(block, place, answer.trajectory.status if along else "complete", result, values, lacking | why)
+        tick(1.0)
+
+
+def _answer(sweep: Sweep, cell: Cell) -> Fate | Prediction:
+    with limits.cell():
+        if sweep.method == "fate":
+            return fate(cell.problem)
+        return predict(cell.problem, sweep.rate * cell.clock * np.array(sweep.at, float))
 
 
 def _trained(
@@ -222,6 +288,6 @@ def _trained(
                     times, cell = rates[row, column] * steps[:n], cells[member]
                     traj = Trajectory(cell.problem, times, sweep.method, {"weights": weights})
                     rest = [one for one in sweep.observables if label(one) not in values]
-                    others, lacking = _measured_of(sweep, traj, cell, rest)
+                    others, lacking = _measured_of(traj, cell, rest)
                     values |= others
                 _judge(block, places[member], record.status[number], result, values, lacking)

@@ -29,6 +29,7 @@ _BLOCK_MEMORY = 2.0**30  # bytes
 _SPEED = (1e10, 2e13)  # operations per second, about
 _OVERHEAD = 2e4  # what a gradient costs besides its arithmetic, in operations
 _FLOW_GRADIENTS = 1000  # of a flow, about
+_ANSWER = 5000  # of `predict` or `fate`, about
 
 
 class Estimate(NamedTuple):
@@ -83,7 +84,7 @@ def estimate(sweep: Sweep) -> Estimate:
         seconds_per_cell=_timed(sweep, cell),
         memory=int(memory),
         store=sweep.cells * (numbers * itemsize + 1),
-        device="cpu" if sweep.method == "solve" else device_kind(),
+        device=device_kind() if sweep.trains else "cpu",
         tried=len(tried),
         impossible=len(causes),
         cause=str(next(iter(causes), "")),
@@ -94,14 +95,16 @@ def _bytes(sweep: Sweep, cell: Cell) -> int:
     """What a cell takes while its block is computed: what is measured, its weights at checkpoints, and some more."""
     numbers = sum(int(np.prod(variable.shape)) for variable in sweep.variables().values())
     weights = int(np.dot(cell.problem.network.sizes[1:], cell.problem.network.sizes[:-1]))
-    kept = 2 * len(sweep.at) * (numbers + weights * (sweep.method != "solve"))  # twice: on the device, and here
+    kept = 2 * len(sweep.at) * (numbers + weights * sweep.trains)  # twice: on the device, and here
     return sweep.dtype.itemsize * (kept + 8 * weights)
 
 
 def _operations(sweep: Sweep, cell: Cell) -> float:
     """Floating-point operations of a cell, about."""
     network, samples = cell.problem.network, cell.problem.task.inputs
-    gradients = {"descend": max(sweep.at[-1], 1), "flow": _FLOW_GRADIENTS, "solve": 10 * len(sweep.at)}[sweep.method]
+    gradients = {"descend": max(sweep.at[-1], 1), "flow": _FLOW_GRADIENTS, "solve": 10 * len(sweep.at)}.get(
+        sweep.method, _ANSWER
+    )
     kernel = 0.0
     if "kernel_distance" in sweep.observables and not network.activation.linear and samples is not None:
         kernel = 8.0 * len(sweep.at) * len(samples) ** 2 * network.sizes[1]
@@ -109,7 +112,7 @@ def _operations(sweep: Sweep, cell: Cell) -> float:
 
 
 def _by_device(sweep: Sweep, numbers: tuple[float, float]) -> float:
-    return numbers[0] if sweep.method == "solve" else by_device(*numbers)
+    return by_device(*numbers) if sweep.trains else numbers[0]
 
 
 def _timed(sweep: Sweep, cell: Cell) -> float:

@@ -30,6 +30,7 @@ from lazyrich.networks import Activation
 from lazyrich.observables.held_out import loss_on
 from lazyrich.observables.kernels.algebra import Comparison, block_products
 from lazyrich.problem import Problem
+from lazyrich.sweeps.fields import field_names
 from lazyrich.sweeps.grid import Variable, label
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
@@ -45,12 +46,13 @@ _ROWS = (2**17, 2**24)  # numbers of one block of rows of K, for all checkpoints
 _AT_ONCE = (1, 16)  # networks measured at once
 
 
-def names() -> tuple[str, ...]:
-    """Everything that a sweep can record by name."""
-    return ("loss", "test_loss", *all_observables())
+def names(method: str = "") -> tuple[str, ...]:
+    """Everything that a sweep can record by name; of a fate there is no trajectory."""
+    along = () if method == "fate" else ("loss", "test_loss", *all_observables())
+    return (*along, *field_names(method))
 
 
-def as_observables(given: object) -> tuple[str | Measure, ...]:
+def as_observables(given: object, method: str = "") -> tuple[str | Measure, ...]:
     """Names, and functions of the user's own, each once."""
     listed = (given,) if isinstance(given, str) or callable(given) else given
     if not isinstance(listed, Iterable) or isinstance(listed, Mapping):
@@ -59,8 +61,8 @@ def as_observables(given: object) -> tuple[str | Measure, ...]:
     chosen: dict[str, str | Measure] = {}
     for one in listed:
         if not callable(one):
-            one = _check.choice("observables", one, names())
-        elif not getattr(one, "__name__", "").isidentifier():
+            one = _check.choice("observables", one, names(method))
+        elif method == "fate" or not getattr(one, "__name__", "").isidentifier():
             raise InvalidInput(f"observables must be names, or functions with a name, and one is {_check.shown(one)}.")
         if chosen.setdefault(label(one), one) != one:
             raise InvalidInput(f"observables must have a name each, and {label(one)!r} is that of two.")

@@ -99,6 +99,7 @@ class Store:
 
     def left(self) -> Array:
         """How many cells of each block are still to be done, by number."""
+        self.check_size()
         blocks = map(self.grid.block_at, range(self.grid.blocks))
         return np.array([len(self.pending(block)) for block in blocks])
 

@@ -2,7 +2,7 @@
 
     name = "my-sweep"
     problem = "teacher_student"                 # a factory of `sweeps/problems.py`
-    method = "descend"                          # or "flow", or "solve" where an exact solution exists
+    method = "descend"                          # or "flow", "predict"; "solve", "fate" where an exact solution exists
     rate = 0.005                                # times are rate × step (× the cell's own clock)
     at = [0, 100, 1000]                         # steps to record; the initialisation always is
     observables = ["loss", "kernel_distance"]
@@ -31,7 +31,8 @@ from lazyrich.problem import Problem
 from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Value, Variable, refuse_flags
 from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory, unwrapped
 
-METHODS = ("descend", "flow", "solve")
+METHODS = ("descend", "flow", "solve", "predict", "fate")
+_TRAINED = ("descend", "flow")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Sweep(Grid):
     axes : {name: values}; one cell per combination, the last axis varies fastest
     at : steps to record
     settings : the other arguments of the factory
-    method : "descend", "flow" or "solve"
+    method : "descend", "flow", "solve", "predict" or "fate"; the fields of the last two are observables too, such as
+        "half_times" and "regime"
     rate : learning rate; times are rate × step × the cell's clock
     rtol : of the flow
     observables : names of what is recorded, and functions of your own: f(traj) gives a value, or an array, for each time
@@ -87,13 +89,14 @@ class Sweep(Grid):
         self._settle()
         _check.choice("method", self.method, METHODS)
         _check.choice("precision", self.precision, tuple(PRECISIONS))
-        if self.method == "solve" and self.precision != "float64":
-            raise InvalidInput(f"precision must be 'float64' where method is 'solve', and it is {self.precision!r}.")
+        if not self.trains and self.precision != "float64":
+            message = f"precision must be 'float64' where method is {self.method!r}, and it is {self.precision!r}."
+            raise InvalidInput(message)
         for name in ("rate", "rtol"):
             refuse_flags(name, "a number", getattr(self, name))
         self._put("rate", _check.positive("rate", self.rate))
         self._put("rtol", as_rtol(self.rtol))
-        self._put("observables", as_observables(self.observables))
+        self._put("observables", as_observables(self.observables, self.method))
         self._check_arguments(factory)
 
     def _check_arguments(self, factory: Factory) -> None:
@@ -126,7 +129,12 @@ class Sweep(Grid):
 
     @property
     def uses_jax(self) -> bool:
-        return self.method != "solve"
+        return self.method not in ("solve", "fate")
+
+    @property
+    def trains(self) -> bool:
+        """Whether networks are trained, many at once; else each cell is answered in closed form or by `lr.predict`."""
+        return self.method in _TRAINED
 
     def variables(self) -> dict[str, Variable]:
         return self._variables
