@@ -1,5 +1,5 @@
-"""What a lab met: damage that counted as data, code that changed under a sweep, blocks that no second worker got, faults
-of the machine that were a cell's fate. Each was seen as it is told, and stays mended.
+"""What a lab met: damage that counted as data, code that changed under a sweep, blocks that no second worker got,
+faults of the machine that were a cell's fate. Each was seen as it is told, and stays mended.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def test_verify_on_the_command_line(
     )
     sweep = out.parent / "small.toml"
     sweep.write_text(
-        'problem = "random_regression"\nat = [0, 2]\n[axes]\nseed = {range = 6}\nscale = [0.1, 0.2]\n[block]\nseed = 1\n'
-        "[settings]\nd_in = 3\nh = 3\nd_out = 3\nsamples = 5\n"
+        'problem = "random_regression"\nat = [0, 2]\n[axes]\nseed = {range = 6}\nscale = [0.1, 0.2]\n'
+        "[block]\nseed = 1\n[settings]\nd_in = 3\nh = 3\nd_out = 3\nsamples = 5\n"
     )
     assert main(["sweep", str(sweep), "--verify", "--out", str(out)]) == 0
     assert f"{path} is not what was written" in capsys.readouterr().err
@@ -220,7 +220,9 @@ def test_a_folder_does_not_mix_functions(
     run(small(module(tmp_path / "code")), tmp_path / "out", shard=(1, 2))
     run(small(module(tmp_path / "code", other="what nobody calls")), tmp_path / "out", shard=(1, 3))
     changed = small(module(tmp_path / "code", **change))
-    with pytest.raises(InvalidInput, match=rf"holds cells of other code: try another folder, or mixed=True .*\n  {says}"):
+    with pytest.raises(
+        InvalidInput, match=rf"holds cells of other code: try another folder, or mixed=True .*\n  {says}"
+    ):
         run(changed, tmp_path / "out")
     summary = run(changed, tmp_path / "out", mixed=True)
     assert summary.complete == 12 and len(list((tmp_path / "out" / "code").iterdir())) == 2
@@ -358,7 +360,7 @@ def test_an_observable_with_axes_of_its_own(tmp_path: Path) -> None:
         W = np.asarray(traj.weights[0])
         return W @ W.transpose(0, 2, 1)
 
-    run(small(observables=gram), tmp_path / "out")
+    run(small(observables=[gram]), tmp_path / "out")
     assert open_store(tmp_path / "out").gram.dims == ("seed", "scale", "step", "gram_1", "gram_2")
 
 
@@ -471,7 +473,8 @@ def test_a_shard_with_cells_pending_does_not_end_in_0(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PJRT_NPROC", "1")
     Path("small.toml").write_text(
-        'problem = "random_regression"\nat = [0, 2]\n[axes]\nseed = {range = 4}\n[settings]\nd_in = 3\nh = 3\nd_out = 3\n'
+        'problem = "random_regression"\nat = [0, 2]\n[axes]\nseed = {range = 4}\n'
+        "[settings]\nd_in = 3\nh = 3\nd_out = 3\n"
     )
     ended = [main(["sweep", "small.toml", "--out", "out", "--shard", f"{i}/2"]) for i in (1, 2)]
     assert ended == [3, 0]

@@ -15,7 +15,7 @@ from lazyrich.sweeps import records
 _LOOKS, _PAUSE = 20, 0.05  # at a file that does not fit its record, since both may just be written, and seconds between
 
 
-class CheckedStore(LocalStore):
+class CheckedStore(LocalStore):  # type: ignore[misc]
     """What the records say is there, and nothing else."""
 
     def __init__(self, out: Path, axes: int) -> None:

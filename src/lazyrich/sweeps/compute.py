@@ -39,8 +39,8 @@ def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Resu
     """Every cell of a block."""
     shape = block.shape
     result = Result({}, np.zeros(shape, np.int8), {}, {})
-    for name, variable in sweep.variables().items():
-        full = (*shape, *((len(sweep.at),) if variable.along else ()), *variable.shape)
+    for name, one in sweep.variables().items():
+        full = (*shape, *((len(sweep.at),) if one.along else ()), *one.shape)
         result.values[name] = np.full(full, np.nan, sweep.dtype)
     places, cells = _cells(sweep, block, result)
     with np.errstate(all="ignore"):  # what overflows is reported cell by cell
@@ -242,8 +242,11 @@ def _answered(
                 kept = result.values[name]
                 if _fits(place, name, kept.shape[len(place) :], value.shape, result):
                     kept[block.within(place)] = value
-            values, why = _measured_of(answer.trajectory, cell, along) if along else ({}, {})
-            _judge(block, place, answer.trajectory.status if along else "complete", result, values, lacking | why)
+            if isinstance(answer, Prediction):
+                values, why = _measured_of(answer.trajectory, cell, along)
+                _judge(block, place, answer.trajectory.status, result, values, lacking | why)
+            else:
+                _judge(block, place, "complete", result, {}, lacking)
         tick(1.0)
 
 

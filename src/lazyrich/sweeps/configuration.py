@@ -49,7 +49,7 @@ def differences(stored: Json, asked: Json) -> list[str]:
 
 
 def contains(asked: Json, stored: Json) -> bool:
-    """Whether all that is stored is asked for, perhaps with new values of axes, or new rows of a table behind the old."""
+    """Whether all that is stored is asked for, perhaps with new values of axes, or new rows of a table behind it."""
     axes, rows = asked["axes"], stored.get("table", {})
     if list(axes) != list(stored["axes"]) or not all(set(axes[axis]).issuperset(was) for axis, was in _axes(stored)):
         return False

@@ -72,7 +72,9 @@ def _ends(ranges: dict[str, Sequence[object]]) -> dict[str, tuple[float, float, 
         least, largest = (_check.number(name, part) for part in parts[:2])
         if not least < largest or (len(parts) == 3 and least <= 0):
             what = "above 0 and growing" if len(parts) == 3 else "growing"
-            raise InvalidInput(f"{name} must go from the least to the largest, {what}, and it is {_check.shown(given)}.")
+            raise InvalidInput(
+                f"{name} must go from the least to the largest, {what}, and it is {_check.shown(given)}."
+            )
         found[name] = (least, largest, len(parts) == 3)
     return found
 

@@ -1,4 +1,4 @@
-"""What `lr.predict` and `lr.fate` say of a network, as numbers that a sweep can record. None has a value for each step."""
+"""What `lr.predict` and `lr.fate` say of a network, as numbers that a sweep can record; none is one for each step."""
 
 from __future__ import annotations
 

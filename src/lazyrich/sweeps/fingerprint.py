@@ -122,7 +122,9 @@ def _value(value: Any) -> str | None:
         parts = {repr(key): _value(part) for key, part in value.items()}
         return str(parts)
     if isinstance(value, list | tuple | set | frozenset):
-        return str([_value(part) for part in (sorted(value, key=repr) if isinstance(value, set | frozenset) else value)])
+        return str(
+            [_value(part) for part in (sorted(value, key=repr) if isinstance(value, set | frozenset) else value)]
+        )
     if dataclasses.is_dataclass(value):  # a task, a network
         return str({part.name: _value(getattr(value, part.name, None)) for part in dataclasses.fields(value)})
     return None

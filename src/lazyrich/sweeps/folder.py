@@ -110,12 +110,19 @@ def record_of(out: Path) -> Json:
     return record
 
 
+def _length_of(array: Path) -> object:
+    """Of the axes of an array, by its own file; None where that is damaged."""
+    with suppress(Exception):
+        return read_json(array)["shape"]
+    return None
+
+
 def tidy(out: Path, grid: Grid, record: Json) -> None:
     """Adds what a creator that died did not come to, and removes what writers that died left."""
     for name in (records.FOLDER, CODE, claims.FOLDER, "partial"):
         (out / name).mkdir(exist_ok=True)
     last = out / "data.zarr" / "status" / GROUP  # of the arrays' own metadata, which follow those of the group
-    if read_json(last)["shape"] != [*grid.shape]:
+    if _length_of(last) != [*grid.shape]:
         files = zarr_files(grid, record)
         for name in sorted(files, key=lambda name: name == f"status/{GROUP}"):
             if name.endswith(f"/{GROUP}"):

@@ -52,7 +52,10 @@ def unwrapped(problem: object) -> tuple[object, dict[str, object]]:
     known: dict[str, object] = {}
     while isinstance(problem, partial):
         try:
-            known = {**inspect.signature(problem.func).bind_partial(*problem.args, **problem.keywords).arguments, **known}
+            known = {
+                **inspect.signature(problem.func).bind_partial(*problem.args, **problem.keywords).arguments,
+                **known,
+            }
         except (TypeError, ValueError):
             raise InvalidInput(f"problem must be a function with named arguments, and it is {problem}.") from None
         problem = problem.func

@@ -4,7 +4,8 @@
 
 A block is there if its record is, and the files that the record names have the size it names. Cells whose status is 0
 are still to be done: a cell that met a fault of the machine, one whose failure is to be tried again, or one that came
-with the growth of an axis, of which the record does not know. The checksums say whether a file is still what was written.
+with the growth of an axis, of which the record does not know. The checksums say whether a file is still what was
+written.
 
 Where some cells of a block are added to others, `0.1.next.json` is written before the files and takes the place of the
 record after them: at every moment each file is what one of the two says.

@@ -3,7 +3,8 @@
 The blocks are independent, and the store knows which are done: to run again is to resume. Several runs may share one
 folder, and none computes what another is at; `shard` i/n takes every nth block alone. A cell that cannot be computed is
 a result like others, with its cause. A block fails when its computation breaks altogether (memory, a bug, its process),
-or some cells of it met a fault of the machine: it is tried again, then reported, and stays to be done; the others go on.
+or some cells of it met a fault of the machine: it is tried again, then reported, and stays to be done; the others go
+on.
 """
 
 from __future__ import annotations

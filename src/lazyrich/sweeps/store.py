@@ -163,8 +163,7 @@ class Store:
         return dict(read_json(self.out / CODE / f"{code}.json"))
 
     def write(self, block: Block, result: Result, seconds: float, code: str = "") -> None:
-        """Keeps what a block gave, or some cells of it, which took so many seconds. After a return it outlives a power
-        cut."""
+        """Keeps what a block gave, or some cells of it, which took so many seconds. It then outlives a power cut."""
         with faults_of(self.out):
             old = self._whole(block.name)
             added = old if block.cells is not None else None
@@ -287,12 +286,14 @@ def failures(out: str | Path) -> list[Failure]:
     for name in records.names(out):
         record = records.read(records.path_of(out, name))
         starts = [int(i) * size for i, size in zip(name.split("."), stored["block"].values(), strict=True)]
-        for one in record.told if record is not None else ():
+        if record is None:
+            continue
+        for one in record.told:
             status = record.status[tuple(i - start for i, start in zip(one["place"], starts, strict=True))]
             cell = {axis: values[i] for (axis, values), i in zip(stored["axes"].items(), one["place"], strict=True)}
             cell |= {name: values[cell[ROW]] for name, values in stored.get("table", {}).items()}
-            about = {"observable": one["observable"], "kind": one["kind"], "cause": one["cause"]}
-            found.append({"cell": cell, "status": STATUS[status], **about})
+            why, kind, observable = one["cause"], one["kind"], one["observable"]
+            found.append({"cell": cell, "status": STATUS[status], "observable": observable, "kind": kind, "cause": why})
     return found
 
 

@@ -50,7 +50,8 @@ class Sweep(Grid):
         "half_times" and "regime"
     rate : learning rate; times are rate × step × the cell's clock
     rtol : of the flow
-    observables : names of what is recorded, and functions of your own: f(traj) gives a value, or an array, for each time
+    observables : names of what is recorded, and functions of your own: f(traj) gives a number, or an array, for each
+        time
     precision : "float64", "float32", or "tf32", which is float32 whose products a GPU shortens
     block : cells of a block along axes; {} leaves it to the size of the problem
     table : columns by name, or a data frame, for designs that are no grid: its rows are one more axis, `row`; see
@@ -73,7 +74,7 @@ class Sweep(Grid):
     method: str = "descend"
     rate: float = 0.01
     rtol: float = 1e-3  # of the flow
-    observables: str | Callable[..., object] | Sequence[str | Callable[..., object]] = ("loss",)
+    observables: Sequence[str | Callable[..., object]] = ("loss",)
     precision: str = "float64"
     block: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
@@ -84,7 +85,9 @@ class Sweep(Grid):
 
         problem, known = unwrapped(self.problem)
         self._put("problem", problem)
-        self._put("settings", {**known, **self.settings} if known and isinstance(self.settings, Mapping) else self.settings)
+        self._put(
+            "settings", {**known, **self.settings} if known and isinstance(self.settings, Mapping) else self.settings
+        )
         factory = as_factory(problem)
         self._settle()
         _check.choice("method", self.method, METHODS)
