@@ -41,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("sweep", nargs="?", metavar="NAME|FILE.toml", help="a published sweep, or a file that describes one")
     add("--out", metavar="DIR", help=f"folder of the results (default: {_OUT}/NAME)")
     add_where(parser, default=1, words="1")
+    add("--slurm", metavar="N", type=int, help="submit N jobs of SLURM that share the sweep, and end")
+    add("--sbatch", metavar="OPTIONS", default="", help="of these jobs: --sbatch='--time=4:00:00 --partition=short'")
     add("--block", metavar="AXIS=N,…", help="cells of a block along axes (default: by the size of the problem)")
     add_again(parser)
     instead = {
@@ -119,6 +121,9 @@ def run(arguments: argparse.Namespace) -> int:
         sweep = dataclasses.replace(sweep, block=_block(arguments.block))
     if arguments.dry_run:
         print(_forecast(sweep, arguments, shard))
+        return 0
+    if arguments.slurm is not None:
+        print(_submitted(arguments))
         return 0
     from lazyrich.sweeps.run import run as go_through  # here, so that --help needs no extras
 
@@ -238,6 +243,22 @@ def _forecast(sweep: Sweep, arguments: argparse.Namespace, shard: tuple[int, int
     if guess.impossible:
         rows["beware"] = f"{guess.impossible} of {guess.tried} cells tried cannot be made: {guess.cause}"
     return "\n".join(f"{name:<8}{value}" for name, value in rows.items())
+
+
+def _submitted(arguments: argparse.Namespace) -> str:
+    """What SLURM answers to the same command as a job array."""
+    from lazyrich.sweeps.slurm import submit
+
+    for flag, given in (("--shard", arguments.shard), ("--scheduler", arguments.scheduler)):
+        if given is not None:
+            raise InvalidInput(f"--slurm makes shards of its own, and cannot be with {flag}.")
+    out = _folder(arguments).absolute()
+    name = str(Path(arguments.sweep).absolute()) if Path(arguments.sweep).is_file() else arguments.sweep
+    command = ["sweep", name, "--out", str(out), "--workers", str(arguments.workers)]
+    command += [] if arguments.block is None else ["--block", arguments.block]
+    command += [] if arguments.limit is None else ["--limit", str(arguments.limit)]
+    command += [f"--{flag}" for flag in ("grow", "mixed") if getattr(arguments, flag)]
+    return f"{submit(command, _check.count('--slurm', arguments.slurm), arguments.sbatch)}\nResults: {out}"
 
 
 def _verified(out: Path, as_json: bool) -> int:

@@ -196,7 +196,7 @@ class Store:
 
 
 def _blocks_of(grid: Grid, stored: Json) -> dict[str, int]:
-    """Those of the folder, but where others are asked for: a block of a whole axis stays so long when the axis grows."""
+    """Those of the folder, but where others are asked for; one of a whole axis stays as it is when the axis grows."""
     axes, blocks = stored["axes"], stored["block"]
     other = {axis: n for axis, n in grid.block.items() if n < len(axes.get(axis, ())) or n < blocks.get(axis, 0)}
     return {**blocks, **other}
