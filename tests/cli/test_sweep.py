@@ -280,7 +280,7 @@ def in_the_document(folder, monkeypatch):
     module = sys.modules[run.__module__]
 
     def pretend(sweep, out, **options):
-        nothing = Summary(sweep.cells, 0, 0, 0, 0, 0.0, [], {})
+        nothing = Summary(sweep.cells, sweep.cells, 0, 0, 0, 0.0, [], {})
         return nothing if sweep.name.startswith("kunin2024") else run(sweep, out, **options)
 
     monkeypatch.setattr(module, "run", pretend)

@@ -1,7 +1,7 @@
 """A sweep as one job array of SLURM, submitted: each job takes a share of the blocks, and all write into one folder.
 
-`sbatch` gets a script of a few lines on its standard input. A job whose share is done ends well, whatever the others do;
-one that was killed is made good by submitting the same again, which computes what is missing.
+`sbatch` gets a script of a few lines on its standard input. A job whose share is done ends well, whatever the others
+do; one that was killed is made good by submitting the same again, which computes what is missing.
 """
 
 from __future__ import annotations
