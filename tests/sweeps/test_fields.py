@@ -16,7 +16,8 @@ from lazyrich.sweeps.store import open_store
 
 pytestmark = pytest.mark.timeout(120)
 
-TASK = lr.tasks.random_regression(3, d_in=3, d_out=2, samples=6)
+X, Y = (np.random.default_rng(3).normal(size=(6, d)) for d in (3, 2))
+TASK = lr.Task.from_data(X, Y)
 WHITE = lr.Task.from_correlations(np.array([[2.0, 0.0, 0.5], [0.0, 1.0, 0.0]]))
 
 

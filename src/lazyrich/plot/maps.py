@@ -51,7 +51,7 @@ def map(data: Any, x: str, y: str, *, axes: Axes | None = None) -> Figure:
     for name, axis in (("x", x), ("y", y)):
         _check.choice(name, axis, _names(data))
     own = {*data[x].dims, *data[y].dims}
-    if x == y or (len(own) == 1 and x in data.dims) or any(data[name].ndim != 1 for name in (x, y)):
+    if x == y or (len(own) == 1 and own & {x, y}) or any(data[name].ndim != 1 for name in (x, y)):
         raise InvalidInput(f"x and y must be two axes, or two columns of a table, and they are {x!r} and {y!r}.")
     values, title = _reduced(data, own)
     with style.drawn_on(axes) as panel:

@@ -23,12 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.batch.api import PRECISIONS, as_rtol
 from lazyrich.problem import Problem
-from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Value, Variable, refuse_flags
+from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable, refuse_flags
 from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory, unwrapped
 
 METHODS = ("descend", "flow", "solve", "predict", "fate")
@@ -78,7 +79,7 @@ class Sweep(Grid):
     precision: str = "float64"
     block: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
-    table: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    table: Any = field(default_factory=dict)  # columns by name, or what a package of data frames makes of them
 
     def __post_init__(self) -> None:
         from lazyrich.sweeps.measure import as_observables
