@@ -2,8 +2,8 @@
 
     python benchmarks/exact_sweep.py [--cells 100000] [--workers 2]
 
-Prints wall time, processor time of all processes, the load of the machine meanwhile, and the memory that each worker held
-at its peak after a tenth of its blocks and at the end: flat means that both are the same. On a machine that computes
+Prints wall time, processor time of all processes, the load of the machine meanwhile, and the memory of the largest
+worker in the first quarter of the run and at the most: flat means that both are the same. On a machine that computes
 something else too, the processor time is what counts: over the number of workers it is the wall time of an idle one.
 """
 

@@ -24,6 +24,7 @@ from lazyrich.sweeps import cluster, local
 from lazyrich.sweeps.problems import Cell
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.sweep import Sweep
+from sweeps import test_faults as faults
 from sweeps.test_run import chunks, deadly, python, small, tiny, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
@@ -133,6 +134,45 @@ def test_an_error_of_a_block_comes_back_and_is_tried_again(dask: Any, tmp_path: 
         (done,) = cluster.on_cluster(local.Job(config, str(out)), deque([0]), client)
     assert (done.number, done.again, done.fatal) == (0, True, False)
     assert done.error == "AttributeError: module 'lazyrich.sweeps.sweep' has no attribute 'Sweeping'"
+
+
+def test_a_module_that_only_this_process_has_is_one_sentence_that_names_the_worker(
+    dask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    sweep = faults.small(faults.module(tmp_path / "code"))
+    with pytest.raises(
+        InvalidInput,
+        match=r"^workers must find what the sweep calls, and the one at tcp://\S+ says ModuleNotFoundError: No module "
+        r"named 'of_the_user'\.$",
+    ):
+        run(sweep, tmp_path / "out", scheduler=dask.scheduler_address)
+
+
+def test_a_cell_that_sleeps_does_not_stall_a_cluster(dask: Any, tmp_path: Path) -> None:
+    summary = run(faults.small(faults.sleepy), tmp_path / "out", scheduler=dask.scheduler_address, limit=1.0)
+    assert (summary.complete, summary.pending) == (11, 1)
+
+
+def test_a_cluster_by_the_commands_of_the_page(tmp_path: Path) -> None:
+    """dask scheduler, dask worker --nworkers, and the sweep, each a program of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    programs = [
+        _dask("scheduler", "--host", address),
+        _dask("worker", address, "--nworkers", "2", "--nthreads", "1"),
+    ]
+    try:
+        command = [sys.executable, "-m", "lazyrich", "sweep", "docs/examples/my-sweep.toml", "--out", tmp_path / "out"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        options = {"cwd": Path(__file__).parents[2], "env": environment, "capture_output": True, "text": True}
+        sweep = subprocess.run([*map(str, command), "--scheduler", address], **options)
+        assert sweep.returncode == 0 and "30 cells: 30 complete." in sweep.stdout, sweep.stderr
+    finally:
+        for process in programs:
+            process.terminate()
+            process.wait()
 
 
 # workers that do not fit ------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_a_folder_does_not_mix_versions(package: str, tmp_path: Path, monkeypatc
 
 def test_a_worker_with_other_code_computes_nothing(tmp_path: Path) -> None:
     run(small(), tmp_path / "out", shard=(1, 6))
-    done = local.work(local.Job(small(), str(tmp_path / "out"), code="of another"), 1)
+    done = local.work(local.Job(local.as_text(small()), str(tmp_path / "out"), code="of another"), 1)
     assert done.fatal and re.match(r"the worker on \S+ \(process [0-9]+\) has other versions or other code", done.error)
 
 

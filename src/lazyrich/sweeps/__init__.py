@@ -2,9 +2,9 @@
 
 `grid` says what cells and blocks are, `sweep` what a sweep is, `problems` which problems it can name, `designs`
 which tables of values; `compute` makes the numbers of one block (with `measure` and `fields`, within `limits`),
-`estimate` says what all of them will take. `store` keeps them: a `folder` with its `configuration`, one of the `records`
-for each block, and the chunks in their `layout`, on `disk`. `run` goes through the blocks, here (`local`) or elsewhere
-(`cluster`, `slurm`), each with a claim (`claims`) and by one code (`fingerprint`).
+`estimate` says what all of them will take. `store` keeps them: a `folder` with its `configuration`, one of the
+`records` for each block, and the chunks in their `layout`, on `disk`. `run` goes through the blocks, here (`local`) or
+elsewhere (`cluster`, `slurm`), each with a claim (`claims`) and by one code (`fingerprint`).
 """
 
 from lazyrich.sweeps.designs import sobol, uniform

@@ -13,6 +13,7 @@ record after them: at every moment each file is what one of the two says.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +24,7 @@ from typing import TypedDict
 import numpy as np
 
 from lazyrich._typing import Array
-from lazyrich.sweeps.disk import as_json, put, read_json, sync
+from lazyrich.sweeps.disk import as_json, damage_of, put, sync
 from lazyrich.sweeps.grid import STATUS, Block, Result
 
 FOLDER = "blocks"
@@ -110,9 +111,10 @@ def read(path: Path) -> Record | None:
     """A record, or None where there is none; one that cannot be read is a sentence."""
     if not path.exists():
         return None
-    content = read_json(path)
-    status = np.array([*map(int, content["status"])], np.int8).reshape(content["shape"])
-    return Record(status, tuple(content["causes"]), tuple(content["code"]), content["files"])
+    with damage_of(path):
+        content = json.loads(path.read_bytes())
+        status = np.array([*map(int, content["status"])], np.int8).reshape(content["shape"])
+        return Record(status, tuple(content["causes"]), tuple(content["code"]), dict(content["files"]))
 
 
 def readable(path: Path) -> Record | None:
