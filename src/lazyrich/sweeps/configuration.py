@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
-from lazyrich.sweeps.grid import Grid, Json, Value, label
+from lazyrich.sweeps.axes import Value
+from lazyrich.sweeps.grid import Grid, Json, label
 
 _MANY = 6  # values of an axis shown in a message
 _FREE = ("name", "about")

@@ -17,8 +17,9 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._engines import load
 from lazyrich._typing import Array
+from lazyrich.sweeps.axes import Value
 from lazyrich.sweeps.disk import damage_of
-from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Value, Variable
+from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Variable
 
 if TYPE_CHECKING:
     import zarr

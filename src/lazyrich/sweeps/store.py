@@ -33,10 +33,11 @@ from lazyrich._check import InvalidInput
 from lazyrich._engines import load
 from lazyrich._typing import Array
 from lazyrich.sweeps import records
+from lazyrich.sweeps.axes import Value
 from lazyrich.sweeps.configuration import configuration, grown, now
 from lazyrich.sweeps.disk import as_json, damage_of, faults_of, put, read_json, sync
 from lazyrich.sweeps.folder import CODE, as_folder, create, enlarge, holds_a_store, record_of, refuse_another, tidy
-from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Place, Result, Value
+from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Place, Result
 from lazyrich.sweeps.layout import checked_store, decoded, encoded
 from lazyrich.sweeps.records import Record
 
@@ -57,7 +58,17 @@ class Failure(TypedDict):
 
 
 class Damage(NamedTuple):
-    """A file that is not what was written."""
+    """A file that is not what was written.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = lr.sweeps.run(sweep, folder)
+    ...     Path(folder, "data.zarr", "loss", "c.1.0").unlink()
+    ...     [(damage.block, damage.path.name, damage.fault) for damage in lr.sweeps.verify(folder)]
+    [('1', 'c.1.0', 'is missing')]
+    """
 
     block: str  # its name
     path: Path

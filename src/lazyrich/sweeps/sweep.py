@@ -29,7 +29,8 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.batch.api import PRECISIONS, as_rtol
 from lazyrich.problem import Problem
-from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable, refuse_flags
+from lazyrich.sweeps.axes import refuse_flags
+from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable
 from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory, unwrapped
 
 METHODS = ("descend", "flow", "solve", "predict", "fate")
