@@ -124,16 +124,16 @@ def test_many_blocks_are_not_all_with_the_scheduler_at_once(
 
 
 def test_an_error_of_a_block_comes_back_and_is_tried_again(dask: Any, tmp_path: Path) -> None:
-    sweep = small(axes={"seed": range(2)})
-    out = tmp_path / "out"
-    run(sweep, out, shard=(1, 2))
-    config = local.as_text(sweep)
+    sweep, out = faults.small(faults.unlucky, settings={"mark": str(tmp_path / "mark")}), tmp_path / "out"
+    run(sweep, out, shard=(1, 6))
+    job = local.Job(local.as_text(sweep), str(out))
     with cluster.connected(dask.scheduler_address) as client:
-        assert list(cluster.on_cluster(local.Job(config, str(out)), deque([1]), client)) == [local.Done(1, computed=1)]
-        config = config.replace("sweep:Sweep", "sweep:Sweeping")
-        (done,) = cluster.on_cluster(local.Job(config, str(out)), deque([0]), client)
-    assert (done.number, done.again, done.fatal) == (0, True, False)
-    assert done.error == "AttributeError: module 'lazyrich.sweeps.sweep' has no attribute 'Sweeping'"
+        assert list(cluster.on_cluster(job, deque([1]), client)) == [local.Done(1, computed=2)]
+        (done,) = cluster.on_cluster(job, deque([2]), client)
+        assert (done.number, done.computed, done.again, done.fatal) == (2, 1, True, False)
+        assert "the file server is away" in done.error
+        (tmp_path / "mark").touch()
+        assert list(cluster.on_cluster(job, deque([2]), client)) == [local.Done(2, computed=1)]
 
 
 def test_a_module_that_only_this_process_has_is_one_sentence_that_names_the_worker(
