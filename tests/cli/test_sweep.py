@@ -101,6 +101,7 @@ def test_list_names_sweeps_problems_and_arguments(capsys, folder):
     assert "seed, tau = 1.0, delta = 0.0, d = 100, h = 50, teacher = 3, n = 1000" in out
     told = document(capsys, "--list")
     assert [row["sweep"] for row in told["sweeps"]] == sweeps() and told["observables"] == list(names())
+    assert "half_times" in told["fields"]["fate"] and "Observables of the method predict" in out
     assert {row["problem"]: row["arguments"] for row in told["problems"]}["hierarchy"] == {
         "seed": None, "h": 14, "scale": 0.01, "lam": 0.0, "activation": "linear"
     }  # fmt: skip

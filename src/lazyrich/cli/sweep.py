@@ -193,6 +193,7 @@ def _block(text: str) -> dict[str, int]:
 
 def _listing(as_json: bool) -> str:
     from lazyrich.papers import sweep, sweeps
+    from lazyrich.sweeps.fields import field_names
     from lazyrich.sweeps.measure import names
     from lazyrich.sweeps.problems import PROBLEMS
 
@@ -202,12 +203,16 @@ def _listing(as_json: bool) -> str:
             {"problem": name, "about": inspect.getdoc(factory), "arguments": _arguments(factory)}
             for name, factory in PROBLEMS.items()
         ]
-        return json_document({"sweeps": published, "problems": problems, "observables": names()})
+        told = {"sweeps": published, "problems": problems, "observables": names()}
+        return json_document(told | {"fields": {method: field_names(method) for method in ("predict", "fate")}})
     lines = ["Published sweeps", "", table(published), "", "Problems that a file can name, and their arguments"]
     for name, factory in PROBLEMS.items():
         given = [each if value is None else f"{each} = {value}" for each, value in _arguments(factory).items()]
         lines += ["", f"{name}: {str(inspect.getdoc(factory)).splitlines()[0]}", f"    {', '.join(given)}"]
-    return "\n".join([*lines, "", "Observables", "", textwrap.fill(", ".join(names()), 100)])
+    lines += ["", "Observables", "", textwrap.fill(", ".join(names()), 100)]
+    for method in ("predict", "fate"):
+        lines += ["", f"Observables of the method {method}", "", textwrap.fill(", ".join(field_names(method)), 100)]
+    return "\n".join(lines)
 
 
 def _arguments(factory: Callable[..., object]) -> dict[str, object]:
