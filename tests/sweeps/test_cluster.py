@@ -72,7 +72,8 @@ def test_a_worker_killed_mid_run_changes_nothing(dask: Any, tmp_path: Path) -> N
     later = {mark.name for mark in notes.iterdir()} - begun
     assert later, "it was killed when all was done"
     assert not any(name.endswith(f"-{victim}") for name in later)
-    assert (summary.complete, summary.computed, summary.failed_blocks) == (16, 16, {})
+    assert (summary.complete, summary.failed_blocks) == (16, {})
+    assert summary.computed in (15, 16)  # it may have died between storing a block and saying so
     run(small(axes={"seed": range(16)}), tmp_path / "whole", workers=2)
     assert chunks(out) == chunks(tmp_path / "whole")
 
