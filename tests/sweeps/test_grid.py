@@ -6,7 +6,6 @@ The run-time shape checks of the test suite are switched off here, so that the m
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 import json
 import math
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 import lazyrich as lr
 from lazyrich.papers import sweep as published
 from lazyrich.papers import sweeps
-from lazyrich.sweeps import Cell, Sweep, axes, grid
+from lazyrich.sweeps import Cell, Sweep, axes
 from lazyrich.sweeps import problems as factories
 from lazyrich.sweeps.problems import PROBLEMS
 
