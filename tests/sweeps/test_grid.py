@@ -282,7 +282,7 @@ BAD_ENTRIES = {
     "steps are true": ({"at": [True, 2]}, "at must", "True"),
     "steps are words": ({"at": ["0"]}, "at must"),
     "observables": ({"observables": ["Losss"]}, "observables must be one of", "did you mean 'loss'?"),
-    "observables is a number": ({"observables": 5}, "observables must list names or functions, such as ['loss'], and it is 5"),
+    "observables is a number": ({"observables": 5}, "observables must list names", "and it is 5"),
     "observables is a table": ({"observables": {"loss": True}}, "observables must list names"),
     "no observables": ({"observables": []}, "observables is empty, and at least one is needed, such as ['loss']"),
     "block is a number": ({"block": 4}, "block must be a table of names and values, and it is 4"),
