@@ -244,7 +244,7 @@ def open_store(out: str | Path, *, chunks: object = None) -> xarray.Dataset:
     with damage_of(out / "data.zarr"):
         store = checked_store(out, len(axes))
         data = xarray.open_zarr(store, consolidated=True, chunks=chunks, decode_cf=False)
-        data = data[[*stored["observables"], "status"]]
+        data = data[["status", *stored["observables"]]]  # read in this order: values of what is done are there
     # NumPy's usual strings: few packages know Zarr's
     data = data.assign_coords({axis: (axis, _labels(values), data[axis].attrs) for axis, values in axes.items()})
     data = data.assign_coords({name: (ROW, _labels(values)) for name, values in columns.items()})
