@@ -10,4 +10,5 @@
 #SBATCH --output=%x-%A_%a.log
 
 set -euo pipefail
-exec lazyrich sweep "$1" --out "$2" --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
+# status 3 means: this share is done, and others are still at theirs
+lazyrich sweep "$1" --out "$2" --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" || [ $? -eq 3 ]

@@ -19,7 +19,7 @@ from lazyrich.cli import _parser, main
 from lazyrich.papers import sweep as published
 from lazyrich.papers import sweeps
 from lazyrich.sweeps import Sweep, compute, estimate
-from lazyrich.sweeps.measure import NAMES
+from lazyrich.sweeps.measure import names
 from lazyrich.sweeps.problems import PROBLEMS
 from lazyrich.sweeps.run import Summary, run
 from lazyrich.sweeps.store import open_store
@@ -97,10 +97,11 @@ def test_list_names_sweeps_problems_and_arguments(capsys, folder):
     assert (status, err) == (0, "")
     assert all(re.search(rf"^{name} +[0-9]+  {published(name).about}", out, re.MULTILINE) for name in sweeps())
     assert all(f"\n{name}: " in out for name in PROBLEMS)
-    assert "loss, test_loss, " in out and all(name in out for name in NAMES)
+    assert "loss, test_loss, " in out and all(name in out for name in names())
     assert "seed, tau = 1.0, delta = 0.0, d = 100, h = 50, teacher = 3, n = 1000" in out
     told = document(capsys, "--list")
-    assert [row["sweep"] for row in told["sweeps"]] == sweeps() and told["observables"] == list(NAMES)
+    assert [row["sweep"] for row in told["sweeps"]] == sweeps() and told["observables"] == list(names())
+    assert "half_times" in told["fields"]["fate"] and "Observables of the method predict" in out
     assert {row["problem"]: row["arguments"] for row in told["problems"]}["hierarchy"] == {
         "seed": None, "h": 14, "scale": 0.01, "lam": 0.0, "activation": "linear"
     }  # fmt: skip
@@ -143,7 +144,7 @@ def test_a_dry_run_in_numbers(capsys, folder, monkeypatch):
 
 
 def test_the_same_command_goes_on_and_computes_nothing_twice(capsys, folder, in_this_process, monkeypatch):
-    first = document(capsys, "small.toml --out results --shard 1/2")
+    first = document(capsys, "small.toml --out results --shard 1/2", status=3)
     assert (first["cells"], first["complete"], first["computed"]) == (4, 2, 2)
     kept = open_store("results").load()
     assert kept.status.values.tolist() == [[1, 1], [0, 0]]
@@ -280,7 +281,7 @@ def in_the_document(folder, monkeypatch):
     module = sys.modules[run.__module__]
 
     def pretend(sweep, out, **options):
-        nothing = Summary(sweep.cells, 0, 0, 0, 0, 0.0, [], {})
+        nothing = Summary(sweep.cells, sweep.cells, 0, 0, 0, 0.0, [], {})
         return nothing if sweep.name.startswith("kunin2024") else run(sweep, out, **options)
 
     monkeypatch.setattr(module, "run", pretend)
@@ -293,10 +294,10 @@ def test_the_python_of_the_document_runs_block_after_block(folder):
     blocks, session = blocks_of("python"), {"__name__": "document"}
     for block in blocks:
         exec(compile(block, str(DOCUMENT), "exec"), session)
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     assert session["data"].kernel_distance.shape == (3, 3, 3, 3) and (session["data"].status == 1).all()
     assert (folder / "kernel-distance.png").stat().st_size > 1000
-    assert (open_store("tilted").status == 1).all()
+    assert all((open_store(name).status == 1).all() for name in ("tilted", "largest", "fates"))
 
 
 @pytest.mark.documentation
@@ -310,26 +311,67 @@ def test_the_commands_of_the_document_run(capsys, in_the_document):
         elif program == "lazyrich":
             assert main(arguments) == 0, line
             ran.append(line)
-    assert len(ran) == 8
+    assert len(ran) == 9
     one, two = open_store("my-results").load(), open_store("my-results-2").load()
     assert (one.status == 1).all() and one.identical(two.assign_attrs(one.attrs))
 
 
-@pytest.mark.processes
-def test_the_jobs_of_the_slurm_script_share_the_blocks(folder):
-    script, lazyrich = ROOT / "docs/examples/slurm-sweep.sh", folder / "lazyrich"
-    assert "#SBATCH --array=1-16 " in script.read_text() and script.read_text().splitlines()[-1].split("exec ")[1] in (
-        DOCUMENT.read_text(encoding="utf-8")
-    )
+def in_path(folder):
+    """An environment in which `lazyrich` is this one."""
+    lazyrich = folder / "lazyrich"
     lazyrich.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lazyrich "$@"\n')
     lazyrich.chmod(0o755)
-    environment = os.environ | {
-        "PATH": f"{folder}:{os.environ['PATH']}",
-        "PYTHONPATH": str(Path(lr.__file__).parents[1]),
-        "SLURM_ARRAY_TASK_COUNT": "2",
-    }
+    return os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(Path(lr.__file__).parents[1])}
+
+
+@pytest.mark.processes
+def test_the_jobs_of_the_slurm_script_share_the_blocks(folder):
+    script = ROOT / "docs/examples/slurm-sweep.sh"
+    assert "#SBATCH --array=1-16 " in script.read_text()
+    assert script.read_text().splitlines()[-1] in DOCUMENT.read_text(encoding="utf-8")
+    environment = in_path(folder) | {"SLURM_ARRAY_TASK_COUNT": "2"}
     for job, done in (("1", [1, 0]), ("2", [1, 1])):
         command = ["bash", str(script), "small.toml", "results"]
         ended = subprocess.run(command, env=environment | {"SLURM_ARRAY_TASK_ID": job}, capture_output=True, text=True)
         assert ended.returncode == 0, ended.stderr
         assert open_store("results").status[:, 0].values.tolist() == done
+
+
+SBATCH = """#!/bin/sh
+cat > script
+jobs=$(sed -n 's/#SBATCH --array=1-//p' script)
+for job in $(seq $jobs); do
+    SLURM_ARRAY_TASK_ID=$job SLURM_ARRAY_TASK_COUNT=$jobs bash script > "job-$job" 2>&1 &
+done
+wait
+echo "Submitted batch job 7"
+"""
+
+
+@pytest.mark.processes
+def test_slurm_in_one_command(capsys, folder, monkeypatch):
+    """An sbatch of ours runs the array at once, on this machine."""
+    (folder / "sbatch").write_text(SBATCH)
+    (folder / "sbatch").chmod(0o755)
+    for name, value in in_path(folder).items():
+        monkeypatch.setenv(name, value)
+    status, out, _ = answer(capsys, "small.toml --out results --slurm 2 --sbatch='--time=1:00:00 --partition=short'")
+    assert (status, out) == (0, f"Submitted batch job 7\nResults: {folder / 'results'}\n")
+    assert (open_store("results").status == 1).all()
+    lines = Path("script").read_text().splitlines()
+    assert {"#SBATCH --time=1:00:00", "#SBATCH --partition=short", "#SBATCH --array=1-2"} <= set(lines)
+    assert all("2 computed now" in Path(f"job-{job}").read_text() for job in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("small.toml --slurm 2", "--slurm needs sbatch, the command of SLURM, and it is not on the path here."),
+        ("small.toml --slurm 0", "--slurm must be at least 1, and it is 0."),
+        ("small.toml --slurm 2 --shard 1/2", "--slurm makes shards of its own, and cannot be with --shard."),
+        ("small.toml --limit 0", "--limit must be above 0, and it is 0"),
+    ],
+)
+def test_slurm_in_one_sentence(capsys, folder, arguments, says):
+    status, out, err = answer(capsys, arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1) and says in err

@@ -24,6 +24,7 @@ from lazyrich.sweeps import cluster, local
 from lazyrich.sweeps.problems import Cell
 from lazyrich.sweeps.run import run
 from lazyrich.sweeps.sweep import Sweep
+from sweeps import test_faults as faults
 from sweeps.test_run import chunks, deadly, python, small, tiny, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
@@ -71,7 +72,8 @@ def test_a_worker_killed_mid_run_changes_nothing(dask: Any, tmp_path: Path) -> N
     later = {mark.name for mark in notes.iterdir()} - begun
     assert later, "it was killed when all was done"
     assert not any(name.endswith(f"-{victim}") for name in later)
-    assert (summary.complete, summary.computed, summary.failed_blocks) == (16, 16, {})
+    assert (summary.complete, summary.failed_blocks) == (16, {})
+    assert summary.computed in (15, 16)  # it may have died between storing a block and saying so
     run(small(axes={"seed": range(16)}), tmp_path / "whole", workers=2)
     assert chunks(out) == chunks(tmp_path / "whole")
 
@@ -123,16 +125,55 @@ def test_many_blocks_are_not_all_with_the_scheduler_at_once(
 
 
 def test_an_error_of_a_block_comes_back_and_is_tried_again(dask: Any, tmp_path: Path) -> None:
-    sweep = small(axes={"seed": range(2)})
-    out = tmp_path / "out"
-    run(sweep, out, shard=(1, 2))
-    config = local.as_text(sweep)
+    sweep, out = faults.small(faults.unlucky, settings={"mark": str(tmp_path / "mark")}), tmp_path / "out"
+    run(sweep, out, shard=(1, 6))
+    job = local.Job(local.as_text(sweep), str(out))
     with cluster.connected(dask.scheduler_address) as client:
-        assert list(cluster.on_cluster(local.Job(config, str(out)), deque([1]), client)) == [local.Done(1)]
-        config = config.replace("sweep:Sweep", "sweep:Sweeping")
-        (done,) = cluster.on_cluster(local.Job(config, str(out)), deque([0]), client)
-    assert (done.number, done.again, done.fatal) == (0, True, False)
-    assert done.error == "AttributeError: module 'lazyrich.sweeps.sweep' has no attribute 'Sweeping'"
+        assert list(cluster.on_cluster(job, deque([1]), client)) == [local.Done(1, computed=2)]
+        (done,) = cluster.on_cluster(job, deque([2]), client)
+        assert (done.number, done.computed, done.again, done.fatal) == (2, 1, True, False)
+        assert "the file server is away" in done.error
+        (tmp_path / "mark").touch()
+        assert list(cluster.on_cluster(job, deque([2]), client)) == [local.Done(2, computed=1)]
+
+
+def test_a_module_that_only_this_process_has_is_one_sentence_that_names_the_worker(
+    dask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    sweep = faults.small(faults.module(tmp_path / "code"))
+    with pytest.raises(
+        InvalidInput,
+        match=r"^workers must find what the sweep calls, and the one at tcp://\S+ says ModuleNotFoundError: No module "
+        r"named 'of_the_user'\.$",
+    ):
+        run(sweep, tmp_path / "out", scheduler=dask.scheduler_address)
+
+
+def test_a_cell_that_sleeps_does_not_stall_a_cluster(dask: Any, tmp_path: Path) -> None:
+    summary = run(faults.small(faults.sleepy), tmp_path / "out", scheduler=dask.scheduler_address, limit=1.0)
+    assert (summary.complete, summary.pending) == (11, 1)
+
+
+def test_a_cluster_by_the_commands_of_the_page(tmp_path: Path) -> None:
+    """dask scheduler, dask worker --nworkers, and the sweep, each a program of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    programs = [
+        _dask("scheduler", "--host", address),
+        _dask("worker", address, "--nworkers", "2", "--nthreads", "1"),
+    ]
+    try:
+        command = [sys.executable, "-m", "lazyrich", "sweep", "docs/examples/my-sweep.toml", "--out", tmp_path / "out"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        options = {"cwd": Path(__file__).parents[2], "env": environment, "capture_output": True, "text": True}
+        sweep = subprocess.run([*map(str, command), "--scheduler", address], **options)
+        assert sweep.returncode == 0 and "30 cells: 30 complete." in sweep.stdout, sweep.stderr
+    finally:
+        for process in programs:
+            process.terminate()
+            process.wait()
 
 
 # workers that do not fit ------------------------------------------------------------------------------------
@@ -156,7 +197,7 @@ def test_workers_with_another_lazyrich_get_one_sentence(
             "workers must have lazyrich .* ModuleNotFoundError: No module",
         ),
         (
-            (lazyrich.__version__, ""),
+            (lazyrich.__version__, "", ""),
             "out must be a folder that all workers share, and the one at tcp://w:1 does not find",
         ),
     ],

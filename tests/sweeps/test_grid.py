@@ -6,7 +6,6 @@ The run-time shape checks of the test suite are switched off here, so that the m
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 import json
 import math
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 import lazyrich as lr
 from lazyrich.papers import sweep as published
 from lazyrich.papers import sweeps
-from lazyrich.sweeps import Cell, Sweep, grid
+from lazyrich.sweeps import Cell, Sweep, axes
 from lazyrich.sweeps import problems as factories
 from lazyrich.sweeps.problems import PROBLEMS
 
@@ -283,7 +282,7 @@ BAD_ENTRIES = {
     "steps are true": ({"at": [True, 2]}, "at must", "True"),
     "steps are words": ({"at": ["0"]}, "at must"),
     "observables": ({"observables": ["Losss"]}, "observables must be one of", "did you mean 'loss'?"),
-    "observables is a number": ({"observables": 5}, "observables must list names, such as ['loss'], and it is 5"),
+    "observables is a number": ({"observables": 5}, "observables must list names", "and it is 5"),
     "observables is a table": ({"observables": {"loss": True}}, "observables must list names"),
     "no observables": ({"observables": []}, "observables is empty, and at least one is needed, such as ['loss']"),
     "block is a number": ({"block": 4}, "block must be a table of names and values, and it is 4"),
@@ -325,7 +324,7 @@ def test_an_endless_axis_is_refused_before_memory_runs_out(monkeypatch):
             assert value < 200, "it goes on asking"
             yield value
 
-    monkeypatch.setattr(grid, "LARGEST", 100)
+    monkeypatch.setattr(axes, "LARGEST", 100)
     with pytest.raises(lr.InvalidInput, match="axis seed must have at most 100 values"):
         build(axes={"seed": endless()})
 
@@ -337,8 +336,12 @@ def test_a_value_that_is_there_twice_is_found_at_once():
 
 
 def test_a_factory_without_a_name_is_one_sentence():
+    class Nameless:
+        def __call__(self, seed):
+            return custom(seed)
+
     with pytest.raises(lr.InvalidInput) as error:
-        build(problem=functools.partial(custom, width=2), axes={"seed": [0]}).as_dict()
+        build(problem=Nameless(), axes={"seed": [0]}).as_dict()
     assert "problem must" in one_sentence(error)
 
 

@@ -8,8 +8,10 @@ one; how often that was so is counted.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -28,7 +30,7 @@ import pytest
 
 from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.run import run
-from lazyrich.sweeps.store import Store, failures, open_store
+from lazyrich.sweeps.store import failures, open_store, verify
 
 pytestmark = pytest.mark.processes
 
@@ -44,17 +46,18 @@ settings = { d_in = 3, h = 3, d_out = 2, samples = 6 }
 block = { seed = 1, scale = 2 }
 """
 SWEEP = Sweep.from_dict({"name": "kill", **tomllib.loads(FILE)})
+# grows on both axes; blocks of three seeds, of which the last has two before
+LARGE = dataclasses.replace(SWEEP, name="large", block={"seed": 3, "scale": 1})
+SMALL = dataclasses.replace(LARGE, axes={"seed": range(17), "scale": [0.01, 0.5]})
 
 # A process that has loaded everything, and makes runners by fork: each would take a second to start otherwise. A line
-# of input is a folder and a moment, such as the third time that half a file is written; the answers are the runner's
-# process id, the moment when it has come, and how the runner ended.
+# of input is a sweep, a folder, options, and a moment, such as the third time that half a file is written; the answers
+# are the runner's process id, the moment when it has come, and how the runner ended.
 NURSERY = """
 import io, json, os, signal, sys
 import zarr, zarr.buffer.cpu, zarr.codecs, zarr.storage
 from lazyrich.sweeps import Sweep, disk
 from lazyrich.sweeps.run import run
-
-sweep = Sweep.from_dict(json.loads(sys.argv[1]))
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
@@ -95,12 +98,12 @@ def stop_at(moment, times):
         around(os, name)
 
 for line in sys.stdin:
-    out, *moment = json.loads(line)
+    sweep, out, options, *moment = json.loads(line)
     child = os.fork()
     if not child:
         if moment:
             stop_at(*moment)
-        run(sweep, out)
+        run(Sweep.from_dict(sweep), out, **options)
         os._exit(0)
     say(child)
     say("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -126,11 +129,11 @@ class Nursery:
     """Starts runners, and kills them."""
 
     def __init__(self) -> None:
-        self._process = python("-c", NURSERY, json.dumps(SWEEP.as_dict()))
+        self._process = python("-c", NURSERY)
         self._pid = 0
 
-    def start(self, out: Path, *moment: Any) -> None:
-        self._process.stdin.write(json.dumps([str(out), *moment]) + "\n")
+    def start(self, out: Path, *moment: Any, sweep: Sweep = SWEEP, **options: Any) -> None:
+        self._process.stdin.write(json.dumps([sweep.as_dict(), str(out), options, *moment]) + "\n")
         self._process.stdin.flush()
         self._pid = int(self.heard())
 
@@ -180,7 +183,7 @@ def nursery() -> Iterator[Nursery]:
 
 def files_of(out: Path) -> dict[str, bytes]:
     """All files that hold results. Only data.zarr/zarr.json may differ: it says when the folder was made."""
-    found = [*(out / "data.zarr").rglob("*"), *(out / "failures").iterdir()]
+    found = [*(out / "data.zarr").rglob("*"), *(out / "blocks").iterdir()]
     files = {str(path.relative_to(out)): path.read_bytes() for path in found if path.is_file()}
     return {name: content for name, content in files.items() if name != "data.zarr/zarr.json"}
 
@@ -190,23 +193,21 @@ def check_what_is_done(out: Path, reference: Undisturbed) -> None:
     if not (out / "data.zarr").exists():  # killed before it was there
         assert not out.exists() or [path.name for path in out.iterdir()] in ([], ["partial"])
         return
-    done, data = Store(out, SWEEP).done(), open_store(out).load()
-    for number in np.flatnonzero(done):
-        region = SWEEP.block_at(int(number)).region
-        for name, expected in reference.data.data_vars.items():
-            assert data[name].values[region].tobytes() == expected.values[region].tobytes()
+    data = open_store(out).load()
+    there, expected = data.status != 0, reference.data.sel({axis: data[axis] for axis in SWEEP.axes})
+    assert data.where(there).identical(expected.where(there).assign_attrs(data.attrs))
     assert all(entry in reference.failures for entry in failures(out))
 
 
 def check_all(out: Path, reference: Undisturbed) -> None:
     assert files_of(out) == reference.files
     assert failures(out) == reference.failures
-    assert open_store(out).equals(reference.data)
+    assert open_store(out).equals(reference.data) and verify(out) == []
 
 
 def wait_for_blocks(out: Path, more: int, running: Callable[[], bool]) -> None:
     """Until so many more blocks are there, or nobody is making them."""
-    folder = out / "data.zarr" / "status"
+    folder = out / "blocks"
     count = lambda: len(os.listdir(folder)) if folder.exists() else 0
     wanted = count() + more
     while count() < wanted and running():
@@ -253,6 +254,91 @@ def test_killed_in_the_middle_of_a_write(tmp_path, reference, nursery, rng, reco
         check_all(out, reference)
     counts = ", ".join(f"{n} {moment}" for moment, n in Counter(came).items())
     record_property("figure of kills in a write", f"killed in the middle of a write: {counts}")
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory) -> Undisturbed:
+    """The large sweep, by one run."""
+    out = tmp_path_factory.mktemp("grown") / "out"
+    assert run(LARGE, out).complete == 60
+    return Undisturbed(open_store(out).load(), files_of(out), failures(out))
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("moments", [("before replace", "after replace", "half a file", "before fsync", "after fsync")])
+def test_killed_while_it_grows(tmp_path, grown, nursery, rng, moments):
+    """At every file that growing replaces, and at blocks whose old cells are kept."""
+    out, kills = tmp_path / "out", 0
+    run(SMALL, out)
+    for moment, times in itertools.product(moments, (1, 2, 4, 9)):
+        nursery.start(out, moment, times, sweep=LARGE, grow=True)
+        if nursery.heard() == moment:
+            kills += nursery.kill()
+        check_what_is_done(out, grown)
+    assert kills >= 10
+    run(LARGE, out, grow=True)
+    check_all(out, grown)
+
+
+STORY = """
+import json, sys
+from lazyrich.sweeps import Sweep
+from lazyrich.sweeps.run import run
+
+sweep, out, options = json.loads(sys.argv[1])
+run(Sweep.from_dict(sweep), out, **options)
+"""
+RUNNERS = {"1 worker": [{}], "2 workers": [{"workers": 2}], "shards": [{"shard": (1, 2)}, {"shard": (2, 2)}]}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("runner", [*RUNNERS, "Dask"])
+def test_twenty_kills_with_growth_in_between(tmp_path, grown, rng, runner, request, record_property):
+    options = RUNNERS.get(runner) or [{"scheduler": request.getfixturevalue("dask").scheduler_address}]
+    kills, blocks, out, sweep, more = 0, 0, tmp_path / "out", SMALL, {}
+    while kills < KILLS:
+        if kills == KILLS // 2:
+            sweep, more = LARGE, {"grow": True}
+            for one in options:  # whatever was left of the small one
+                run(SMALL, out, **one)
+        programs = [python("-c", STORY, json.dumps([sweep.as_dict(), str(out), one | more])) for one in options]
+        running = lambda programs=programs: any(program.poll() is None for program in programs)
+        wait_for_blocks(out, int(rng.integers(0, 3)), running)
+        time.sleep(rng.uniform(0, 0.02))
+        victims = [victim for program in programs if (victim := a_process_of(program.pid, rng))]
+        for victim in victims:
+            with suppress(psutil.NoSuchProcess):
+                victim.kill()
+                kills += 1
+        for program in programs:
+            program.kill()
+            program.communicate()
+        check_what_is_done(out, grown)
+        if not victims and kills < KILLS // 2:  # all is there: another folder
+            out = tmp_path / str(blocks := blocks + 1)
+    for one in options:
+        run(LARGE, out, grow=True, **one)
+    check_all(out, grown)
+    record_property("figure of kills with growth", f"{runner}: {kills} kills, with growth in between")
+
+
+def a_process_of(pid: int, rng) -> psutil.Process | None:
+    """The runner, or one of its workers."""
+    with suppress(psutil.NoSuchProcess):
+        runner = psutil.Process(pid)
+        if runner.status() != psutil.STATUS_ZOMBIE:
+            return rng.choice(np.array([runner, *runner.children()], object))
+    return None
+
+
+@pytest.fixture(scope="module")
+def dask():
+    from distributed import LocalCluster
+
+    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", **quiet) as here:
+        yield here
 
 
 @pytest.mark.slow

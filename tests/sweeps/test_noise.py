@@ -38,13 +38,22 @@ def bytes_of(out):
 def test_each_cell_is_descent_with_the_noise_that_the_sweep_says():
     sweep = build({"seed": [0, 1], "batch": [2, 5], "label_noise": [0.0, 0.3]}, weight_noise=0.01, replacement=True)
     result = compute(sweep, sweep.block_at(0))
-    for number, (i, j, k) in enumerate(np.ndindex(sweep.shape)):
+    seeds = set()
+    for i, j, k in np.ndindex(sweep.shape):
         cell = sweep.cell((i, j, k))
         noise = lr.Noise(batch=(2, 5)[j], replacement=True, labels=(0.0, 0.3)[k], weights=0.01)
-        assert (cell.noise, cell.noise_seed) == (noise, number)
-        alone = lr.descend(cell.problem, 0.1, 8, noise=noise, seed=number, at=[0, 3, 8])
+        assert cell.noise == noise
+        seeds.add(cell.noise_seed)
+        alone = lr.descend(cell.problem, 0.1, 8, noise=noise, seed=cell.noise_seed, at=[0, 3, 8])
         np.testing.assert_allclose(result.values["loss"][i, j, k], alone.loss, rtol=1e-12)
-    assert sweep.cell((-1, -1, -1)).noise_seed == 7
+    assert len(seeds) == sweep.cells  # each has its own
+
+
+def test_a_grid_that_has_grown_keeps_the_noise_of_its_cells():
+    small, large = (
+        build({"scale": scales, "seed": seeds}, batch=2) for scales, seeds in (([0.1], [1]), ([0.3, 0.1], [0, 1]))
+    )
+    assert small.cell((0, 0)).noise_seed == large.cell((1, 1)).noise_seed != large.cell((0, 1)).noise_seed
 
 
 def test_the_seed_is_an_axis_too():

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.grid import STATUS, Cause, Result, Variable
@@ -49,8 +50,8 @@ def outcome(sweep: Sweep, number: int, shape: tuple[int, ...] = ()) -> Result:
 
 def filled(out: Path, sweep: Sweep, shape: tuple[int, ...] = ()) -> Store:
     made = Store.open_or_create(out, sweep)
-    for number in range(sweep.blocks):
-        made.write(sweep.block_at(number), outcome(sweep, number, shape), 0.5)
+    for number in range(made.grid.blocks):
+        made.write(made.grid.block_at(number), outcome(made.grid, number, shape), 0.5)
     return made
 
 
@@ -77,13 +78,13 @@ def test_what_is_read_is_what_was_written_to_the_bit(tmp_path, precision, block)
         data = open_store(tmp_path / "out")
     assert data.loss.dtype == data.parameter_distance.dtype == precision
     assert data.status.dtype == np.int8
-    for number in range(sweep.blocks):
-        region, expected = sweep.block_at(number).region, outcome(sweep, number)
+    for number in range(made.grid.blocks):
+        region, expected = made.grid.block_at(number).region, outcome(made.grid, number)
         for name, values in expected.values.items():
             assert data[name].values[region].tobytes() == values.tobytes()
         assert np.array_equal(data.status.values[region], expected.status)
-        assert made.holds(sweep.block_at(number))
-    assert made.done().tolist() == [True] * sweep.blocks
+        assert not made.pending(made.grid.block_at(number))
+    assert made.done().tolist() == [True] * made.grid.blocks
 
 
 def test_an_observable_has_axes_of_its_own(tmp_path, monkeypatch):
@@ -125,7 +126,7 @@ def test_it_is_lazy_and_readable_before_anything_is_there(tmp_path):
     assert np.array_equal(data.status.values != 0, there)
     assert np.isnan(data.loss.values[~there]).all() and not np.isnan(data.loss.values[there]).all()
     assert made.done().tolist() == [False, True, False, False, False, False]
-    assert not made.holds(SWEEP.block_at(0)) and made.holds(SWEEP.block_at(1))
+    assert len(made.pending(SWEEP.block_at(0))) == 4 and not made.pending(SWEEP.block_at(1))
     assert summary(tmp_path / "out")["pending"] == SWEEP.cells - there.sum()
 
 
@@ -168,7 +169,7 @@ def test_a_block_without_a_single_number_is_kept_like_others(tmp_path):
     )
     made.write(block, outcome(SWEEP, 0), 0.5)
     made.write(block, failed, 0.5)
-    assert made.holds(block) and made.done()[0]
+    assert not made.pending(block) and made.done()[0]
     assert np.isnan(open_store(made.out).loss.values).all()
 
 
@@ -191,6 +192,81 @@ def test_failures_and_their_causes(tmp_path):
     assert len(failures(tmp_path / "out")) == len(causes) - len(good.causes)
 
 
+# growing ------------------------------------------------------------------------------------------------------
+
+LARGER = dataclasses.replace(SWEEP, axes={"seed": [4, 3, 2, 1, 0, 9], "scale": [0.1, 0.3, 0.5, 2.5]})
+
+
+def test_only_new_cells_are_pending_and_the_old_stay(tmp_path):
+    made = filled(tmp_path / "out", SWEEP)
+    before = open_store(made.out).load()
+    with pytest.raises(
+        InvalidInput, match=r"grow=True \(--grow\) computes what is new\. Stored → asked:\n  axes\.seed"
+    ):
+        Store.open_or_create(made.out, LARGER)
+    grown = Store.open_or_create(made.out, LARGER, grow=True)
+    assert grown.grid.axes == {"seed": (0, 1, 2, 3, 4, 9), "scale": (0.1, 0.5, 2.5, 0.3)}
+    assert int(grown.left().sum()) == LARGER.cells - SWEEP.cells
+    new = {place for number in range(grown.grid.blocks) for place in grown.pending(grown.grid.block_at(number))}
+    assert new == {(i, j) for i in range(6) for j in range(4) if i == 5 or j == 3}
+    data = open_store(made.out)
+    assert data.seed.values.tolist() == [4, 3, 2, 1, 0, 9] and data.scale.values.tolist() == [0.1, 0.3, 0.5, 2.5]
+    old = data.sel(seed=before.seed, scale=before.scale).load()
+    assert old.equals(before) and (data.status == 0).sum() == 9
+    assert summary(made.out)["pending"] == 9 and len(failures(made.out)) > 0
+    again = Store.open_or_create(made.out, LARGER)
+    assert again.grid == grown.grid and np.array_equal(again.left(), grown.left())
+
+
+def test_cells_are_added_to_the_chunks_of_old_ones(tmp_path):
+    filled(tmp_path / "out", SWEEP)
+    before = open_store(tmp_path / "out").load()
+    grown = Store.open_or_create(tmp_path / "out", LARGER, grow=True)
+    for number in range(grown.grid.blocks):
+        block = grown.grid.block_at(number)
+        if cells := grown.pending(block):
+            values = {"loss": np.full((*block.shape, 3), 10.0 + number)}
+            status = np.zeros(block.shape, np.int8)
+            for place in cells:
+                status[block.within(place)] = 1
+            grown.write(block._replace(cells=cells), Result(values, status, {}), 0.5)
+    assert grown.done().all()
+    data = open_store(tmp_path / "out").load()
+    old = data.sel(seed=before.seed, scale=before.scale)
+    assert old.equals(before)
+    assert (data.loss.sel(seed=9) >= 10).all() and (data.loss.sel(scale=0.3) >= 10).all()
+
+
+def test_a_folder_at_work_does_not_grow(tmp_path):
+    from lazyrich.sweeps.claims import claimed
+
+    made = filled(tmp_path / "out", SWEEP)
+    with (
+        claimed(made.out, "0.0"),
+        pytest.raises(InvalidInput, match="can grow when nobody computes in it, and 1 blocks"),
+    ):
+        Store.open_or_create(made.out, LARGER, grow=True)
+    Store.open_or_create(made.out, LARGER, grow=True)
+    with pytest.raises(InvalidInput, match="has grown since this run began"):
+        made.left()
+
+
+def test_rows_are_added_to_a_table(tmp_path):
+    few, many = lr.sweeps.sobol(8, scale=(0.1, 1.0)), lr.sweeps.sobol(12, scale=(0.1, 1.0))
+    sweep = dataclasses.replace(SWEEP, axes={"seed": [0, 1]}, table=few, block={"row": 3})
+    filled(tmp_path / "out", sweep)
+    data = open_store(tmp_path / "out")
+    assert data.loss.dims == ("seed", "row", "step") and data.scale.dims == ("row",)
+    assert data.scale.values.tolist() == few["scale"]
+    assert {"seed", "row", "scale"} == set(failures(tmp_path / "out")[0]["cell"])
+    larger = dataclasses.replace(sweep, table=many, axes={"seed": [0, 1]})
+    assert int(Store.open_or_create(tmp_path / "out", larger, grow=True).left().sum()) == 8
+    assert open_store(tmp_path / "out").scale.values.tolist() == many["scale"]
+    other = dataclasses.replace(sweep, table={"scale": few["scale"][::-1]}, axes={"seed": [0, 1]})
+    with pytest.raises(InvalidInput, match=r"try another folder\. Stored → asked:"):
+        Store.open_or_create(tmp_path / "out", other, grow=True)
+
+
 # what else a folder may hold ---------------------------------------------------------------------------------
 
 
@@ -203,9 +279,9 @@ def test_the_same_command_goes_on_with_the_blocks_of_the_store(tmp_path):
     assert files_of(tmp_path) == before
 
 
-def test_a_sweep_without_blocks_is_one_block(tmp_path):
+def test_a_sweep_without_blocks_gets_some(tmp_path):
     made = Store.open_or_create(tmp_path / "out", dataclasses.replace(SWEEP, block={}))
-    assert made.grid.block == {"seed": 5, "scale": 3} and made.grid.blocks == 1
+    assert made.grid.block == {"seed": 1, "scale": 1} and made.grid.blocks == SWEEP.cells
 
 
 @pytest.mark.parametrize(
@@ -219,8 +295,8 @@ def test_a_sweep_without_blocks_is_one_block(tmp_path):
         ({"settings": {"d_in": 4, "h": 3, "samples": 9}}, [
             "settings.d_in: 3 → 4", "settings.d_out: 3 → nothing", "settings.samples: nothing → 9",
         ]),
-        ({"axes": {"seed": list(range(40)), "scale": [0.1, 0.5, 2.5]}}, [
-            "axes.seed: 0, 1, 2, 3, 4 → 0, 1, 2, …, 39 (40 values)",
+        ({"axes": {"seed": [-1, *range(1, 40)], "scale": [0.1, 0.5, 2.5]}}, [
+            "axes.seed: 0, 1, 2, 3, 4 → -1, 1, 2, …, 39 (40 values)",
         ]),
         ({"axes": {"scale": [0.1, 0.5, 2.5], "seed": [0, 1, 2, 3, 4]}}, ["order of axes: seed, scale → scale, seed"]),
     ],
@@ -310,32 +386,44 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch, package):
 # damage ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda b: b"", lambda b: b[:2], lambda b: b[:-1], lambda b: bytes(len(b)), lambda b: b + b"!"]
-)
-@pytest.mark.parametrize("number", [0, 5])  # the last one is ragged
-def test_a_torn_status_is_a_block_to_compute_again(tmp_path, damage, number):
-    made = filled(tmp_path / "out", SWEEP)
-    block = SWEEP.block_at(number)
-    chunk = made.out / "data.zarr" / "status" / ".".join(["c", *map(str, block.place)])
-    whole = chunk.read_bytes()
-    chunk.write_bytes(damage(whole))
-    assert np.flatnonzero(~made.done()).tolist() == [number]
-    assert not made.holds(block)
-    assert summary(made.out)["pending"] == outcome(SWEEP, number).status.size
-    made.write(block, outcome(SWEEP, number), 0.5)
-    assert made.done().all() and chunk.read_bytes() == whole
-
-
 def test_a_torn_value_is_written_anew_and_never_read_as_a_number(tmp_path):
     made = filled(tmp_path / "out", SWEEP)
     chunk = made.out / "data.zarr" / "loss" / "c.2.1.0"  # ragged: Zarr alone would read it first, to write it
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:-5] + b"12345")
-    with pytest.raises(Exception, match="checksum"):
+    with pytest.raises(InvalidInput, match=rf"{chunk} is not what was written"):
         _ = open_store(made.out).loss.values
     made.write(SWEEP.block_at(5), outcome(SWEEP, 5), 0.5)
     assert chunk.read_bytes() == whole
+
+
+def test_what_is_read_is_what_was_written_also_by_any_other_reader(tmp_path):
+    """Consolidated metadata: one file says it all."""
+    import xarray
+
+    filled(tmp_path / "out", SWEEP)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = xarray.open_zarr(tmp_path / "out" / "data.zarr", consolidated=True, decode_cf=False)
+    ours = open_store(tmp_path / "out")
+    assert other.drop_attrs().identical(ours.drop_attrs())
+
+
+def test_arrays_of_dask(tmp_path):
+    filled(tmp_path / "out", SWEEP)
+    data = open_store(tmp_path / "out", chunks={})
+    assert data.loss.chunks == ((2, 2, 1), (2, 1), (3,))
+    assert data.load().equals(open_store(tmp_path / "out").load())
+
+
+def test_a_folder_of_before_is_refused_in_one_sentence(tmp_path):
+    filled(tmp_path / "out", SWEEP)
+    path = tmp_path / "out" / "data.zarr" / "zarr.json"
+    content = json.loads(path.read_text())
+    del content["attributes"]["format"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match=r"was made by another version of lazyrich, .*xarray\.open_zarr reads its"):
+        open_store(tmp_path / "out")
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"configuration": {"na'])
@@ -351,12 +439,19 @@ def test_sweep_json_is_restored(tmp_path, content):
 @pytest.mark.parametrize("name", ["zarr.json", "status/zarr.json", "loss/zarr.json"])
 def test_torn_metadata_is_one_sentence(tmp_path, name):
     made = filled(tmp_path / "out", SWEEP)
-    (made.out / "data.zarr" / name).write_bytes(b'{"zarr_fo')
-    with pytest.raises(InvalidInput, match=r"data\.zarr.* cannot be read: .*\.$"):
-        open_store(made.out)
-    with pytest.raises(InvalidInput, match=r"data\.zarr.* cannot be read: .*\.$"):
-        Store.open_or_create(made.out, SWEEP).done()
-        made.write(SWEEP.block_at(0), outcome(SWEEP, 0), 0.5)
+    before, path = open_store(made.out).load(), made.out / "data.zarr" / name
+    path.write_bytes(b'{"zarr_fo')
+    if name != "zarr.json":  # the file of the group has it too
+        assert open_store(made.out).identical(before)
+        if name.startswith("loss"):
+            with pytest.raises(InvalidInput, match=r"data\.zarr.* cannot be read: .*\.$"):
+                made.write(SWEEP.block_at(0), outcome(SWEEP, 0), 0.5)
+        else:
+            assert Store.open_or_create(made.out, SWEEP).done().all() and len(path.read_bytes()) > 100
+        return
+    for attempt in (lambda: open_store(made.out), lambda: Store.open_or_create(made.out, SWEEP)):
+        with pytest.raises(InvalidInput, match=r"data\.zarr.* cannot be read: .*\.$"):
+            attempt()
 
 
 def test_a_full_disk_is_one_sentence_and_no_harm(tmp_path, monkeypatch):
@@ -381,7 +476,7 @@ def test_a_folder_that_has_gone_does_not_come_back(tmp_path):
     os.rename(tmp_path / "out", tmp_path / "elsewhere")
     with pytest.raises(InvalidInput, match=r"No such file or directory\.$"):
         made.write(SWEEP.block_at(0), outcome(SWEEP, 0), 0.5)
-    with pytest.raises(InvalidInput, match=r"No such file or directory\.$"):
+    with pytest.raises(InvalidInput, match=r"out holds no sweep"):
         made.done()
     assert not (tmp_path / "out").exists()
 
@@ -420,13 +515,13 @@ def test_each_file_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", recorded_replace)
     made.write(sweep.block_at(0), outcome(sweep, 0), 0.5)
 
-    folders = {os.stat(path).st_ino: path.name for path in [*(made.out / "data.zarr").iterdir(), made.out / "failures"]}
+    folders = {os.stat(path).st_ino: path.name for path in [*(made.out / "data.zarr").iterdir(), made.out / "blocks"]}
     story = [folders.get(what, what) for _, what in events if what in folders or isinstance(what, str)]
     assert story == [
         "data.zarr/loss/c.0.0.0", "loss",
         "data.zarr/parameter_distance/c.0.0.0", "parameter_distance",
-        "failures/0.json", "failures",
         "data.zarr/status/c.0.0", "status",
+        "blocks/0.0.json", "blocks",
     ]  # fmt: skip
 
 
@@ -436,7 +531,7 @@ CREATORS = """
 import os, sys, time
 from pathlib import Path
 import zarr.codecs
-from lazyrich.sweeps import store
+from lazyrich.sweeps import folder, store
 from sweeps.test_store import SWEEP
 
 out, race = Path(sys.argv[1]), Path(sys.argv[2])
@@ -447,7 +542,7 @@ def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # one call: lines of several processes stay whole
 
 def create(name):
-    rename = store.os.rename
+    rename = folder.os.rename
     def together(*paths):  # all have built theirs before the first one takes the name
         (race / name).touch()
         while len(list(race.iterdir())) < 8 and time.monotonic() < end:
@@ -458,9 +553,9 @@ def create(name):
         except OSError:
             say("lost")
             raise
-    store.os.rename = together
+    folder.os.rename = together
     made = store.Store.open_or_create(out, SWEEP)
-    say("opened", store._record(out)["created"], len(made.done()))
+    say("opened", folder.record_of(out)["created"], len(made.done()))
 
 children = []
 for name in "abcdefgh":

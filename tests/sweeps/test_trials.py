@@ -31,7 +31,7 @@ def test_a_factory_that_leaves_the_program_fails_its_cell_alone():
 def test_blocks_hold_no_more_cells_than_fit():
     few = Sweep("few", "random_regression", axes={"seed": range(2000)}, at=[0, 10])
     many = Sweep("many", "random_regression", axes={"seed": range(2000)}, at=range(10_000))
-    assert with_blocks(few).block_shape == (2000,)
+    assert with_blocks(few).block_shape == (125,)
     assert estimate(many).memory < 1.2 * 2**30 and with_blocks(many).block_shape[0] > 10
 
 
@@ -55,10 +55,10 @@ def test_held_out_samples_are_each_cells_own():
     assert compute(sweep, sweep.block_at(0)).values["test_loss"][:, 0] == pytest.approx(start, rel=1e-14)
 
 
-def test_files_of_others_among_the_failures_are_left_alone(tmp_path):
+def test_files_of_others_among_the_records_are_left_alone(tmp_path):
     sweep = Sweep("x", leaves, axes={"seed": [0, 1]}, at=[0, 2])
     run(sweep, tmp_path / "out")
-    (tmp_path / "out" / "failures" / "._0.json").write_bytes(b"\0")
+    (tmp_path / "out" / "blocks" / "._0.json").write_bytes(b"\0")
     assert [entry["cause"] for entry in failures(tmp_path / "out")] == ["SystemExit: 0"]
 
 

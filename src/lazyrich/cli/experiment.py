@@ -1,7 +1,8 @@
 """The deep-network experiments: trained in blocks into a folder, gone on with by the same command, and summed up.
 
 Exit status 0: every network is in the folder. Those that diverged are results too: they are listed, and the store
-holds why. 1: blocks could not be computed, and the same command tries them again. 2: bad input.
+holds why. 1: some could not be computed, and the same command tries them again. 2: bad input. 3: a shard has done its
+share, and others have not.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.cli._output import json_document, table
-from lazyrich.cli.sweep import add_instead, add_where, shard_of
+from lazyrich.cli.sweep import add_again, add_instead, add_where, again_of, shard_of, status_of
 
 if TYPE_CHECKING:
     from lazyrich.papers import Experiment
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--data", metavar="DIR", help="folder with mnist, fashion-mnist or cifar10 in it (default: $LAZYRICH_DATA)")
     add("--download", action="store_true", help="fetch the data that are missing, and check their sums")
+    add_again(parser)
     instead = {
         "--status": "print what a folder holds and shows so far: --out DIR alone is enough",
         "--show": "print the file of an experiment",
@@ -75,11 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
     from lazyrich.sweeps.run import run as go_through  # here, so that --help needs no extras
 
     out = _folder(arguments)
-    summary = go_through(experiment, out, workers=workers, scheduler=arguments.scheduler, shard=shard)
+    where = {"workers": workers, "scheduler": arguments.scheduler, "shard": shard}
+    summary = go_through(experiment, out, **where, **again_of(arguments))
     if not arguments.json:
         print(f"{summary}\n")
     print(_report(out, arguments.json))
-    return int(bool(summary.failed_blocks))
+    return status_of(summary)
 
 
 # what is asked for ------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class Experiment(Grid):
                 result.causes[place] = Cause("stopped", outcome.cause)
         return result
 
-    def with_blocks(self) -> Experiment:
+    def with_blocks(self, hands: int = 1) -> Experiment:
         """Networks along the last axis train together, unless a block is given."""
         return self if self.block else self.in_blocks(dict.fromkeys(list(self.axes)[:-1], 1))
 

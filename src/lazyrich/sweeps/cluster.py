@@ -28,8 +28,8 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._engines import load
 from lazyrich._version import __version__
-from lazyrich.sweeps.grid import in_one_line
-from lazyrich.sweeps.local import Done, Job, work
+from lazyrich.sweeps.grid import Grid, in_one_line
+from lazyrich.sweeps.local import Done, Job, grid_of, work
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -51,7 +51,7 @@ def on_cluster(job: Job, todo: deque[int], client: Client) -> Generator[Done, No
     while todo or at_work:
         while todo and len(at_work) < max(1, _AHEAD * crew.threads):
             number = todo.popleft()
-            future = client.submit(work, job.grid, job.out, number, pure=False)
+            future = client.submit(work, job, number, pure=False)
             at_work[future] = number
             future.add_done_callback(finished.put)
         try:
@@ -189,14 +189,19 @@ def _greet(address: str) -> None:
         raise error
 
 
+def threads_of(client: Client) -> int:
+    """Of all workers that are there, at least 1."""
+    return max(1, sum(client.nthreads().values()))
+
+
 def _check_workers(client: Client, crew: _Crew, job: Job) -> None:
-    """Every worker that is there has this lazyrich, and sees this folder."""
-    asked = _sees(job.out)
-    answers: dict[str, tuple[str, str] | Exception] = {}
+    """Every worker that is there has this lazyrich, sees this folder, and finds the functions of the sweep."""
+    asked = _sees(job.out, job.grid)
+    answers: dict[str, tuple[str, str, str] | Exception] = {}
     while not answers:
         crew.wait()
         with suppress(OSError):  # a worker that has just left, here or in its answer
-            answers = client.run(_sees, job.out, on_error="return")
+            answers = client.run(_sees, job.out, job.grid, on_error="return")
         answers = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
     for worker, answer in answers.items():
         if isinstance(answer, Exception):
@@ -212,11 +217,19 @@ def _check_workers(client: Client, crew: _Crew, job: Job) -> None:
             raise InvalidInput(
                 f"out must be a folder that all workers share, and the one at {worker} does not find {job.out}."
             )
+        if answer[2]:
+            raise InvalidInput(f"workers must find what the sweep calls, and the one at {worker} says {answer[2]}.")
 
 
-def _sees(out: str) -> tuple[str, str]:
-    """The version of lazyrich, and a mark of what is in the folder."""
+def _sees(out: str, grid: Grid | str) -> tuple[str, str, str]:
+    """The version of lazyrich, a mark of what is in the folder, and what of the sweep cannot be imported."""
+    trouble = ""
     try:
-        return __version__, hashlib.sha256((Path(out) / "sweep.json").read_bytes()).hexdigest()
+        if isinstance(grid, str):
+            grid_of(grid)
+    except (ImportError, AttributeError) as error:
+        trouble = in_one_line(error).rstrip(".")
+    try:
+        return __version__, hashlib.sha256((Path(out) / "sweep.json").read_bytes()).hexdigest(), trouble
     except OSError:
-        return __version__, ""
+        return __version__, "", trouble

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +14,19 @@ from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
 from lazyrich.batch.api import in_precision
 from lazyrich.batch.exact import attempts
+from lazyrich.batch.fates import fate as fates
 from lazyrich.batch.run import descend_stack, flow_stack
 from lazyrich.batch.stack import stacks
+from lazyrich.landscape.fate import Fate, fate
 from lazyrich.methods import _gradients
+from lazyrich.methods.solve import NoExactSolution
 from lazyrich.noise import Seeded, seeded
-from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, Variable
-from lazyrich.sweeps.measure import long_name, measured, measured_together, together
+from lazyrich.predict import predict
+from lazyrich.prediction import Prediction
+from lazyrich.sweeps import limits
+from lazyrich.sweeps.fields import field_names, read, variable_of
+from lazyrich.sweeps.grid import STATUS, Block, Cause, Place, Result, Tick, TooLong, Variable, label
+from lazyrich.sweeps.measure import Measure, measured, measured_together, together, variable
 from lazyrich.sweeps.problems import Cell, as_factory
 from lazyrich.sweeps.sweep import Sweep
 from lazyrich.trajectory import Trajectory
@@ -28,48 +38,76 @@ _TRIED = 100  # cells, until one can be made, to see what there is to measure
 
 def compute(sweep: Sweep, block: Block, tick: Tick = lambda cells: None) -> Result:
     """Every cell of a block."""
-    shape = tuple(s.stop - s.start for s in block.region)
-    result = Result({}, np.zeros(shape, np.int8), {})
-    for name, variable in sweep.variables().items():
-        full = (*shape, len(sweep.at), *variable.shape)
+    shape = block.shape
+    result = Result({}, np.zeros(shape, np.int8), {}, {})
+    for name, one in sweep.variables().items():
+        full = (*shape, *((len(sweep.at),) if one.along else ()), *one.shape)
         result.values[name] = np.full(full, np.nan, sweep.dtype)
     places, cells = _cells(sweep, block, result)
     with np.errstate(all="ignore"):  # what overflows is reported cell by cell
-        if sweep.method == "solve":
-            _solved(sweep, block, places, cells, result, tick)
-        elif cells:
+        if cells and sweep.trains:
             _trained(sweep, block, places, cells, result, tick)
-    tick(float(np.prod(shape) - len(cells)))
+        elif cells:
+            run = _solved if sweep.method == "solve" else _answered
+            run(sweep, block, places, cells, result, tick)
+    tick(float(len([*sweep.places(block)]) - len(cells)))
     return result
 
 
 def template(sweep: Sweep) -> dict[str, Variable]:
-    """What there is to store, from the first cell that can be made."""
-    cell = first_cell(sweep)
-    problem = cell.problem
-    start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
-    found = {}
-    for name in sweep.observables:
-        dims, words, units = long_name(name)
-        found[name] = Variable(dims, measured(start, name, cell.test).shape[1:], words, units)
-    return found
+    """What there is to store, from the first cells that can be made, and have such a thing."""
+    found: dict[str, Variable] = {}
+    lacking: dict[str, Cause] = {}
+    for cell in _first_cells(sweep):
+        problem, missing = cell.problem, [one for one in sweep.observables if label(one) not in found]
+        along, fields = _divided(sweep, missing)
+        start = Trajectory(problem, np.zeros(1), "start", {"weights": [W[None] for W in problem.network.weights]})
+        values, lacking = _measured_of(start, cell, along)
+        found |= {label(one): variable(one, values[label(one)].shape[1:]) for one in along if label(one) in values}
+        if fields:
+            answer = _answer(sweep, cell)
+            values, more = _read_of(sweep, answer, fields)
+            found |= {name: variable_of(sweep.method, name, value) for name, value in values.items()}
+            lacking |= more
+        if not lacking:
+            return {label(one): found[label(one)] for one in sweep.observables}
+    (name, cause), *_ = lacking.items()
+    raise InvalidInput(f"{name} has no value in any of the first cells of the sweep: {cause}")
+
+
+def _divided(sweep: Sweep, observables: Sequence[str | Measure]) -> tuple[list[str | Measure], list[str]]:
+    """Those of a trajectory, and those of an answer."""
+    known = field_names(sweep.method)
+    along = [one for one in observables if one not in known]
+    return along, [one for one in observables if isinstance(one, str) and one in known]
 
 
 def first_cell(sweep: Sweep) -> Cell:
     """The first one that can be made."""
+    return next(_first_cells(sweep))
+
+
+def _first_cells(sweep: Sweep) -> Iterator[Cell]:
+    """Of the first places, those that can be made; at least one, or a sentence."""
+    cause, there = Cause("", ""), False
     for place in islice(np.ndindex(sweep.shape), _TRIED):
         cell = made(sweep, place)
         if isinstance(cell, Cell):
-            return cell
-    raise InvalidInput(f"none of the first cells of the sweep can be made: {cell}")
+            there = True
+            yield cell
+        else:
+            cause = cell
+    if not there:
+        raise InvalidInput(f"none of the first cells of the sweep can be made: {cause}")
 
 
 def made(sweep: Sweep, place: Place) -> Cell | Cause:
     """A cell, or why there is none. A user's factory may raise anything."""
     factory = as_factory(sweep.problem)
     try:
-        cell = sweep.cell(place)
-        if sweep.method != "solve":
+        with limits.cell():
+            cell = sweep.cell(place)
+        if sweep.trains:
             _gradients.needs_samples(cell.problem, sweep.method)
         if cell.noise.kind and sweep.method != "descend":
             raise InvalidInput(f"noise needs method = 'descend', and it is {sweep.method!r}.")
@@ -77,7 +115,7 @@ def made(sweep: Sweep, place: Place) -> Cell | Cause:
         return cell
     except InvalidInput as error:
         return Cause.of(error, str(error), factory.__module__)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, TooLong) as error:
         return Cause.of(error, module=factory.__module__)
 
 
@@ -94,30 +132,75 @@ def _cells(sweep: Sweep, block: Block, result: Result) -> tuple[list[Place], lis
     return places, cells
 
 
-def _here(block: Block, place: Place) -> Place:
-    return tuple(i - s.start for i, s in zip(place, block.region, strict=True))
-
-
 def _fail(block: Block, place: Place, cause: Cause, result: Result) -> None:
-    result.status[_here(block, place)] = STATUS.index("failed")
+    result.status[block.within(place)] = STATUS.index("pending" if cause.passing else "failed")
     result.causes[place] = cause
 
 
 def _keep(block: Block, place: Place, status: str, result: Result, values: dict[str, Array]) -> None:
     """What was measured of a cell, up to where it came."""
-    here = _here(block, place)
-    kept_values = {name: result.values[name][here] for name in values}
+    here = block.within(place)
     for name, value in values.items():
-        kept = kept_values[name]
-        if value.shape[1:] != kept.shape[1:]:
-            sizes = [" × ".join(map(str, part.shape[1:])) or "one number" for part in (kept, value)]
-            message = f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}."
-            return _fail(block, place, Cause(f"size of {name}", message), result)
-    for name, value in values.items():
-        kept_values[name][: len(value)] = value
+        kept = result.values[name][here]
+        if _fits(place, name, kept.shape[1:], value.shape[1:], result):
+            kept[: len(value)] = value
     result.status[here] = STATUS.index("complete" if status == "complete" else "stopped")
     if status != "complete":
         result.causes[place] = Cause("stopped", status)
+
+
+def _fits(place: Place, name: str, size: tuple[int, ...], own: tuple[int, ...], result: Result) -> bool:
+    """Whether a value has the size of the first cell's; if not, it is not kept."""
+    if own != size:
+        sizes = [" × ".join(map(str, shape)) or "one number" for shape in (size, own)]
+        message = f"{name} must have the size of the first cell, {sizes[0]}, and it has {sizes[1]}."
+        _lack(place, name, Cause(f"size of {name}", message), result)
+    return own == size
+
+
+def _lack(place: Place, name: str, cause: Cause, result: Result) -> None:
+    lacking: Any = result.lacking  # ours, not the empty one that is the default
+    lacking[place, name] = cause
+
+
+def _each(
+    found: Iterable[tuple[str | Measure, Callable[[], Array]]],
+) -> tuple[dict[str, Array], dict[str, Cause]]:
+    """The value of each observable, or why there is none. One of the user's may raise anything."""
+    values: dict[str, Array] = {}
+    lacking: dict[str, Cause] = {}
+    for one, value in found:
+        module = getattr(one, "__module__", "lazyrich")
+        try:
+            with limits.cell():
+                values[label(one)] = value()
+        except (InvalidInput, NoExactSolution) as error:
+            lacking[label(one)] = Cause.of(error, str(error), module)
+        except (Exception, TooLong) as error:
+            lacking[label(one)] = Cause.of(error, module=module)
+    return values, lacking
+
+
+def _measured_of(
+    traj: Trajectory, cell: Cell, observables: Sequence[str | Measure]
+) -> tuple[dict[str, Array], dict[str, Cause]]:
+    return _each((one, partial(measured, traj, one, cell.test)) for one in observables)
+
+
+def _read_of(sweep: Sweep, answer: object, fields: Sequence[str]) -> tuple[dict[str, Array], dict[str, Cause]]:
+    return _each((name, partial(read, sweep.method, name, answer)) for name in fields)
+
+
+def _judge(
+    block: Block, place: Place, status: str, result: Result, values: dict[str, Array], lacking: dict[str, Cause]
+) -> None:
+    """A cell with all that could be measured of it; one whose measurement met a fault of the machine is to be done."""
+    passing = [cause for cause in lacking.values() if cause.passing]
+    if passing:
+        return _fail(block, place, passing[0], result)
+    for name, cause in lacking.items():
+        _lack(place, name, cause, result)
+    _keep(block, place, status, result, values)
 
 
 def _solved(
@@ -131,17 +214,51 @@ def _solved(
         some = cells[i : i + several]
         times = np.stack([sweep.rate * cell.clock * steps for cell in some])
         times = times[:1] if np.all(times == times[0]) else times
-        found = attempts([cell.problem for cell in some], times, kept=_CELL_ERRORS)
-        for place, cell, traj in zip(places[i : i + several], some, found, strict=True):
-            try:
-                if isinstance(traj, Exception):
-                    raise traj
-                values = {name: measured(traj, name, cell.test) for name in sweep.observables}
-            except _CELL_ERRORS as error:
-                _fail(block, place, Cause.of(error, str(error)), result)
+        trajectories = attempts([cell.problem for cell in some], times, kept=_CELL_ERRORS)
+        for place, cell, traj in zip(places[i : i + several], some, trajectories, strict=True):
+            if isinstance(traj, Exception):
+                _fail(block, place, Cause.of(traj, str(traj)), result)
             else:
-                _keep(block, place, traj.status, result, values)
+                found = _measured_of(traj, cell, sweep.observables)
+                _judge(block, place, traj.status, result, *found)
             tick(1.0)
+
+
+def _answered(
+    sweep: Sweep, block: Block, places: Sequence[Place], cells: Sequence[Cell], result: Result, tick: Tick
+) -> None:
+    """What `lr.fate` or `lr.predict` say, cell by cell; fates together where all of them are known."""
+    along, fields = _divided(sweep, sweep.observables)
+    answers: list[Any] = [None] * len(cells)
+    if sweep.method == "fate":
+        with suppress(Exception, TooLong), limits.cell(len(cells)):  # one by one, each says what is wrong with it
+            answers = list(fates([cell.problem for cell in cells]))
+    for place, cell, answer in zip(places, cells, answers, strict=True):
+        try:
+            answer = _answer(sweep, cell) if answer is None else answer
+        except (InvalidInput, NoExactSolution) as error:
+            _fail(block, place, Cause.of(error, str(error)), result)
+        except (*_CELL_ERRORS, TooLong) as error:
+            _fail(block, place, Cause.of(error), result)
+        else:
+            found, lacking = _read_of(sweep, answer, fields)
+            for name, value in found.items():
+                kept = result.values[name]
+                if _fits(place, name, kept.shape[len(place) :], value.shape, result):
+                    kept[block.within(place)] = value
+            if isinstance(answer, Prediction):
+                values, why = _measured_of(answer.trajectory, cell, along)
+                _judge(block, place, answer.trajectory.status, result, values, lacking | why)
+            else:
+                _judge(block, place, "complete", result, {}, lacking)
+        tick(1.0)
+
+
+def _answer(sweep: Sweep, cell: Cell) -> Fate | Prediction:
+    with limits.cell():
+        if sweep.method == "fate":
+            return fate(cell.problem)
+        return predict(cell.problem, sweep.rate * cell.clock * np.array(sweep.at, float))
 
 
 def _trained(
@@ -158,31 +275,27 @@ def _trained(
                 tick(part * count)
 
             rates = sweep.rate * clocks[stack.members]
-            if sweep.method == "descend":
-                record = descend_stack(stack, rates, sweep.at, on)
-            else:
-                record = flow_stack(stack, rates[..., None] * steps, sweep.rtol, on)
-            with in_precision(sweep.dtype.name):  # distances are small differences of large products
-                at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
+            try:
+                with limits.cell(stack.cells, together=True):
+                    if sweep.method == "descend":
+                        record = descend_stack(stack, rates, sweep.at, on)
+                    else:
+                        record = flow_stack(stack, rates[..., None] * steps, sweep.rtol, on)
+                    with in_precision(sweep.dtype.name):  # distances are small differences of large products
+                        at_once = measured_together(stack, record, cells, together(stack, sweep.observables))
+            except TooLong as error:
+                for member in stack.members.ravel():
+                    _fail(block, places[int(member)], Cause.of(error), result)
+                continue
             for number, (row, column) in enumerate(np.ndindex(stack.members.shape)):
                 member, n = int(stack.members[row, column]), int(record.reached[row, column])
                 values = {name: value[:n, row, column] for name, value in at_once.items()}
-                weights = [W[:n, row, column] for W in record.weights]
-                times = rates[row, column] * steps[:n]
-                try:
-                    values |= _one_by_one(sweep, cells[member], weights, times, values)
-                except (InvalidInput, np.linalg.LinAlgError, ArithmeticError, ValueError) as error:
-                    _fail(block, places[member], Cause.of(error, str(error)), result)
-                else:
-                    _keep(block, places[member], record.status[number], result, values)
-
-
-def _one_by_one(
-    sweep: Sweep, cell: Cell, weights: list[Array], times: Array, had: dict[str, Array]
-) -> dict[str, Array]:
-    """What is not measured for a whole stack."""
-    missing = [name for name in sweep.observables if name not in had]
-    if not missing or not len(times):
-        return {}
-    traj = Trajectory(cell.problem, times, sweep.method, {"weights": [W.astype(np.float64) for W in weights]})
-    return {name: measured(traj, name, cell.test) for name in missing}
+                weights = [W[:n, row, column].astype(np.float64) for W in record.weights]
+                lacking: dict[str, Cause] = {}
+                if n:
+                    times, cell = rates[row, column] * steps[:n], cells[member]
+                    traj = Trajectory(cell.problem, times, sweep.method, {"weights": weights})
+                    rest = [one for one in sweep.observables if label(one) not in values]
+                    others, lacking = _measured_of(traj, cell, rest)
+                    values |= others
+                _judge(block, places[member], record.status[number], result, values, lacking)

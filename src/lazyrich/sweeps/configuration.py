@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._version import __version__
-from lazyrich.sweeps.grid import Grid, Json
+from lazyrich.sweeps.axes import Value
+from lazyrich.sweeps.grid import Grid, Json, label
 
 _MANY = 6  # values of an axis shown in a message
 _FREE = ("name", "about")
@@ -21,7 +22,7 @@ _FREE = ("name", "about")
 
 def configuration(grid: Grid) -> Json:
     """As JSON gives it back, with the size of the blocks in full."""
-    content = grid.as_dict() | {"observables": list(grid.observables)}
+    content = grid.as_dict() | {"observables": [*map(label, grid.observables)]}
     content["block"] = dict(zip(grid.axes, grid.block_shape, strict=True))
     try:
         return json.loads(json.dumps(content, allow_nan=False))
@@ -48,11 +49,35 @@ def differences(stored: Json, asked: Json) -> list[str]:
     return lines
 
 
+def contains(asked: Json, stored: Json) -> bool:
+    """Whether all that is stored is asked for, perhaps with new values of axes, or new rows of a table behind it."""
+    axes, rows = asked["axes"], stored.get("table", {})
+    if list(axes) != list(stored["axes"]) or not all(set(axes[axis]).issuperset(was) for axis, was in _axes(stored)):
+        return False
+    columns = asked.get("table", {})
+    return list(rows) == list(columns) and all(columns[name][: len(was)] == was for name, was in rows.items())
+
+
+def grown(stored: Json, asked: Json) -> Json:
+    """Axes and table that hold what is stored, and behind it what is new; what is stored if it is not asked for."""
+    if not contains(asked, stored):
+        asked = stored
+    axes = {}
+    for axis, was in _axes(stored):
+        there = set(was)
+        axes[axis] = [*was, *(value for value in asked["axes"][axis] if value not in there)]
+    return {"axes": axes} | ({"table": asked["table"]} if asked.get("table") else {})
+
+
+def _axes(stored: Json) -> list[tuple[str, list[Value]]]:
+    return list(stored["axes"].items())
+
+
 def entries(configuration: Json) -> Json:
     """All that must be the same, under names such as axes.tau."""
     flat = {name: value for name, value in configuration.items() if name not in _FREE}
-    for table in ("axes", "settings", "block"):
-        flat |= {f"{table}.{name}": value for name, value in flat.pop(table).items()}
+    for table in ("axes", "settings", "block", "table"):
+        flat |= {f"{table}.{name}": value for name, value in flat.pop(table, {}).items()}
     return flat
 
 

@@ -12,11 +12,11 @@ import itertools
 import math
 import tomllib
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,21 +24,28 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array
-from lazyrich.batch.api import PRECISIONS, as_steps
+from lazyrich.batch.api import PRECISIONS
+from lazyrich.sweeps.axes import LARGEST, columns_of, plain, refuse_flags, steps_of, table_of, values_of
 
-LARGEST = 10**7  # cells
 _LONGEST = 500  # characters of an error
-_RANGES = ("linspace", "logspace", "range")
+ROW = "row"  # the axis of a table
 
 G = TypeVar("G", bound="Grid")
 
-Value = int | float | str  # of an axis
 Json = dict[str, Any]  # what a file holds
 Settings = Mapping[str, Any]  # what a user chooses, checked when a grid is made
 Tick = Callable[[float], object]  # is told how many cells' worth of work has been done since the last call
 
 #: What became of a cell, by code. A stopped one diverged or stalled: its values up to then are there.
 STATUS = ("pending", "complete", "stopped", "failed")
+
+
+class TooLong(BaseException):
+    """A cell has taken longer than it may. Not an Exception, which a function of the user's may catch."""
+
+
+#: Faults of the machine, not of the cell: files that are away (or a time-out, which is an OSError), memory, time.
+PASSING = (OSError, MemoryError, TooLong)
 
 Place = tuple[int, ...]
 
@@ -55,6 +62,20 @@ class Block(NamedTuple):
     number: int
     place: tuple[int, ...]  # also the index of its chunk
     region: tuple[slice, ...]
+    cells: tuple[Place, ...] | None = None  # those to compute, where it is not all
+
+    @property
+    def name(self) -> str:
+        """As the files of its record and its chunks have it. It stays when the grid grows, and the number does not."""
+        return ".".join(map(str, self.place))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(s.stop - s.start for s in self.region)
+
+    def within(self, place: Place) -> Place:
+        """A cell by its place in the block."""
+        return tuple(i - s.start for i, s in zip(place, self.region, strict=True))
 
 
 class Variable(NamedTuple):
@@ -64,6 +85,7 @@ class Variable(NamedTuple):
     shape: tuple[int, ...]
     long_name: str
     units: str
+    along: bool = True  # whether it has a value at each of the recorded steps
 
 
 @dataclass(frozen=True)
@@ -72,21 +94,28 @@ class Cause:
 
     kind: str  # a short code: "stopped", or which error was raised where
     message: str
+    passing: bool = False  # may not be there the next time: the cell is still to be done
 
     @classmethod
     def of(cls, error: BaseException, message: str = "", module: str = "lazyrich") -> Cause:
         """The kind of an error is its type and the function that met it last, of ours or of a module of the user's.
 
-        One that asks for a check stands for the check.
+        One that asks for a check stands for the check. Files, memory and time are of the machine, and pass.
         """
         found = [(str(frame.f_globals.get("__name__")), frame.f_code) for frame, _ in walk_tb(error.__traceback__)]
         met = [code.co_qualname for name, code in found if name.startswith(("lazyrich", module))]
         checks = [code.co_qualname for name, code in found if name == _check.__name__]
         where = [name for name in met if name not in checks][-1:]
-        return cls(" in ".join([type(error).__name__, *where]), message or in_one_line(error))
+        kind = " in ".join([type(error).__name__, *where])
+        return cls(kind, message or in_one_line(error), isinstance(error, PASSING))
 
     def __str__(self) -> str:
         return self.message
+
+
+def label(named: Any) -> str:
+    """The name of an observable: a word, or that of a function of the user's."""
+    return named if isinstance(named, str) else str(named.__name__)
 
 
 def in_one_line(error: BaseException) -> str:
@@ -100,6 +129,7 @@ class Result(NamedTuple):
     values: dict[str, Array]  # observable → (*block, steps, …)
     status: Array  # (*block,), int8
     causes: dict[Place, Cause]  # place in the grid → why it is not complete
+    lacking: Mapping[tuple[Place, str], Cause] = MappingProxyType({})  # (place, observable) → why it has no value there
 
 
 class Grid(ABC):
@@ -118,6 +148,7 @@ class Grid(ABC):
     block: Mapping[str, int]
     about: str
     precision: str
+    table: Settings = MappingProxyType({})  # columns whose rows make one axis more, ROW
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -126,8 +157,8 @@ class Grid(ABC):
 
     @property
     @abstractmethod
-    def observables(self) -> Sequence[str]:
-        """Names of what is recorded."""
+    def observables(self) -> Sequence[Any]:
+        """What is recorded: names, or functions of the user's."""
 
     @property
     @abstractmethod
@@ -143,13 +174,17 @@ class Grid(ABC):
     def variables(self) -> dict[str, Variable]:
         """What there is to store, by name."""
 
+    def functions(self) -> Sequence[Callable[..., object]]:
+        """The user's own that it calls."""
+        return ()
+
     @abstractmethod
     def compute(self, block: Block, tick: Tick) -> Result:
         """Every cell of a block."""
 
     @abstractmethod
-    def with_blocks(self: G) -> G:
-        """The same grid with a block shape: its own, or one that suits the work."""
+    def with_blocks(self: G, hands: int = 1) -> G:
+        """The same grid with a block shape: its own, or one that suits the work and so many workers."""
 
     def _settle(self) -> None:
         """Checks the common fields, and puts them in their plain form."""
@@ -157,17 +192,24 @@ class Grid(ABC):
             raise InvalidInput(f"name must be a word for the {self.WHAT}, and it is {_check.shown(self.name)}.")
         if not isinstance(self.about, str):
             raise InvalidInput(f"about must be words, and it is {_check.shown(self.about)}.")
-        self._put("axes", {str(axis): _values(str(axis), given) for axis, given in _table("axes", self.axes).items()})
-        self._put("settings", {name: _plain(value) for name, value in _table("settings", self.settings).items()})
+        self._put(
+            "axes", {str(axis): values_of(str(axis), given) for axis, given in table_of("axes", self.axes).items()}
+        )
+        self._put("settings", {name: plain(value) for name, value in table_of("settings", self.settings).items()})
+        if len(self.table):
+            self._put("table", columns_of(self.table))
+            rows = len(next(iter(self.table.values())))
+            self._put("axes", {**self.axes, ROW: tuple(range(rows))})
         if not self.axes:
             raise InvalidInput("axes must name at least one axis, such as seed = { range = 4 }, and it is empty.")
         if self.cells > LARGEST:
             raise InvalidInput(f"axes must make at most {LARGEST:,} cells, and they make {self.cells:,}.")
-        for name in self.settings:
-            if name in self.axes:
-                raise InvalidInput(f"{name} is both an axis and a setting, and it can be one only.")
-        self._put("at", _steps(self.at))
-        for axis, n in _table("block", self.block).items():
+        kinds = {"an axis": self.axes, "a setting": self.settings, "a column of the table": self.table}
+        for (one, names), (other, others) in itertools.combinations(kinds.items(), 2):
+            if both := [name for name in others if name in names]:
+                raise InvalidInput(f"{both[0]} is both {one} and {other}, and it can be one only.")
+        self._put("at", steps_of(self.at))
+        for axis, n in table_of("block", self.block).items():
             _check.choice("an axis of block", axis, tuple(self.axes))
             refuse_flags(f"block.{axis}", "a whole number", n)
         self._put("block", {axis: _check.count(f"block.{axis}", n) for axis, n in self.block.items()})
@@ -178,13 +220,14 @@ class Grid(ABC):
     def _check_names(self, label: str, known: Iterable[str], needed: Iterable[str], *, others: bool = False) -> None:
         """Axes and settings are those that `label` knows (unless it takes `others`), with all it needs."""
         known = list(known)
-        for name in (*self.axes, *self.settings):
+        given = [name for name in (*self.axes, *self.table, *self.settings) if name != ROW or not self.table]
+        for name in given:
             if name not in known and not others:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f" (did you mean {near[0]!r}?)" if near else ""
                 raise InvalidInput(f"{label} takes {', '.join(known)}, and not {name!r}{hint}.")
         for name in needed:
-            if name not in self.axes and name not in self.settings:
+            if name not in given:
                 raise InvalidInput(f"{label} needs {name}, as an axis or a setting, and it is neither.")
 
     @classmethod
@@ -211,7 +254,7 @@ class Grid(ABC):
     def from_dict(cls: type[G], content: Mapping[str, object]) -> G:
         """From what `as_dict` gives, or a TOML file holds."""
         known = [part.name for part in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        for key in _table(f"the {cls.WHAT}", content):
+        for key in table_of(f"the {cls.WHAT}", content):
             _check.choice(f"an entry of the {cls.WHAT}", key, known)
         for key in cls.NEEDED:
             if key not in content:
@@ -222,6 +265,8 @@ class Grid(ABC):
         """The configuration in plain numbers and words, as the store keeps it."""
         content = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}  # type: ignore[arg-type]
         content["axes"] = {axis: list(values) for axis, values in self.axes.items()}
+        if "table" in content:
+            content["table"] = {name: list(values) for name, values in self.table.items()}
         return content | {name: list(value) for name, value in content.items() if isinstance(value, tuple)}
 
     @property
@@ -240,6 +285,9 @@ class Grid(ABC):
             )
         place = tuple(_check.index(axis, i, n) for axis, i, n in zip(self.axes, place, self.shape, strict=True))
         chosen = {axis: values[i] for (axis, values), i in zip(self.axes.items(), place, strict=True)}
+        if self.table:
+            row = chosen.pop(ROW)
+            chosen |= {name: values[row] for name, values in self.table.items()}
         return {**self.settings, **chosen}
 
     @property
@@ -278,85 +326,7 @@ class Grid(ABC):
         return tuple(-(-n // size) for n, size in zip(self.shape, self.block_shape, strict=True))
 
     def places(self, block: Block) -> Iterator[tuple[int, ...]]:
-        """The cells of a block, in the order of the grid."""
+        """The cells to compute of a block, in the order of the grid."""
+        if block.cells is not None:
+            return iter(block.cells)
         return itertools.product(*(range(s.start, s.stop) for s in block.region))
-
-
-def _table(name: str, value: object) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"{name} must be a table of names and values, and it is {_check.shown(value)}.")
-    return value
-
-
-def _values(axis: str, given: object) -> tuple[Value, ...]:
-    """The values of an axis: a list, or a range in words."""
-    if isinstance(given, Mapping):
-        given = _range(axis, given)
-    if isinstance(given, str | bytes) or not np.iterable(given):
-        came = _check.shown(given)
-        raise InvalidInput(f"axis {axis} must list its values, or be like {{ range = 4 }}, and it is {came}.")
-    values: tuple[Any, ...] = tuple(_plain(value) for value in itertools.islice(given, LARGEST + 1))
-    if not values:
-        raise InvalidInput(f"axis {axis} must have at least one value, and it has none.")
-    if len(values) > LARGEST:
-        raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has more.")
-    kinds = {str if _is_word(value) else float if _is_number(value) else None for value in values}
-    if len(kinds) > 1 or None in kinds:
-        raise InvalidInput(f"axis {axis} must hold finite numbers, or words, and it holds {_check.shown(values)}.")
-    if len(set(values)) < len(values):
-        (twice, _), *_ = Counter(values).most_common(1)
-        raise InvalidInput(f"axis {axis} must hold each value once, and {twice!r} is there more than once.")
-    return values
-
-
-def _plain(value: object) -> object:
-    """NumPy's numbers as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)  # half a character
-
-
-def _is_number(value: object) -> bool:
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
-        return False
-
-
-def refuse_flags(name: str, wanted: str, value: object) -> None:
-    """True counts as 1 in Python, and in a file it is a mistake."""
-    if isinstance(value, bool):
-        raise InvalidInput(f"{name} must be {wanted}, and it is {_check.shown(value)}.")
-
-
-def _range(axis: str, given: Mapping[str, object]) -> Iterable[object]:
-    if len(given) != 1:
-        raise InvalidInput(f"axis {axis} must be one of {', '.join(_RANGES)}, and it is {_check.shown(dict(given))}.")
-    (kind, numbers), *_ = given.items()
-    _check.choice(f"the kind of axis {axis}", kind, _RANGES)
-    if kind == "range":
-        ends = numbers if isinstance(numbers, list | tuple) else [numbers]
-        if not 1 <= len(ends) <= 2 or not all(type(n) is int for n in ends):
-            came = _check.shown(numbers)
-            raise InvalidInput(f"axis {axis}: range must be a count, or first and last + 1, and it is {came}.")
-        start, end = (0, *ends)[-2:]
-        if end - start > LARGEST:
-            raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has {end - start:,}.")
-        return range(start, end)
-    if not isinstance(numbers, list | tuple) or len(numbers) != 3 or not all(map(_is_number, numbers)):
-        raise InvalidInput(f"axis {axis}: {kind} must be [first, last, count], and it is {_check.shown(numbers)}.")
-    first, last, count = *map(float, numbers[:2]), _check.count(f"the count of axis {axis}", numbers[2])
-    if count > LARGEST:
-        raise InvalidInput(f"axis {axis} must have at most {LARGEST:,} values, and it has {count:,}.")
-    with np.errstate(all="ignore"):  # what is not finite is refused with the values
-        return np.linspace(first, last, count) if kind == "linspace" else np.logspace(first, last, count)
-
-
-def _steps(at: object) -> tuple[int, ...]:
-    """The steps to record; distances are from the first one, which therefore always is one."""
-    for step in at if isinstance(at, list | tuple) else [at]:
-        refuse_flags("each of at", "a whole number", step)
-    steps = as_steps(at)
-    return steps if steps[0] == 0 else (0, *steps)

@@ -1,8 +1,9 @@
 """One block of a grid, and many of them on this machine: in this process, or in several.
 
-`work` is the unit of every runner: it looks whether the block is there, computes it, stores it, and returns next to
-nothing. A block may be worked on twice; it then gives the same bytes, since everywhere one thread computes it. The
-order in which BLAS and XLA add up depends on their number of threads, and so do the last bits of a sum.
+`work` is the unit of every runner: it looks which cells of a block are still to be done, claims the block, computes
+these cells, stores them, and returns next to nothing. A block may be worked on twice; it then gives the same bytes,
+since everywhere one thread computes it. The order in which BLAS and XLA add up depends on their number of threads, and
+so do the last bits of a sum.
 
 A runner is a generator: it takes numbers of blocks from `todo` as it has workers for them, and yields what became of
 each. Whoever reads it may put a number back. It ends when `todo` is empty and nothing is under way.
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
+import platform
 import queue
 import signal
 import subprocess
@@ -30,11 +33,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from lazyrich._check import InvalidInput
 from lazyrich._threads import cores, one_blas_thread
-from lazyrich.sweeps.grid import STATUS, Cause, Grid, Json
+from lazyrich.sweeps import limits
+from lazyrich.sweeps.claims import claimed
+from lazyrich.sweeps.fingerprint import digest, fingerprint
+from lazyrich.sweeps.grid import STATUS, Block, Cause, Grid, Json, TooLong
 from lazyrich.sweeps.store import Store
 
 _STILLBORN = 5  # workers in a row that end before they have begun: none ever will
@@ -49,7 +53,9 @@ class Done(NamedTuple):
     """What became of a block: it is in the store, or there was an error."""
 
     number: int
-    failed: int = 0  # cells, if it was computed just now
+    computed: int = 0  # cells, just now
+    failed: int = 0  # of these
+    busy: bool = False  # another process is at it
     kind: str = ""  # and message of an error
     error: str = ""
     again: bool = True  # after an error: another try may help
@@ -61,60 +67,101 @@ class Job(NamedTuple):
 
     grid: Grid | str
     out: str
+    code: str = ""  # the fingerprint that each worker must have too
+    limit: float | None = None  # seconds, of a cell
 
 
 BlockTick = Callable[[int, float], object]  # of a block, so many cells' worth of work has been done since the last call
 
 
 def as_text(grid: Grid) -> str:
-    """As `work` takes it in any process: there a factory is found by its name, so it must have one."""
-    config = grid.as_dict() | {_CLASS: f"{type(grid).__module__}:{type(grid).__qualname__}"}
-    if not portable(grid):
-        factory = grid.problem  # type: ignore[attr-defined]
+    """As `work` takes it in any process: there a function is found by its name, so it must have one."""
+    for function in grid.functions():
+        path = f"{function.__module__}:{function.__qualname__}"
         try:
-            known = factory.__module__ != "__main__" and _by_name(config["problem"]) is factory
+            known = function.__module__ != "__main__" and _by_name(path) is function
         except (ImportError, AttributeError):
             known = False
         if not known:
+            what = "problem" if function is getattr(grid, "problem", None) else "an observable"
             raise InvalidInput(
-                f"problem must be at the top of a module for other processes to find it, and it is "
-                f"{config['problem']}: try a file of its own, or workers=1 without a scheduler."
+                f"{what} must be at the top of a module for other processes to find it, and it is "
+                f"{path}: try a file of its own, or workers=1 without a scheduler."
             )
-    return json.dumps(config)
+    return json.dumps(grid.as_dict() | {_CLASS: f"{type(grid).__module__}:{type(grid).__qualname__}"})
 
 
 def portable(grid: Grid) -> bool:
-    """Whether the grid is all words and numbers; a sweep may have a factory of the user's own instead."""
-    return not callable(getattr(grid, "problem", None))
+    """Whether the grid is all words and numbers; a sweep may have functions of the user's own instead."""
+    return not grid.functions()
 
 
-def work(grid: Grid | str, out: str, number: int, tick: BlockTick = lambda number, cells: None) -> Done:
-    """Computes one block and stores it, unless it is there. Whatever goes wrong comes back as an error."""
+def work(job: Job, number: int, tick: BlockTick = lambda number, cells: None) -> Done:
+    """Computes what is missing of one block, and stores it. Whatever goes wrong comes back as an error."""
+    if job.limit is not None and not limits.can_interrupt():  # in a process of its own a cell can be interrupted
+        apart = job if isinstance(job.grid, str) else job._replace(grid=as_text(job.grid))
+        return next(processes(apart, deque([number]), tick, 1))
     try:
-        grid = _grid_of(grid) if isinstance(grid, str) else grid
-        store, block = Store(Path(out), grid), grid.block_at(number)
-        if store.holds(block):
+        grid = grid_of(job.grid) if isinstance(job.grid, str) else job.grid
+        store, block = Store(Path(job.out), grid), grid.block_at(number)
+        if not store.pending(block):
             return Done(number)
-        start = time.perf_counter()
-        with _ALONE, one_thread():
-            result = grid.compute(block, lambda cells: tick(number, cells))
-        if not store.holds(block):  # by another process, meanwhile
-            store.write(block, result, time.perf_counter() - start)
-        return Done(number, failed=int(np.count_nonzero(result.status == STATUS.index("failed"))))
+        with claimed(store.out, block.name) as ours:
+            return _computed(job, store, block, tick) if ours else Done(number, busy=True)
     except (InvalidInput, ImportError) as error:  # the folder, or what is installed; a cell's own fault is a result
-        return Done(number, error=str(error), fatal=True)
+        where = f"{_worker()} " if isinstance(job.grid, str) and isinstance(error, ImportError) else ""
+        return Done(number, error=f"{where}{error}", fatal=True)
     except Exception as error:
         cause = Cause.of(error)
         return Done(number, kind=cause.kind, error=cause.message)
 
 
+def _computed(job: Job, store: Store, block: Block, tick: BlockTick) -> Done:
+    """What comes of the cells of a block that is ours."""
+    cells = store.pending(block)  # as it is now: another process may have just given it back
+    if not cells:
+        return Done(block.number)
+    if isinstance(job.grid, str) and job.code not in ("", own := _code_of(job.grid)):
+        raise InvalidInput(
+            f"{_worker()} has other versions or other code than the process that started the sweep: "
+            f"its fingerprint is {own}, and {job.code} is asked for."
+        )
+    store.check_size()
+    chosen = block if len(cells) == math.prod(block.shape) else block._replace(cells=cells)
+    start = time.perf_counter()
+    with _ALONE, one_thread(), limits.limited(job.limit):
+        result = store.grid.compute(chosen, lambda part: tick(block.number, part))
+    store.write(chosen, result, time.perf_counter() - start, job.code)
+    codes = [int(result.status[block.within(place)]) for place in cells]
+    left, failed = codes.count(STATUS.index("pending")), codes.count(STATUS.index("failed"))
+    done = Done(block.number, computed=len(cells) - left, failed=failed)
+    if not left:
+        return done
+    cause = next(cause for cause in result.causes.values() if cause.passing)
+    told = f"{left:,} of {len(cells):,} cells are still to be done: {cause.message}"
+    return done._replace(kind=cause.kind, error=told, again=not cause.kind.startswith(TooLong.__name__))
+
+
+def _worker() -> str:
+    """This process, by a name that a user can find."""
+    return f"the worker on {platform.node()} (process {os.getpid()})"
+
+
 @lru_cache(maxsize=1)  # all blocks of a grid ask for the same
-def _grid_of(text: str) -> Grid:
+def grid_of(text: str) -> Grid:
     content: Json = json.loads(text)
     kind: type[Grid] = _by_name(content.pop(_CLASS))
     if ":" in str(content.get("problem", "")):
         content["problem"] = _by_name(content["problem"])
+    if "observables" in content:
+        content["observables"] = [_by_name(one) if ":" in one else one for one in content["observables"]]
     return kind.from_dict(content)
+
+
+@lru_cache(maxsize=1)
+def _code_of(text: str) -> str:
+    """The fingerprint of what computes a grid in this process."""
+    return digest(fingerprint(grid_of(text)))
 
 
 def _by_name(name: str) -> Any:
@@ -150,7 +197,7 @@ def accelerated() -> bool:
 
 def suitable_workers(grid: Grid) -> int:
     """How many processes suit this machine: one for each core, and one alone for a GPU; no more than blocks."""
-    return 1 if accelerated() else min(cores(), grid.with_blocks().blocks)
+    return 1 if accelerated() else min(cores(), grid.with_blocks(cores()).blocks)
 
 
 def threads_are_right(grid: Grid) -> bool:
@@ -177,7 +224,7 @@ def _jax_has_started() -> bool:
 def here(job: Job, todo: deque[int], tick: BlockTick) -> Generator[Done, None, None]:
     """One block after the other, in this process."""
     while todo:
-        yield work(job.grid, job.out, todo.popleft(), tick)
+        yield work(job, todo.popleft(), tick)
 
 
 def processes(job: Job, todo: deque[int], tick: BlockTick, workers: int) -> Generator[Done, None, None]:
@@ -310,6 +357,6 @@ def _serve() -> None:
     job = Job(**requests.get())
     say({"ready": True})
     while True:
-        done = work(job.grid, job.out, requests.get(), tick)
+        done = work(job, requests.get(), tick)
         pending = 0.0
         say(done._asdict())

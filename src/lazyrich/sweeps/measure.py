@@ -11,13 +11,14 @@ in blocks of rows, K at step 0 beside K at each checkpoint, never all of it. Eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
 
 import numpy as np
 
-from lazyrich import _engines
+from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._engines import by_device
 from lazyrich._observable import all_observables
@@ -29,6 +30,8 @@ from lazyrich.networks import Activation
 from lazyrich.observables.held_out import loss_on
 from lazyrich.observables.kernels.algebra import Comparison, block_products
 from lazyrich.problem import Problem
+from lazyrich.sweeps.fields import field_names
+from lazyrich.sweeps.grid import Variable, label
 from lazyrich.sweeps.problems import Cell
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
@@ -36,38 +39,80 @@ from lazyrich.trajectory import Trajectory
 Layers = list[JaxArray]
 Data = tuple[JaxArray, ...]
 
-OBSERVABLES = all_observables()
-
-#: Everything that a sweep can record.
-NAMES = ("loss", "test_loss", *OBSERVABLES)
+Measure = Callable[[Trajectory], object]  # one of the user's own, f(traj) → (T, …)
 
 _TOGETHER = ("loss", "test_loss", "kernel_distance", "hamming_distance", "parameter_distance")
 _ROWS = (2**17, 2**24)  # numbers of one block of rows of K, for all checkpoints, on CPU and GPU
 _AT_ONCE = (1, 16)  # networks measured at once
 
 
-def long_name(name: str) -> tuple[tuple[str, ...], str, str]:
-    """Axes of an observable after time, its long name and its unit."""
-    if name in OBSERVABLES:
-        return OBSERVABLES[name].dims, OBSERVABLES[name].long_name, OBSERVABLES[name].units
-    return (), {"loss": "loss", "test_loss": "loss on held-out samples"}[name], "1"
+def names(method: str = "") -> tuple[str, ...]:
+    """Everything that a sweep can record by name; of a fate there is no trajectory."""
+    along = () if method == "fate" else ("loss", "test_loss", *all_observables())
+    return (*along, *field_names(method))
 
 
-def measured(traj: Trajectory, name: str, test: Task | None) -> Array:
+def as_observables(given: object, method: str = "") -> tuple[str | Measure, ...]:
+    """Names, and functions of the user's own, each once."""
+    listed = (given,) if isinstance(given, str) or callable(given) else given
+    if not isinstance(listed, Iterable) or isinstance(listed, Mapping):
+        came = _check.shown(given)
+        raise InvalidInput(f"observables must list names or functions, such as ['loss'], and it is {came}.")
+    chosen: dict[str, str | Measure] = {}
+    for one in listed:
+        if not callable(one):
+            one = _check.choice("observables", one, names(method))
+        elif method == "fate" or not getattr(one, "__name__", "").isidentifier():
+            raise InvalidInput(f"observables must be names, or functions with a name, and one is {_check.shown(one)}.")
+        if chosen.setdefault(label(one), one) != one:
+            raise InvalidInput(f"observables must have a name each, and {label(one)!r} is that of two.")
+    if not chosen:
+        raise InvalidInput("observables is empty, and at least one is needed, such as ['loss'].")
+    return tuple(chosen.values())
+
+
+def variable(one: str | Measure, shape: tuple[int, ...]) -> Variable:
+    """What the store holds of an observable that has this shape at each step."""
+    if callable(one):
+        words = (inspect.getdoc(one) or label(one)).splitlines()[0]
+        return Variable(tuple(f"{label(one)}_{i + 1}" for i in range(len(shape))), shape, words, "1")
+    if (known := all_observables().get(one)) is not None:
+        return Variable(known.dims, shape, known.long_name, known.units)
+    return Variable((), shape, {"loss": "loss", "test_loss": "loss on held-out samples"}[one], "1")
+
+
+def measured(traj: Trajectory, name: str | Measure, test: Task | None) -> Array:
     """One observable of one trajectory."""
+    if callable(name):
+        return _own(name, traj)
     if name == "loss":
         return np.asarray(traj.loss)
     if name != "test_loss":
-        return np.asarray(OBSERVABLES[name].measure(traj))
+        return np.asarray(all_observables()[name].measure(traj))
     if test is None:
         raise InvalidInput("test_loss needs held-out samples, and this problem has none: try 'loss'.")
     return loss_on(traj, test)
 
 
-def together(stack: Stack, names: Sequence[str]) -> tuple[str, ...]:
+def _own(function: Measure, traj: Trajectory) -> Array:
+    try:
+        values = np.asarray(function(traj), float)
+    except (TypeError, ValueError) as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # np.asarray: they are no numbers
+            raise InvalidInput(f"{label(function)} must give numbers, and it does not: {error}.") from None
+        raise
+    if values.shape[:1] != (len(traj.times),):
+        raise InvalidInput(
+            f"{label(function)} must give a value for each of the {len(traj.times)} times, and its shape is "
+            f"{values.shape}."
+        )
+    return values
+
+
+def together(stack: Stack, names: Sequence[str | Measure]) -> tuple[str, ...]:
     """Those that are measured for a whole stack at once."""
     piecewise = stack.activation.kinked and len(stack.sizes) == 3 and stack.sizes[-1] == 1 and not stack.biased
-    return tuple(name for name in names if piecewise and name in _TOGETHER)
+    return tuple(name for name in names if isinstance(name, str) and piecewise and name in _TOGETHER)
 
 
 def measured_together(stack: Stack, record: Record, cells: Sequence[Cell], names: Sequence[str]) -> dict[str, Array]:

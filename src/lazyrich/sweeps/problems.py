@@ -6,8 +6,9 @@ initialisation. Cells that share a data set share the very same `Task`: the engi
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class Cell(NamedTuple):
     test: Task | None = None  # held-out samples
     clock: float = 1.0
     noise: Noise = Noise()  # of descent
-    noise_seed: int | None = None  # that it is drawn from; None: the number of the cell
+    noise_seed: int | None = None  # that it is drawn from; None: from the values of its axes
 
 
 Factory = Callable[..., Cell | Problem]
@@ -47,6 +48,21 @@ def as_factory(problem: object) -> Factory:
     if callable(problem):
         return problem
     return PROBLEMS[_check.choice("problem", problem, tuple(PROBLEMS))]
+
+
+def unwrapped(problem: object) -> tuple[object, dict[str, object]]:
+    """The function in a `functools.partial`, and its arguments by name: they are settings of the sweep."""
+    known: dict[str, object] = {}
+    while isinstance(problem, partial):
+        try:
+            known = {
+                **inspect.signature(problem.func).bind_partial(*problem.args, **problem.keywords).arguments,
+                **known,
+            }
+        except (TypeError, ValueError):
+            raise InvalidInput(f"problem must be a function with named arguments, and it is {problem}.") from None
+        problem = problem.func
+    return problem, known
 
 
 def teacher_student(

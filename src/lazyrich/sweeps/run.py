@@ -1,9 +1,10 @@
 """Goes through the blocks of a sweep that are not there yet, with whatever workers there are, and says how it went.
 
-The blocks are independent, and the store knows which are done: to run again is to resume, and `shard` i/n, which
-takes every nth block, lets n runs share one folder. A cell that cannot be computed is a result like others, with its
-cause. A block fails when its computation breaks altogether (memory, a bug, its process): it is tried again, then
-reported, and stays to be done; the others go on.
+The blocks are independent, and the store knows which are done: to run again is to resume. Several runs may share one
+folder, and none computes what another is at; `shard` i/n takes every nth block alone. A cell that cannot be computed is
+a result like others, with its cause. A block fails when its computation breaks altogether (memory, a bug, its process),
+or some cells of it met a fault of the machine: it is tried again, then reported, and stays to be done; the others go
+on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,14 +28,18 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import watched
 from lazyrich._typing import Array
-from lazyrich.sweeps import cluster, local
+from lazyrich.sweeps import cluster, limits, local
+from lazyrich.sweeps.fingerprint import differences, digest, fingerprint
+from lazyrich.sweeps.folder import as_folder
 from lazyrich.sweeps.grid import Cause, Grid
-from lazyrich.sweeps.store import Failure, Store, by_kind, failures, place_of, summary
+from lazyrich.sweeps.store import Damage, Failure, Store, by_kind, failures, place_of, summary
 
 _LOG_EVERY = 30.0  # seconds between two lines in a log
 _BAR_EVERY, _BAR_AFTER = 0.5, 2.0  # seconds between two looks of a bar, and before the first
 _BAR = "{percentage:3.0f}%|{bar}| {desc}"
 _CAUSES = 8  # kinds of failure that a summary shows
+_DAMAGES = 20  # files named one by one
+_BUSY = 0.2  # seconds before those blocks are asked for again that other processes are at
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Summary:
     seconds: float
     failures: list[Failure]  # cells
     failed_blocks: dict[int, Cause]  # by this run: number → cause; they are still to be done
+    pending_here: int = 0  # cells of the share of this run that are still to be done
+    damaged: list[str] = field(default_factory=list)  # files that were not what was written
 
     @property
     def pending(self) -> int:
@@ -72,13 +79,21 @@ class Summary:
             f"{self.computed:,} computed now in {_in_words(self.seconds)}{rate}.",
         ]
         blocks: list[Failure] = [
-            {"cell": {"block": number}, "status": "block failed", "kind": cause.kind, "cause": cause.message}
+            {
+                "cell": {"block": number},
+                "status": "block failed",
+                "observable": "",
+                "kind": cause.kind,
+                "cause": cause.message,
+            }
             for number, cause in self.failed_blocks.items()
         ]
-        kinds = by_kind([*self.failures, *blocks])
+        cells = [entry for entry in self.failures if entry["status"] != "pending"]  # these the blocks tell
+        kinds = by_kind([*cells, *blocks])
         for alike in kinds[:_CAUSES]:
             first = alike[0]
-            why = f"{first['status']}: {first['cause'].rstrip('.')} (such as {place_of(first)})"
+            what = f"without {first['observable']}" if first["observable"] else first["status"]
+            why = f"{what}: {first['cause'].rstrip('.')} (such as {place_of(first)})"
             lines.append(f"{len(alike):>8,} × {why}")
         return "\n".join(lines + [f"{'':10} and {len(kinds) - _CAUSES:,} other causes"] * (len(kinds) > _CAUSES))
 
@@ -91,6 +106,11 @@ def run(
     scheduler: str | None = None,
     shard: tuple[int, int] | None = None,
     retries: int = 2,
+    limit: float | None = None,
+    retry_failed: bool = False,
+    verify: bool = False,
+    grow: bool = False,
+    mixed: bool = False,
 ) -> Summary:
     """Computes what is missing of a sweep or an experiment into a folder: here, in processes, or on a Dask cluster.
 
@@ -105,7 +125,13 @@ def run(
     workers : processes; 1 means this one
     scheduler : address of a Dask scheduler
     shard : (i, n), the ith of n runs that share a folder
-    retries : how often a block is tried again that breaks
+    retries : how often a block is tried again that breaks, or that has cells which met a fault of the machine
+    limit : seconds that a cell may take, or a stack of cells that are trained together for each of them; one that
+        takes longer is left to be done
+    retry_failed : try cells again that have failed
+    verify : read all that is there, and compute again what is damaged; without it, what is missing or has another size
+    grow : add what is new on the axes to a folder that holds the rest
+    mixed : go on in a folder whose cells were computed by other versions or other functions
 
     Returns
     -------
@@ -124,9 +150,10 @@ def run(
             f"sweep must be a Sweep or an Experiment, and it is {_check.shown(sweep)}: try lr.papers.sweep(name) or "
             "lr.papers.experiment(name), or from_toml(path) of either."
         )
-    out = _check.as_path("out", out).absolute()
+    out = as_folder(out).absolute()
     workers, retries = _check.count("workers", workers), _check.count("retries", retries, least=0)
     first, runs = _as_shard(shard)
+    limit = None if limit is None else _check.positive("limit", limit)
     if scheduler is not None and workers != 1:
         raise InvalidInput(f"workers must be 1 with a scheduler, which has workers of its own, and it is {workers}.")
     alone = workers == 1 and scheduler is None
@@ -135,52 +162,96 @@ def run(
     start = time.perf_counter()
     with _resumable(), ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(cluster.connected(scheduler))
-        with local.one_thread():  # looking at the first cell may start JAX
-            store = Store.open_or_create(out, sweep)
-        done, sizes = store.done(), _block_sizes(store.grid)
-        mine = np.arange(len(done)) % runs == first
-        todo = deque(np.flatnonzero(mine & ~done).tolist())
-        report = stack.enter_context(_Report(sweep.name, sizes, mine, done))
+        hands = (workers if client is None else cluster.threads_of(client)) * runs
+        with local.one_thread(), limits.limited(limit):  # looking at the first cell may start JAX
+            store = Store.open_or_create(out, sweep, hands=hands, grow=grow)
+        damaged = _mend(store, verify, retry_failed)
+        left, sizes = store.left(), _block_sizes(store.grid)
+        mine = np.arange(len(left)) % runs == first
+        todo = deque(np.flatnonzero(mine & (left > 0)).tolist())
+        code = _enter_code(store, mixed) if todo else ""
+        report = stack.enter_context(_Report(sweep.name, sizes, mine, left))
+        job = local.Job(store.grid, str(store.out), code, limit)
         if alone and (local.threads_are_right(sweep) or not local.portable(sweep)):
-            outcomes = local.here(local.Job(store.grid, str(store.out)), todo, report.tick)
+            outcomes = local.here(job, todo, report.tick)
         else:
-            job = local.Job(local.as_text(store.grid), str(store.out))
+            job = job._replace(grid=local.as_text(store.grid))
             outcomes = (
                 local.processes(job, todo, report.tick, workers)
                 if client is None
                 else cluster.on_cluster(job, todo, client)
             )
-        failed_blocks = _gather(outcomes, todo, retries, report)
+        failed_blocks, computed = _gather(outcomes, todo, retries, report)
     counts = summary(out)
     return Summary(
-        cells=sweep.cells,
+        cells=store.grid.cells,
         complete=counts["complete"],
         stopped=counts["stopped"],
         failed=counts["failed"],
-        computed=int(sizes[mine & ~done & store.done()].sum()),
+        computed=computed,
         seconds=time.perf_counter() - start,
         failures=failures(out),
         failed_blocks=failed_blocks,
+        pending_here=int(store.left()[mine].sum()),
+        damaged=[str(damage) for damage in damaged],
     )
+
+
+def _mend(store: Store, thorough: bool, retry_failed: bool) -> list[Damage]:
+    """Whatever is damaged is to be computed again, and said; what has failed too, if that is asked for."""
+    damaged = store.damages(thorough=thorough)
+    for damage in damaged[:_DAMAGES]:
+        print(f"lazyrich: {damage}: its block is computed again.", file=sys.stderr)
+    if len(damaged) > _DAMAGES:
+        print(f"lazyrich: and {len(damaged) - _DAMAGES:,} other files.", file=sys.stderr)
+    store.forget(damage.block for damage in damaged)
+    if retry_failed:
+        store.forget_failures()
+    return damaged
+
+
+def _enter_code(store: Store, mixed: bool) -> str:
+    """The fingerprint of what will compute, kept in the folder; refused beside another one, unless told."""
+    own = fingerprint(store.grid)
+    code = digest(own)
+    others = sorted(store.codes() - {code})
+    if others and not mixed:
+        lines = "".join(f"\n  {line}" for line in differences(store.code_of(others[0]), own))
+        raise InvalidInput(
+            f"{store.out} holds cells of other code: try another folder, or mixed=True (--mixed) to compute the others "
+            f"by what is here now. Stored → here:{lines}"
+        )
+    store.keep_code(code, own)
+    return code
 
 
 def _gather(
     outcomes: Generator[local.Done, None, None], todo: deque[int], retries: int, report: _Report
-) -> dict[int, Cause]:
-    """Reads a runner to its end; what failed comes again into `todo`. The blocks that failed for good, with causes."""
+) -> tuple[dict[int, Cause], int]:
+    """Reads a runner to its end; what failed, or is with another process, comes again into `todo`. The blocks that
+    failed for good, with causes, and how many cells were computed."""
     tries: Counter[int] = Counter()
     lost: dict[int, Cause] = {}
+    busy: set[int] = set()
+    computed = 0
     with closing(outcomes):
         for done in outcomes:
             if done.fatal:
                 raise InvalidInput(done.error)
+            if done.busy:
+                if busy.issuperset({done.number, *todo}):  # nothing is left that nobody is at
+                    time.sleep(_BUSY)
+                busy.add(done.number)
+                todo.append(done.number)
+                continue
+            computed += done.computed
             if done.error and done.again and tries[done.number] < retries:
                 tries[done.number] += 1
                 todo.append(done.number)
             elif done.error:
                 lost[done.number] = Cause(done.kind, done.error)
             report.add(done, lost=done.number in lost)
-    return lost
+    return lost, computed
 
 
 @contextmanager
@@ -218,9 +289,9 @@ class _Report:
     LAZYRICH_PROGRESS=0 forbids both, and 1 forces the bar. A thread shows the numbers; the run only moves them.
     """
 
-    def __init__(self, name: str, sizes: Array, mine: Array, done: Array) -> None:
-        self._name, self._sizes = name, sizes
-        self._total, self._resumed = int(sizes[mine].sum()), int(sizes[mine & done].sum())
+    def __init__(self, name: str, sizes: Array, mine: Array, left: Array) -> None:
+        self._name, self._left = name, left.copy()  # cells to be done, of each block
+        self._total, self._resumed = int(sizes[mine].sum()), int((sizes - left)[mine].sum())
         self._finished, self._failed = self._resumed, 0
         self._under_way: dict[int, float] = {}  # block → cells' worth of work
         self._start = time.perf_counter()
@@ -233,10 +304,11 @@ class _Report:
 
     def add(self, done: local.Done, *, lost: bool) -> None:
         """A block has come back."""
-        size = int(self._sizes[done.number])
+        size = int(self._left[done.number])
         self._under_way.pop(done.number, None)
-        self._finished += 0 if done.error else size
-        self._failed += size if lost else done.failed
+        self._left[done.number] -= (finished := done.computed if done.error else size)
+        self._finished += finished
+        self._failed += size - finished if lost else done.failed
 
     def _state(self) -> tuple[float, str]:
         now = min(self._total, self._finished + sum(list(self._under_way.values())))

@@ -2,58 +2,80 @@
 
     DIR/data.zarr      the arrays, xarray over Zarr v3, and as attributes the configuration, versions, when and where
     DIR/sweep.json     these attributes again, for people and other programs
-    DIR/failures/      NUMBER.json: why cells of that block are not complete
+    DIR/blocks/        a record of each block that is there: `records`
+    DIR/code/          by what blocks were computed: `fingerprint`
+    DIR/claims/        who is at which block: `claims`
     DIR/partial/       files in the making
     DIR/log.tsv        block, seconds, when, where: one line for each block written
 
 One block of cells is one chunk of each variable, and one task writes it. Zarr encodes the chunk in memory; it goes to
-`partial/`, to the disk, and only then by a rename to its place: there is never half a chunk. The chunk of `status`
-comes last, after all else of the block is on the disk. It says that the block is done; a process that dies before
-leaves nothing but a block to compute again, and one computed twice gets the same bytes.
+`partial/`, to the disk, and only then by a rename to its place: there is never half a chunk. The record of the block
+comes last, after all else of it is on the disk. A process that dies before leaves nothing but a block to compute again.
 
 `data.zarr` is made in `partial/` too, and renamed. Of many processes that start at once one wins, and all go on with
-its configuration.
+its configuration. A grid grows when the file of all metadata is replaced; new values of an axis stand behind the old.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
+import math
 import platform
-import shutil
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 
-from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._engines import load
 from lazyrich._typing import Array
-from lazyrich.sweeps.configuration import configuration, differences, entries, now, origin
-from lazyrich.sweeps.disk import as_json, damage_of, faults_of, partial, put, read_json, sync
-from lazyrich.sweeps.grid import STATUS, Block, Grid, Json, Result, Value, Variable
+from lazyrich.sweeps import records
+from lazyrich.sweeps.axes import Value
+from lazyrich.sweeps.configuration import configuration, grown, now
+from lazyrich.sweeps.disk import as_json, damage_of, faults_of, put, read_json, sync
+from lazyrich.sweeps.folder import CODE, as_folder, create, enlarge, holds_a_store, record_of, refuse_another, tidy
+from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Place, Result
+from lazyrich.sweeps.layout import checked_store, decoded, encoded
+from lazyrich.sweeps.records import Record
 
 if TYPE_CHECKING:
     import xarray
-    import zarr
 
-_OLD = 3600.0  # seconds after which a file in the making belongs to a process that died
-_MANY = 6  # names of files shown in a message
+_FAILED, _PENDING = STATUS.index("failed"), STATUS.index("pending")
 
 
 class Failure(TypedDict):
-    """A cell that is not complete."""
+    """A cell that is not complete, or that lacks one observable."""
 
     cell: dict[str, Value]  # by axis
-    status: str  # "stopped" or "failed"
+    status: str
+    observable: str  # the one that it lacks; empty: the whole cell
     kind: str  # of cause: those of one kind differ in their numbers
     cause: str  # a sentence
+
+
+class Damage(NamedTuple):
+    """A file that is not what was written.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = lr.sweeps.run(sweep, folder)
+    ...     Path(folder, "data.zarr", "loss", "c.1.0").unlink()
+    ...     [(damage.block, damage.path.name, damage.fault) for damage in lr.sweeps.verify(folder)]
+    [('1', 'c.1.0', 'is missing')]
+    """
+
+    block: str  # its name
+    path: Path
+    fault: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.fault}"
 
 
 @dataclass(frozen=True)
@@ -64,89 +86,145 @@ class Store:
     grid: Grid
 
     @classmethod
-    def open_or_create(cls, out: str | Path, grid: Grid) -> Store:
+    def open_or_create(cls, out: str | Path, grid: Grid, *, hands: int = 1, grow: bool = False) -> Store:
         """The store of a grid, made if it is not there. A folder that holds anything else is refused, and left alone.
 
-        Where the grid does not say how large its blocks are, the store does.
+        Where the grid does not say how large its blocks are, the store does; it is made for so many workers. With
+        `grow`, values of the axes that are not in the folder are added to it.
         """
-        out, asked = _check.as_path("out", out), configuration(grid)
+        out, asked = as_folder(out), configuration(grid)
         with faults_of(out):
-            if not _holds_a_store(out):
-                _create(out, grid.with_blocks())
-            record = _record(out)
+            if not holds_a_store(out):
+                create(out, grid.with_blocks(hands))
+            record = record_of(out)
             stored = record["configuration"]
-            if not grid.block:
-                asked["block"] = stored["block"]
-            if apart := differences(stored, asked):
-                lines = "".join(f"\n  {line}" for line in apart)
-                raise InvalidInput(f"{out} holds another {grid.WHAT}: try another folder. Stored → asked:{lines}")
-            _tidy(out, record)
-        return cls(out, grid.in_blocks(stored["block"]))
+            asked["block"] = _blocks_of(grid, stored)
+            whole = grown(stored, asked)
+            refuse_another(out, grid, stored, asked, whole, grow)
+            own = dataclasses.replace(grid, block=stored["block"], **whole)  # type: ignore[type-var]
+            if whole["axes"] != stored["axes"]:
+                enlarge(out, own, record, asked["axes"])
+                record = record_of(out)
+            tidy(out, own, record)
+        return cls(out, own)
+
+    def left(self) -> Array:
+        """How many cells of each block are still to be done, by number."""
+        self.check_size()
+        blocks = map(self.grid.block_at, range(self.grid.blocks))
+        return np.array([len(self.pending(block)) for block in blocks])
 
     def done(self) -> Array:
         """Which blocks are there, by number."""
-        there = _status(self.out) != 0
-        if there.shape != self.grid.shape:
-            raise InvalidInput(f"{self.out} must hold the status of this {self.grid.WHAT}, and it holds another.")
-        for axis, size in enumerate(self.grid.block_shape):
-            there = np.logical_and.reduceat(there, np.arange(0, there.shape[axis], size), axis=axis)
-        return there.ravel()
+        return np.asarray(self.left() == 0)
 
-    def holds(self, block: Block) -> bool:
-        """Whether this one is there."""
-        zarr, folder = _load("zarr"), self.out / "data.zarr" / "status"
-        if not (folder / _chunk_name(block)).exists():  # the usual answer, without Zarr
-            return False
-        try:
-            return bool(np.all(zarr.open_array(folder, mode="r")[block.region] != 0))
-        except Exception:  # Zarr and its codecs have many words for a torn chunk
-            return False
+    def pending(self, block: Block) -> tuple[Place, ...]:
+        """The cells of a block that are still to be done."""
+        record = self._whole(block.name)
+        if record is None:
+            return tuple(self.grid.places(block))
+        starts = [s.start for s in block.region]
+        found = np.argwhere(record.status_of(block) == _PENDING) + np.array(starts)
+        return tuple(tuple(map(int, place)) for place in found)
 
-    def write(self, block: Block, result: Result, seconds: float) -> None:
-        """Keeps what a block gave, which took so many seconds. After a return it outlives a power cut."""
+    def _whole(self, name: str) -> Record | None:
+        """The record of a block, if its files are there."""
         with faults_of(self.out):
-            for name, values in result.values.items():
-                self._put_chunk(name, block, values)
-                sync(self.out / "data.zarr" / name)
-            report = self.out / "failures" / f"{block.number}.json"
-            if result.causes:
-                put(self.out, report, as_json(self._failures(block, result)))
-                sync(report.parent)
-            else:
-                report.unlink(missing_ok=True)
-            self._put_chunk("status", block, result.status)
-            sync(self.out / "data.zarr" / "status")
+            record = records.readable(records.path_of(self.out, name))
+            return None if record is None or any(faults(self.out, name, record)) else record
+
+    def damages(self, *, thorough: bool = False) -> list[Damage]:
+        """Files of blocks that are not what was written; read from end to end if `thorough`, else by their size."""
+        with faults_of(self.out):
+            return damages_in(self.out, thorough=thorough)
+
+    def check_size(self) -> None:
+        """Refuses to go on with a folder that has grown meanwhile."""
+        axes = record_of(self.out)["configuration"]["axes"]
+        if [*map(len, axes.values())] != [*self.grid.shape]:
+            raise InvalidInput(f"{self.out} has grown since this run began: the same command, begun again, goes on.")
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Blocks that are to be computed again from the start."""
+        for name in set(names):
+            for coming in (True, False):
+                records.path_of(self.out, name, coming).unlink(missing_ok=True)
+
+    def forget_failures(self) -> None:
+        """Cells that have failed are to be tried again; nothing else of their blocks is."""
+        for name in records.names(self.out):
+            record = records.readable(records.path_of(self.out, name))
+            if record is not None and np.any(record.status == _FAILED):
+                status = np.where(record.status == _FAILED, _PENDING, record.status)
+                records.write(self.out, name, dataclasses.replace(record, status=status))
+
+    def codes(self) -> set[str]:
+        """The fingerprints of all that is there."""
+        found = (records.readable(records.path_of(self.out, name)) for name in records.names(self.out))
+        return {code for record in found if record is not None for code in record.code}
+
+    def keep_code(self, code: str, fingerprint: Json) -> None:
+        """What a fingerprint is of."""
+        with faults_of(self.out):
+            if not (path := self.out / CODE / f"{code}.json").exists():
+                put(self.out, path, as_json(fingerprint))
+
+    def code_of(self, code: str) -> Json:
+        """What a fingerprint is of."""
+        return dict(read_json(self.out / CODE / f"{code}.json"))
+
+    def write(self, block: Block, result: Result, seconds: float, code: str = "") -> None:
+        """Keeps what a block gave, or some cells of it, which took so many seconds. It then outlives a power cut."""
+        with faults_of(self.out):
+            old = self._whole(block.name)
+            added = old if block.cells is not None else None
+            if added is not None:
+                result = self._beside(block, result, added)
+            arrays, folder = {**result.values, "status": result.status}, self.out / "data.zarr"
+            chunks = dict(encoded(folder, name, block, values) for name, values in arrays.items())
+            files = {path: records.stamp(content) for path, content in chunks.items()}
+            record = dataclasses.replace(Record.of(block, result, code, added), files=files)
+            if old is not None:
+                records.write(self.out, block.name, record, coming=True)
+            for path, content in chunks.items():
+                put(self.out, folder / path, content)
+                sync((folder / path).parent)
+            records.write(self.out, block.name, record)
+            records.path_of(self.out, block.name, coming=True).unlink(missing_ok=True)
             with open(self.out / "log.tsv", "ab", buffering=0) as log:  # one call, so that lines stay whole
                 log.write(f"{block.number}\t{seconds:.6g}\t{now()}\t{platform.node()}\n".encode())
 
-    def _put_chunk(self, name: str, block: Block, values: Array) -> None:
-        folder = self.out / "data.zarr" / name
-        array, files = _in_memory(folder / "zarr.json")
-        array[block.region] = values
-        name = _chunk_name(block, array.ndim)
-        if name in files:
-            put(self.out, folder / name, files[name].to_bytes())
-        else:  # nothing but nan, which Zarr does not write
-            (folder / name).unlink(missing_ok=True)
+    def _beside(self, block: Block, result: Result, old: Record) -> Result:
+        """What was computed, among what is there of the other cells."""
+        chosen, values, folder = records.mask(block), {}, self.out / "data.zarr"
+        for path in old.files:
+            name = path.partition("/")[0]
+            if name in result.values:
+                values[name] = decoded(folder, path, block)
+                values[name][chosen] = result.values[name][chosen]
+        status = np.where(chosen, result.status, old.status_of(block))
+        return result._replace(values=values, status=status.astype(np.int8))
 
-    def _failures(self, block: Block, result: Result) -> list[Failure]:
-        found: list[Failure] = []
-        for place, cause in sorted(result.causes.items()):
-            status = result.status[tuple(i - s.start for i, s in zip(place, block.region, strict=True))]
-            cell = {axis: values[i] for (axis, values), i in zip(self.grid.axes.items(), place, strict=True)}
-            found.append({"cell": cell, "status": STATUS[status], "kind": cause.kind, "cause": cause.message})
-        return found
+
+def _blocks_of(grid: Grid, stored: Json) -> dict[str, int]:
+    """Those of the folder, but where others are asked for; one of a whole axis stays as it is when the axis grows."""
+    axes, blocks = stored["axes"], stored["block"]
+    other = {axis: n for axis, n in grid.block.items() if n < len(axes.get(axis, ())) or n < blocks.get(axis, 0)}
+    return {**blocks, **other}
 
 
 # what a folder holds ----------------------------------------------------------------------------------------
 
 
-def open_store(out: str | Path) -> xarray.Dataset:
+def open_store(out: str | Path, *, chunks: object = None) -> xarray.Dataset:
     """The results as an xarray Dataset: lazy, at any time, nan and status 0 where nothing is there yet.
+
+    Each chunk is compared with what was written as it is read; where it is something else, an error names the file.
 
     Parameters
     ----------
     out : folder of a sweep or an experiment
+    chunks : as in `xarray.open_zarr`: "auto", {} or sizes for arrays of Dask, None for NumPy's
 
     Returns
     -------
@@ -159,33 +237,43 @@ def open_store(out: str | Path) -> xarray.Dataset:
     ...     dict(lr.sweeps.open(folder).loss.sizes)
     {'seed': 2, 'step': 3}
     """
-    out = _check.as_path("out", out)
-    observables = _record(out)["configuration"]["observables"]
-    xarray, path = _load("xarray"), out / "data.zarr"
-    with damage_of(path):
-        data = xarray.open_zarr(path, consolidated=False, chunks=None, decode_cf=False)[[*observables, "status"]]
-        for axis in [axis for axis, values in data.coords.items() if values.dtype.kind in "TO"]:
-            words = np.asarray(data[axis].values.tolist())  # NumPy's usual strings: few packages know Zarr's
-            data = data.assign_coords({axis: (axis, words, data[axis].attrs)})
+    out = as_folder(out)
+    record = record_of(out)
+    stored, xarray = record["configuration"], load("xarray", "the store of a sweep", "sweeps")
+    axes, columns = stored["axes"], stored.get("table", {})
+    with damage_of(out / "data.zarr"):
+        store = checked_store(out, len(axes))
+        data = xarray.open_zarr(store, consolidated=True, chunks=chunks, decode_cf=False)
+        data = data[["status", *stored["observables"]]]  # read in this order: values of what is done are there
+    # NumPy's usual strings: few packages know Zarr's
+    data = data.assign_coords({axis: (axis, _labels(values), data[axis].attrs) for axis, values in axes.items()})
+    data = data.assign_coords({name: (ROW, _labels(values)) for name, values in columns.items()})
+    for axis, values in record.get("shown", {}).items():
+        data = data.sel({axis: _labels(values)})
     # in plain text, attributes go into NetCDF too
     data.attrs = {key: value if isinstance(value, str) else json.dumps(value) for key, value in data.attrs.items()}
     return data
 
 
+def _labels(values: Sequence[Value]) -> Array:
+    array = np.asarray(values)
+    return array.astype(float) if array.dtype.kind == "O" else array
+
+
 def load_store(out: str | Path) -> xarray.Dataset:
     """All results in memory; a damaged file is one sentence."""
     data = open_store(out)
-    with damage_of(_check.as_path("out", out)):
+    with damage_of(as_folder(out)):
         return data.load()
 
 
 def configuration_in(out: str | Path) -> Json:
     """What a folder holds the results of, as `configuration` made it."""
-    return dict(_record(_check.as_path("out", out))["configuration"])
+    return dict(record_of(as_folder(out))["configuration"])
 
 
 def failures(out: str | Path) -> list[Failure]:
-    """The cells that are not complete.
+    """The cells that are not complete, and why; and those without a value of some observable.
 
     Parameters
     ----------
@@ -193,7 +281,8 @@ def failures(out: str | Path) -> list[Failure]:
 
     Returns
     -------
-    list : of {"cell": {axis: value}, "status": "stopped" or "failed", "kind": code, "cause": sentence}
+    list : of {"cell": {axis: value}, "status": word, "observable": the one that it lacks or "", "kind": code, "cause":
+        sentence}
 
     >>> import tempfile
     >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
@@ -202,18 +291,28 @@ def failures(out: str | Path) -> list[Failure]:
     ...     lr.sweeps.failures(folder)
     []
     """
-    out = _check.as_path("out", out)
-    _record(out)
-    reports = (path for path in (out / "failures").glob("*.json") if path.stem.isdigit())  # ours, no others
-    files = sorted(reports, key=lambda path: int(path.stem))
-    return [entry for path in files for entry in read_json(path)]
+    out = as_folder(out)
+    stored = record_of(out)["configuration"]
+    found: list[Failure] = []
+    for name in records.names(out):
+        record = records.read(records.path_of(out, name))
+        starts = [int(i) * size for i, size in zip(name.split("."), stored["block"].values(), strict=True)]
+        if record is None:
+            continue
+        for one in record.told:
+            status = record.status[tuple(i - start for i, start in zip(one["place"], starts, strict=True))]
+            cell = {axis: values[i] for (axis, values), i in zip(stored["axes"].items(), one["place"], strict=True)}
+            cell |= {name: values[cell[ROW]] for name, values in stored.get("table", {}).items()}
+            why, kind, observable = one["cause"], one["kind"], one["observable"]
+            found.append({"cell": cell, "status": STATUS[status], "observable": observable, "kind": kind, "cause": why})
+    return found
 
 
-def by_kind(entries: Sequence[Failure]) -> list[list[Failure]]:
+def by_kind(found: Sequence[Failure]) -> list[list[Failure]]:
     """Those of one status and one kind of cause together, most first."""
-    kinds: dict[tuple[str, str], list[Failure]] = {}
-    for entry in entries:
-        kinds.setdefault((entry["status"], entry["kind"]), []).append(entry)
+    kinds: dict[tuple[str, str, str], list[Failure]] = {}
+    for entry in found:
+        kinds.setdefault((entry["status"], entry["observable"], entry["kind"]), []).append(entry)
     return sorted(kinds.values(), key=len, reverse=True)
 
 
@@ -227,157 +326,57 @@ def summary(out: str | Path) -> dict[str, int]:
 
     >>> import tempfile
     >>> from lazyrich.sweeps import Sweep
-    >>> sweep = Sweep("mine", "random_regression", axes={"seed": [0, 1]}, at=[0, 2], method="solve")
+    >>> sweep = Sweep("mine", "random_regression", axes={"seed": [0, 1]}, at=[0, 2], method="solve", block={"seed": 2})
     >>> with tempfile.TemporaryDirectory() as out:
     ...     Store.open_or_create(out, sweep).done(), summary(out)
     (array([False]), {'pending': 2, 'complete': 0, 'stopped': 0, 'failed': 0})
     """
-    out = _check.as_path("out", out)
-    _record(out)
-    counts = np.bincount(_status(out).ravel(), minlength=len(STATUS))
+    out = as_folder(out)
+    counts = np.zeros(len(STATUS), int)
+    axes = record_of(out)["configuration"]["axes"]
+    for name in records.names(out):
+        record = records.readable(records.path_of(out, name))
+        if record is not None:
+            counts += np.bincount(record.status.ravel(), minlength=len(STATUS))
+    counts[_PENDING] = math.prod(map(len, axes.values())) - counts[_PENDING + 1 :].sum()
     return {name: int(n) for name, n in zip(STATUS, counts, strict=True)}
 
 
-def _status(out: Path) -> Array:
-    """The status of every cell; 0 where a chunk is not there or cannot be read.
+def verify(out: str | Path) -> list[Damage]:
+    """Reads every chunk, and names those that are not what was written; `run(…, verify=True)` computes them again.
 
-    The files are read first and decoded together: of many small ones, Zarr alone would take several times as long.
+    >>> import tempfile
+    >>> sweep = lr.sweeps.Sweep("tiny", "random_regression", axes={"seed": [0, 1]}, at=[0, 10], method="solve")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = lr.sweeps.run(sweep, folder)
+    ...     lr.sweeps.verify(folder)
+    []
     """
-    with faults_of(out):
-        array, _ = _in_memory(*(out / "data.zarr" / "status").iterdir())
-    with suppress(Exception):
-        return array[...]
-    status = np.zeros(array.shape, array.dtype)
-    for place in np.ndindex(*(-(-n // size) for n, size in zip(array.shape, array.chunks, strict=True))):
-        region = tuple(slice(i * size, (i + 1) * size) for i, size in zip(place, array.chunks, strict=True))
-        with suppress(Exception):
-            status[region] = array[region]
-    return status
+    out = as_folder(out)
+    record_of(out)
+    return damages_in(out, thorough=True)
 
 
-def _in_memory(*paths: Path) -> tuple[zarr.Array, Json]:
-    """A Zarr array over copies of its files, and these: a chunk assigned to it comes to be one of them."""
-    zarr = _load("zarr")
-    from zarr.buffer.cpu import Buffer
-    from zarr.storage import MemoryStore
-
-    with damage_of(paths[0].parent):
-        files = {path.name: Buffer.from_bytes(path.read_bytes()) for path in paths}
-        return zarr.open_array(MemoryStore(files), mode="r+"), files
+def files_in(out: str | Path) -> int:
+    """How many chunks the records name."""
+    out = as_folder(out)
+    found = (records.readable(records.path_of(out, name)) for name in records.names(out))
+    return sum(len(record.files) for record in found if record is not None)
 
 
-def _chunk_name(block: Block, ndim: int = 0) -> str:
-    """The file of a block, in an array with so many axes; those after the axes of the grid are not divided."""
-    return ".".join(["c", *map(str, block.place), *["0"] * (ndim - len(block.place))])
+def damages_in(out: Path, *, thorough: bool) -> list[Damage]:
+    """Files of blocks that are not what was written."""
+    found: list[Damage] = []
+    for name in records.names(out):
+        path = records.path_of(out, name)
+        record = records.readable(path)
+        found += [Damage(name, path, "cannot be read")] if record is None else faults(out, name, record, thorough)
+    return found
 
 
-# how a folder comes about -----------------------------------------------------------------------------------
-
-
-def _holds_a_store(out: Path) -> bool:
-    """Whether there is one; a folder with anything else in it is refused."""
-    if out.exists() and not out.is_dir():
-        raise InvalidInput(f"{out} is a file, and a folder would be made there.")
-    others = sorted({path.name for path in out.iterdir()} - {"partial"}) if out.exists() else []
-    if (out / "data.zarr").exists():  # asked after the listing: all else but partial/ comes later than data.zarr
-        return True
-    if others:
-        listed = ", ".join(others[:_MANY]) + (", …" if len(others) > _MANY else "")
-        raise InvalidInput(f"{out} must be a new or empty folder, or hold a sweep, and it holds {listed}.")
-    return False
-
-
-def _create(out: Path, grid: Grid) -> None:
-    zarr, variables = _load("zarr"), grid.variables()
-    taken = {grid.unit, "status", *variables, *(dim for variable in variables.values() for dim in variable.dims)}
-    for axis in grid.axes:
-        if axis in taken or not axis.isidentifier():
-            raise InvalidInput(f"an axis must have a name of its own among the results, and {axis!r} cannot be one.")
-    record = {"configuration": configuration(grid), **origin()}
-    (out / "partial").mkdir(parents=True, exist_ok=True)
-    made = partial(out, "data.zarr")
-    try:
-        _make_arrays(zarr.create_group(store=made, zarr_format=3, attributes=record), grid, variables)
-        sync(*made.rglob("*"), made)
-        os.rename(made, out / "data.zarr")
-    except OSError:
-        shutil.rmtree(made, ignore_errors=True)
-        if not (out / "data.zarr").exists():  # else another process was faster
-            raise
-
-
-def _make_arrays(group: zarr.Group, grid: Grid, variables: Mapping[str, Variable]) -> None:
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    # "c.0.1" and not c/0/1: a folder per variable is all there is to bring to the disk with a chunk
-    flat: Json = {"chunk_key_encoding": {"name": "default", "separator": "."}}
-    packed = {"compressors": [ZstdCodec(level=1), Crc32cCodec()], **flat}
-    for dim, values in {**grid.axes, grid.unit: grid.at}.items():
-        about = {"long_name": dim, "units": "1"}
-        group.create_array(dim, data=_coordinate(values), dimension_names=[dim], attributes=about, **packed)
-    for name, variable in variables.items():
-        own = (len(grid.at), *variable.shape)
-        group.create_array(
-            name,
-            shape=(*grid.shape, *own),
-            chunks=(*grid.block_shape, *own),
-            dtype=grid.dtype,
-            fill_value=np.nan,
-            dimension_names=[*grid.axes, grid.unit, *variable.dims],
-            attributes={"long_name": variable.long_name, "units": variable.units},
-            **packed,
-        )
-    flags = {"long_name": "status", "flag_values": list(range(len(STATUS))), "flag_meanings": " ".join(STATUS)}
-    group.create_array(
-        "status",
-        shape=grid.shape,
-        chunks=grid.block_shape,
-        dtype="int8",
-        fill_value=0,
-        compressors=[Crc32cCodec()],  # so small that packing would only cost time
-        dimension_names=list(grid.axes),
-        attributes=flags,
-        **flat,
-    )
-
-
-def _coordinate(values: Sequence[Value]) -> Array:
-    array = np.asarray(values)
-    if array.dtype.kind == "U":
-        return array.astype(np.dtypes.StringDType())  # the strings that Zarr v3 has a lasting form for
-    return array.astype(float) if array.dtype.kind == "O" else array  # whole numbers beyond 64 bits
-
-
-def _record(out: Path) -> Json:
-    """Configuration, versions, when and where, as stored."""
-    path = out / "data.zarr" / "zarr.json"
-    with faults_of(out):
-        if not path.exists():
-            raise InvalidInput(
-                f"{out} holds no sweep and no experiment: try one that `lazyrich sweep … --out` has made, or "
-                "`lazyrich experiment`."
-            )
-    try:
-        record = read_json(path)["attributes"]
-        entries(record["configuration"])
-    except (KeyError, TypeError, AttributeError):
-        raise InvalidInput(f"{out} must hold a sweep, and its data.zarr is something else.") from None
-    return record
-
-
-def _tidy(out: Path, record: Json) -> None:
-    """Adds what a creator that died did not come to, and removes what writers that died left."""
-    for name in ("failures", "partial"):
-        (out / name).mkdir(exist_ok=True)
-    copy, content = out / "sweep.json", as_json(record)
-    if not copy.exists() or copy.read_bytes() != content:
-        put(out, copy, content)
-    sync(out)
-    for path in (out / "partial").iterdir():
-        with suppress(OSError):  # gone meanwhile
-            if time.time() - path.stat().st_mtime > _OLD:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _load(name: str) -> ModuleType:
-    return load(name, "the store of a sweep", "sweeps")
+def faults(out: Path, name: str, record: Record, thorough: bool = False) -> Iterator[Damage]:
+    """What is wrong with the files of a block."""
+    for file, stamp in record.files.items():
+        path, allowed = out / "data.zarr" / file, [stamp, *records.stamps(out, name, file)]
+        if fault := records.fault_of(path, allowed, thorough=thorough):
+            yield Damage(name, path, fault)

@@ -2,7 +2,7 @@
 
     name = "my-sweep"
     problem = "teacher_student"                 # a factory of `sweeps/problems.py`
-    method = "descend"                          # or "flow", or "solve" where an exact solution exists
+    method = "descend"                          # or "flow", "predict"; "solve", "fate" where an exact solution exists
     rate = 0.005                                # times are rate × step (× the cell's own clock)
     at = [0, 100, 1000]                         # steps to record; the initialisation always is
     observables = ["loss", "kernel_distance"]
@@ -22,21 +22,24 @@ Nothing in the file is executed; `grid` says what blocks are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-
-import numpy as np
+from typing import Any
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich.batch.api import PRECISIONS, as_rtol
 from lazyrich.noise import Noise, as_seed
 from lazyrich.problem import Problem
-from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable, refuse_flags
-from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory
+from lazyrich.sweeps.axes import refuse_flags
+from lazyrich.sweeps.grid import Block, Grid, Json, Place, Result, Settings, Tick, Variable
+from lazyrich.sweeps.problems import PROBLEMS, Cell, Factory, as_factory, unwrapped
 
-METHODS = ("descend", "flow", "solve")
+METHODS = ("descend", "flow", "solve", "predict", "fate")
+_TRAINED = ("descend", "flow")
 
 #: Axis or setting of any sweep by descent → the part of `lr.Noise` that it is; the seed is none.
 _NOISE = {
@@ -60,14 +63,18 @@ class Sweep(Grid):
     at : steps to record
     settings : the other arguments of the factory. Of descent, axes or settings are besides what `lr.Noise` takes
         (batch, replacement, label_noise and weight_noise, unless the factory has an argument of that name) and
-        noise_seed, from which it is drawn. Without it each cell has noise of its own, whose seed is the number of the
-        cell in the grid
-    method : "descend", "flow" or "solve"
+        noise_seed, from which it is drawn. Without it each cell has noise of its own, whose seed comes from the
+        values of its axes
+    method : "descend", "flow", "solve", "predict" or "fate"; the fields of the last two are observables too, such as
+        "half_times" and "regime"
     rate : learning rate; times are rate × step × the cell's clock
     rtol : of the flow
-    observables : names of what is recorded
+    observables : names of what is recorded, and functions of your own: f(traj) gives a number, or an array, for each
+        time
     precision : "float64", "float32", or "tf32", which is float32 whose products a GPU shortens
     block : cells of a block along axes; {} leaves it to the size of the problem
+    table : columns by name, or a data frame, for designs that are no grid: its rows are one more axis, `row`; see
+        `lr.sweeps.sobol` and `lr.sweeps.uniform`
 
     >>> sweep = Sweep("mine", "teacher_student", axes={"seed": [0, 1], "tau": [0.1, 1.0, 2.0]}, at=[0, 100])
     >>> sweep.shape, sweep.cells, sweep.arguments((1, 2))["tau"]
@@ -86,23 +93,32 @@ class Sweep(Grid):
     method: str = "descend"
     rate: float = 0.01
     rtol: float = 1e-3  # of the flow
-    observables: Sequence[str] = ("loss",)
+    observables: Sequence[str | Callable[..., object]] = ("loss",)
     precision: str = "float64"
     block: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
+    table: Any = field(default_factory=dict)  # columns by name, or what a package of data frames makes of them
 
     def __post_init__(self) -> None:
-        factory = as_factory(self.problem)
+        from lazyrich.sweeps.measure import as_observables
+
+        problem, known = unwrapped(self.problem)
+        self._put("problem", problem)
+        self._put(
+            "settings", {**known, **self.settings} if known and isinstance(self.settings, Mapping) else self.settings
+        )
+        factory = as_factory(problem)
         self._settle()
         _check.choice("method", self.method, METHODS)
         _check.choice("precision", self.precision, tuple(PRECISIONS))
-        if self.method == "solve" and self.precision != "float64":
-            raise InvalidInput(f"precision must be 'float64' where method is 'solve', and it is {self.precision!r}.")
+        if not self.trains and self.precision != "float64":
+            message = f"precision must be 'float64' where method is {self.method!r}, and it is {self.precision!r}."
+            raise InvalidInput(message)
         for name in ("rate", "rtol"):
             refuse_flags(name, "a number", getattr(self, name))
         self._put("rate", _check.positive("rate", self.rate))
         self._put("rtol", as_rtol(self.rtol))
-        self._put("observables", _names(self.observables))
+        self._put("observables", as_observables(self.observables, self.method))
         self._check_arguments(factory)
 
     def _check_arguments(self, factory: Factory) -> None:
@@ -131,7 +147,8 @@ class Sweep(Grid):
     def as_dict(self) -> Json:
         content = super().as_dict()
         if callable(self.problem):
-            content["problem"] = f"{self.problem.__module__}:{self.problem.__qualname__}"
+            content["problem"] = import_path(self.problem)
+        content["observables"] = [import_path(one) if callable(one) else one for one in self.observables]
         return content
 
     @cached_property
@@ -144,9 +161,17 @@ class Sweep(Grid):
             return ()
         return tuple(name for name in (*self.axes, *self.settings) if name in _NOISE and name not in parameters)
 
+    def functions(self) -> tuple[Callable[..., object], ...]:
+        return tuple(one for one in (self.problem, *self.observables) if callable(one))
+
     @property
     def uses_jax(self) -> bool:
-        return self.method != "solve"
+        return self.method not in ("solve", "fate")
+
+    @property
+    def trains(self) -> bool:
+        """Whether networks are trained, many at once; else each cell is answered in closed form or by `lr.predict`."""
+        return self.method in _TRAINED
 
     def variables(self) -> dict[str, Variable]:
         return self._variables
@@ -162,10 +187,10 @@ class Sweep(Grid):
 
         return compute(self, block, tick)
 
-    def with_blocks(self) -> Sweep:
+    def with_blocks(self, hands: int = 1) -> Sweep:
         from lazyrich.sweeps.estimate import with_blocks
 
-        return with_blocks(self)
+        return with_blocks(self, hands)
 
     def cell(self, place: Place) -> Cell:
         """The problem of one cell."""
@@ -177,8 +202,13 @@ class Sweep(Grid):
             raise InvalidInput(f"problem must make a Problem or a Cell, and it makes a {type(cell.problem).__name__}.")
         _check.positive("clock", cell.clock)
         drawn, seed = _with(cell.noise, cell.noise_seed, noise)
-        number = int(np.ravel_multi_index(place, self.shape, mode="wrap"))
-        return cell._replace(noise=drawn, noise_seed=number if seed is None else seed)
+        return cell._replace(noise=drawn, noise_seed=self._seed_of(place) if seed is None else seed)
+
+    def _seed_of(self, place: Place) -> int:
+        """From where the cell is on its axes, by their values: a grid that has grown keeps the noise of its cells."""
+        where = {name: value for name, value in self.arguments(place).items() if name not in self.settings}
+        text = json.dumps(where, sort_keys=True, default=str)
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
 
 
 def _with(noise: Noise, seed: int | None, given: Json) -> tuple[Noise, int | None]:
@@ -194,13 +224,6 @@ def _with(noise: Noise, seed: int | None, given: Json) -> tuple[Noise, int | Non
     return noise, seed
 
 
-def _names(observables: object) -> tuple[str, ...]:
-    from lazyrich.sweeps.measure import NAMES
-
-    names = (observables,) if isinstance(observables, str) else observables
-    if not isinstance(names, Iterable) or isinstance(names, Mapping):
-        raise InvalidInput(f"observables must list names, such as ['loss'], and it is {_check.shown(observables)}.")
-    chosen = tuple(dict.fromkeys(_check.choice("observables", name, NAMES) for name in names))
-    if not chosen:
-        raise InvalidInput("observables is empty, and at least one is needed, such as ['loss'].")
-    return chosen
+def import_path(function: Callable[..., object]) -> str:
+    """Where other processes find it."""
+    return f"{function.__module__}:{function.__qualname__}"
