@@ -57,6 +57,10 @@ class Run(ABC):
         """Inside of which all that follows is called; nothing outside of it changes."""
 
     @abstractmethod
+    def leads(self) -> bool:
+        """Whether this is the first of the processes that train the model together, which alone measures."""
+
+    @abstractmethod
     def put(self, t: int, given: object) -> None:
         """Another model or state as a checkpoint, or one more; it is not copied."""
 

@@ -62,6 +62,9 @@ class JaxRun(Run):
     def undisturbed(self) -> AbstractContextManager[object]:
         return _engines.double_precision(_WANTED_BY) if self._double else nullcontext()
 
+    def leads(self) -> bool:
+        return bool(self._jax.process_index() == 0)
+
     def put(self, t: int, given: object) -> None:
         state = self._in_use(given)
         _agreeing([self._states[0], state], (0, t))
@@ -127,6 +130,8 @@ class JaxRun(Run):
         return sum(self._jax.jvp(outputs, (moving,), (step,)))
 
     def _in_use(self, state: Tree) -> Tree:
+        if isinstance(state, Network):
+            return as_equinox(state)
         return self._eqx.nn.inference_mode(state) if self._models else state
 
     def _mapped(self, read: Callable[[Tree, JaxArray], Tree]) -> Callable[[Tree, JaxArray], Tree]:

@@ -55,6 +55,11 @@ class Reference:
     def kernel(self) -> Kernel:
         return self.plan.kernel(partial(self.run.jacobian, 0))
 
+    @cached_property
+    def kernel_norm(self) -> float:
+        """‖K_0‖."""
+        return self.plan.compared(self.kernel, self.kernel).norm
+
     def remembered(self) -> None:
         """Takes K_0 from the call before, where that had the same one."""
         key = hashlib.sha256(repr((self.run.identity, self.plan.seed, self.plan.columns, self.samples)).encode())
@@ -64,7 +69,7 @@ class Reference:
             found = self.kernel
             _last_kernel.clear()
             _last_kernel[key.digest()] = found
-        self.__dict__["kernel"] = _last_kernel[key.digest()]
+        self.kernel = _last_kernel[key.digest()]
 
     def kernel_change(self, t: int) -> Change:
         """‖K_t − K_0‖, ‖K_t‖, and S."""

@@ -82,10 +82,10 @@ def as_run(model: Tree, inputs: Array, checkpoints: object, hidden: object) -> R
 def as_first(model: Tree, state: Tree, inputs: Array, hidden: object) -> Run:
     """The run of a network whose other checkpoints are to come; what it holds stays as it is now."""
     if is_torch_module(model):
-        from lazyrich.laziness.torch_models import TorchRun
+        from lazyrich.laziness.torch_models import TorchRun, bare
 
-        run = TorchRun(model, [model.state_dict() if state is None else state], inputs, hidden, copied=True)
-        return run
+        first = bare(model).state_dict() if state is None else state
+        return TorchRun(model, [first], inputs, hidden, copied=True)
     from lazyrich.laziness.jax_models import JaxRun, as_equinox
 
     if not callable(model) and not isinstance(model, Network):

@@ -9,6 +9,7 @@ happens. Gradients are those of the parameters that require a gradient.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -89,6 +90,10 @@ class TorchRun(Run):
         devices = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices), torch.inference_mode(False), torch.enable_grad():
             yield
+
+    def leads(self) -> bool:
+        spread = self._torch.distributed
+        return not (spread.is_available() and spread.is_initialized()) or spread.get_rank() == 0
 
     def put(self, t: int, given: object) -> None:
         state = self._state(t, bare(given).state_dict() if isinstance(given, self._torch.nn.Module) else given)
@@ -188,7 +193,8 @@ class TorchRun(Run):
         def outputs(leaves: State) -> Tensor:
             return self._call(first | leaves, self._inputs)
 
-        with self._evaluating(), torch.no_grad():
+        with self._evaluating(), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch, about what it uses itself
             try:
                 found, moved = torch.func.jvp(outputs, (leaves,), (step,))
             except (RuntimeError, NotImplementedError, ValueError):  # no forward derivative: recurrent layers
