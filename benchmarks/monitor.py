@@ -3,9 +3,9 @@
     python benchmarks/monitor.py                     # the table of docs/laziness.md, about half an hour
     python benchmarks/monitor.py LeNet 64            # one row
 
-Each cell is measured in a process of its own, whose memory at most is what counts, PyTorch and network included. The first
-update measures the initialisation too. Plain torch.func is what one writes without a library: vmap(jacrev) over all
-samples, J Jᵀ, at both checkpoints, each time.
+Each cell is measured in a process of its own, whose memory at most is what counts, PyTorch and network included. The
+first update measures the initialisation too. Plain torch.func is what one writes without a library: vmap(jacrev) over
+all samples, J Jᵀ, at both checkpoints, each time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels held whole or as sketches: against JJᵀ of random Jacobians, and their errors against what they say of them."""
+"""Kernels held whole or as sketches: against JJᵀ of random Jacobians, and errors against what they say of them."""
 
 from __future__ import annotations
 

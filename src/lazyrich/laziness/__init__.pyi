@@ -1,3 +1,4 @@
+from . import adapters
 from .course import Course
 from .definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from .measuring import measure
@@ -13,6 +14,7 @@ __all__ = [
     "Monitor",
     "RegimeName",
     "Thresholds",
+    "adapters",
     "judge",
     "measure",
     "rescaled",

@@ -89,7 +89,8 @@ class Records:
         start = (seen[0].step - 1, seen[0].loss, self.first_norm, 0.0, 0.0)
         rows = [(one.step, one.loss, one.norm, one.change, one.values["kernel_distance"]) for one in seen]
         steps, loss, norm, change, turned = np.array([start, *rows]).T
-        known = loss if np.isfinite(loss).all() else None
+        told = np.isfinite(loss)
+        known = np.interp(steps, steps[told], loss[told]) if told.sum() > 1 else None
         course = Course.of(steps, change, norm, turned, known, self.thresholds)
         return judge(course.movement, course.rotation, thresholds=self.thresholds)
 
