@@ -64,6 +64,7 @@ def setting(name: str, samples: int):
 
     import torch
 
+    torch.set_num_threads(1)  # threads that wait for each other count as time of the processor
     torch.manual_seed(0)
     model = network(name)
     inputs = torch.randn(samples, *NETWORKS[name])

@@ -40,6 +40,8 @@ class FlaxMonitor(Monitor):
     True
     """
 
+    _state: Callable[[Any], Tree]
+
     def __init__(self, model: Any, inputs: ArrayLike, variables: Tree | None = None, **options: Any) -> None:
         if isinstance(model, nnx.Module) and variables is None:
             f, hidden = _of_nnx(model, options.pop("hidden", None))

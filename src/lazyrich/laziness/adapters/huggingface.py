@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FILE = "lazyrich.pt"
 
 
-class HuggingFaceMonitor(transformers.TrainerCallback):
+class HuggingFaceMonitor(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
     """`HuggingFaceMonitor(batch).attach(trainer)`: what the Trainer logs gets what `Monitor.update` gives.
 
     Attached, it comes before the callbacks that report to TensorBoard, Weights & Biases and others; among
@@ -71,6 +71,7 @@ class HuggingFaceMonitor(transformers.TrainerCallback):
         samples = torch.arange(len(next(iter(self._batch.values()))))
         self._answers = _Answers(model, self._batch)
         self.monitor = Monitor(self._answers, samples, **self._options)
+        self._loss = next((entry["loss"] for entry in reversed(state.log_history) if "loss" in entry), None)
         saved = self._path(args, state)
         if state.global_step and saved.is_file():
             self.monitor.load_state_dict(torch.load(saved, weights_only=True))
@@ -97,7 +98,7 @@ class HuggingFaceMonitor(transformers.TrainerCallback):
         return Path(args.output_dir) / f"checkpoint-{state.global_step}" / _FILE
 
 
-class _Answers(torch.nn.Module):
+class _Answers(torch.nn.Module):  # type: ignore[misc, name-defined]
     """The logits at samples of a batch that are named by their numbers."""
 
     def __init__(self, model: Module, batch: Mapping[str, Tensor]) -> None:

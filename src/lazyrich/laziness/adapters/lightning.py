@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer
 
 
-class LightningMonitor(pl.Callback):
+class LightningMonitor(pl.Callback):  # type: ignore[misc, name-defined]
     """`Trainer(callbacks=[LightningMonitor(inputs)])`: all loggers of the trainer get what `Monitor.update` gives.
 
     It is measured when training starts, and then as often as `every` says. Checkpoints of the trainer hold the
