@@ -322,15 +322,6 @@ def refusals(rng) -> dict:
         ),
         "index too small": (lambda: kernel_movement(linear, -3), "reference must lie between -2 and 1, and it is -3."),
         "no index": (lambda: kernel_distance(linear, 0.5), "reference must be a whole number, and it is 0.5."),
-        "tanh": (
-            lambda: kernels(trajectory(W, X, activation="tanh")),
-            "network must be linear, or have two layers with a ReLU or a leaky one between them, for its kernel to "
-            "have a formula, and it is <Network: 3-4-2, tanh>.",
-        ),
-        "deep ReLU": (
-            lambda: kernels(trajectory([*W, np.ones((2, 2, 2))], X, activation="relu")),
-            "for its kernel to have a formula, and it is <Network: 3-4-2-2, relu>.",
-        ),
         "too large": (
             large.matrix,
             "matrix would have 20000 × 20000 entries (2.98 GiB), and 2 GiB are the most: matvec, inner, norm and "
