@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Monitor:
             self._first = Reference(self._run, *self._about)
         self.records = Records(self._first.hidden, thresholds)
 
-    def update(self, model_or_state: Tree, step: int, loss: float | None = None) -> dict[str, float]:
+    def update(self, model_or_state: Tree, step: int, loss: SupportsFloat | None = None) -> dict[str, float]:
         """Measures, where it is time to, and gives what to log; empty where it is not, and on all ranks but zero.
 
         A network that diverged gives nan: training goes on, or stops, as it would have.
@@ -110,7 +110,7 @@ class Monitor:
         ({}, 1.414)
         """
         step = _check.count("step", step, least=0)
-        loss = float("nan") if loss is None else float(loss)
+        value = float("nan") if loss is None else float(loss)
         if not self._run.leads() or not self._pace.due(step):
             return {}
         began = time.perf_counter()
@@ -118,9 +118,9 @@ class Monitor:
             self.records.first_norm = self._first.kernel_norm
             try:
                 self._run.put(1, model_or_state)
-                record = self._record(step, loss)
+                record = self._record(step, value)
             except NotFinite:
-                record = self._diverged(step, loss)
+                record = self._diverged(step, value)
         self._pace.count(time.perf_counter() - began)
         self.records.append(record)
         if self._live:

@@ -7,7 +7,7 @@ whole numbers, and so are no parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, SupportsFloat
 
 from lazyrich import _engines
 from lazyrich._check import InvalidInput
@@ -56,7 +56,7 @@ class FlaxMonitor(Monitor):
             )
         super().__init__(f, inputs, self._state(model if variables is None else variables), hidden=hidden, **options)
 
-    def update(self, model_or_state: Tree, step: int, loss: float | None = None) -> dict[str, float]:
+    def update(self, model_or_state: Tree, step: int, loss: SupportsFloat | None = None) -> dict[str, float]:
         """As `Monitor.update`, of the NNX module or of the variables of Linen.
 
         >>> model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
