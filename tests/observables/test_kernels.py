@@ -15,7 +15,7 @@ from problems import SEEDS, piecewise_linear, sampled, solved
 import lazyrich as lr
 from lazyrich.observables.kernels import algebra as tangent_kernel
 from lazyrich.observables.kernels import along as ntk
-from lazyrich.observables.kernels import piecewise
+from lazyrich.observables.kernels import blocks, piecewise
 from lazyrich.observables.kernels.along import (
     kernel_alignment,
     kernel_distance,
@@ -244,9 +244,10 @@ def test_rows_are_read_in_blocks(rng, monkeypatch):
     """Small blocks, nothing kept, Lanczos: what large problems use, on small ones."""
     monkeypatch.setattr(tangent_kernel, "_TABLE", 32)
     monkeypatch.setattr(tangent_kernel, "_DENSE", 1)
-    monkeypatch.setattr(piecewise, "_TABLE", 32)
-    monkeypatch.setattr(piecewise, "_KEPT", 0)
-    monkeypatch.setattr(piecewise, "_BLOCK", 32)
+    monkeypatch.setattr(blocks, "_TABLE", 32)
+    for part in (blocks, piecewise):
+        monkeypatch.setattr(part, "KEPT", 0)
+    monkeypatch.setattr(blocks, "_BLOCK", 32)
     for activation in ("linear", "relu"):
         W1, W2, X = rng.normal(size=(4, 7, 5)), rng.normal(size=(4, 3, 7)), rng.normal(size=(11, 5))
         traj = trajectory([W1, W2], X, activation=activation)
