@@ -148,8 +148,11 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml
 	@$(PIP) --editable '.[all,docs]'
 	@touch $(VENV)/.demo $(VENV)/.explore $@
 
-# All that the others need is in here too.
+# All that the others need is in here too. PyTorch comes without CUDA, 0.2 GB in place of 3, where an index that pip knows
+# has such a build (PIP_EXTRA_INDEX_URL names one); where none has, and on macOS, pip takes what there is.
 $(VENV)/.test: $(VENV)/.made pyproject.toml
+	@cpu=$$($(BIN)/python -m pip --disable-pip-version-check index versions torch 2>/dev/null | \
+		grep -o '[0-9.]*+cpu' | head -n 1); [ -z "$$cpu" ] || $(PIP) "torch==$$cpu"
 	@$(PIP) --editable '.[all,docs,dev]'
 	@touch $(VENV)/.demo $(VENV)/.explore $(VENV)/.docs $(VENV)/.wheel $@
 

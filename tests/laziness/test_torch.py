@@ -19,7 +19,7 @@ nn = torch.nn
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(120)]
 
-tool = importlib.import_module(laziness.__module__)
+tool = importlib.import_module("lazyrich.laziness.kernel")
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "laziness.md"
 X = np.random.default_rng(0).normal(size=(12, 6))
@@ -174,7 +174,7 @@ def test_the_same_network_in_equinox_gives_the_same_numbers(precision):
 
     one, other = laziness(module, X, states), laziness([model(state) for state in states], X)
     close = {"rel": 1e-10, "abs": 1e-13} if precision is np.float64 else {"rel": 1e-4, "abs": 1e-6}
-    for name in tool.Laziness.__dataclass_fields__:
+    for name in lr.laziness.Laziness.__dataclass_fields__:
         if name.endswith("_distance"):
             assert getattr(one, name) == pytest.approx(getattr(other, name), **close), name
     assert one.hidden == ("0", "2.0") and other.hidden == ("layers.0", "layers.2.layers.0")

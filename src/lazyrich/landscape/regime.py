@@ -22,7 +22,7 @@ from lazyrich.laziness.course import Course, first_time
 from lazyrich.laziness.definition import USUAL, Judgement, RegimeName, Thresholds, judge
 from lazyrich.observables.crossings import reached, unseen
 from lazyrich.observables.kernels.algebra import Kernel
-from lazyrich.observables.kernels.along import Kernels, kernels
+from lazyrich.observables.kernels.along import Kernels, has_kernel, kernels
 from lazyrich.problem import Problem, loss_of
 from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
@@ -36,6 +36,7 @@ _REST = 1e-8  # of what the loss falls: with less of it left there is nothing to
 _ROUNDING = 1e-14  # of the loss: by less it is not seen to fall
 _STEADY = 0.01  # relative: what the verdict of some records rests on may still move
 _RECORDS = 9  # that a nonlinear network is looked at first, by their number and by the loss
+_ALL = 2**26  # entries of all kernels of records, up to which each is looked at
 _LINE = 1e-6  # of the time: between records as close as this all is straight
 _FLAT = 1e-3  # of the time: as close as this to its highest point a curve is flat
 _NEAR = 4  # records on each side through which a time is interpolated
@@ -121,14 +122,14 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
     learns, 1/‖K(0)‖; that is the time of the squared loss, and with another nothing is called delayed. `thresholds`
     sets other limits; `lazyrich.laziness.definition` says why these.
 
-    Linear networks of any depth, and two layers with a ReLU or a leaky one. An exact trajectory is looked at wherever
-    something changes; between the records of others is interpolated, and a change counts as late only where records
-    tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the initial weights
-    alone.
+    Networks of any depth and activation; all but linear ones on the samples of the task. An exact trajectory is looked
+    at wherever something changes; between the records of others is interpolated, and a change counts as late only where
+    records tell so. `lr.fate(problem).regime` goes on to the limit, `lr.predict_regime(problem)` needs the initial
+    weights alone.
 
     Parameters
     ----------
-    traj : of a linear network, or of two layers with a ReLU or a leaky one
+    traj : of any network that learned
     thresholds : where lazy ends and late begins
 
     Returns
@@ -156,12 +157,15 @@ def regime(traj: Trajectory, thresholds: Thresholds = USUAL) -> Regime:
 
 
 def _regime_of_records(traj: Trajectory, first_loss: float, thresholds: Thresholds) -> Regime:
-    """From all records of a linear network; of others, whose kernels have the samples squared as entries, from some.
+    """From all records of a linear network; of others, whose kernels have the samples squared as entries, from some
+    (all where there are no factors and entries are few: kernels of deep ReLU networks jump from record to record).
     Those next to what the verdict rests on are looked at too, until that moves no more."""
     times, loss, along = np.asarray(traj.times, dtype=float), np.asarray(traj.loss), kernels(traj)
     first = along.initial()
-    lazy_time, linear = _lazy_time(traj.problem, first), traj.problem.network.activation.linear
-    new, known, marks = np.arange(len(times)) if linear else _spread(loss), np.empty(0, int), np.empty(0)
+    lazy_time, network = _lazy_time(traj.problem, first), traj.problem.network
+    rows = len(first.inputs.Y) * first.d_out
+    every = network.activation.linear or (not has_kernel(network) and len(times) * rows**2 <= _ALL)
+    new, known, marks = np.arange(len(times)) if every else _spread(loss), np.empty(0, int), np.empty(0)
     seen, start = np.empty((4, 0)), np.array([[0.0], [first.norm], [0.0], [first_loss]])
     for _ in range(_ROUNDS):
         pair = along.some(new).compared_with(first)

@@ -7,15 +7,17 @@ names them: "layers.0.weight" belongs to the layer "layers.0".
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 
 from lazyrich import _check
-from lazyrich._typing import Array
+from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -36,8 +38,11 @@ class Stage(NamedTuple):
     kind: Kind
 
 
-@runtime_checkable
-class Run(Protocol):
+class NotFinite(InvalidInput):
+    """A checkpoint, or what the model makes of it, has numbers that are not finite: the run diverged."""
+
+
+class Run(ABC):
     """Checkpoints of one network, and the samples that it is measured on."""
 
     count: int  # of checkpoints
@@ -45,24 +50,60 @@ class Run(Protocol):
     sequential: bool  # nothing else lies between inputs and outputs
     normalisations: tuple[str, ...]  # the places of layers that normalise
     notes: tuple[str, ...]  # what to know of these checkpoints before reading anything into them
+    identity: Hashable  # of the code, as far as it can be told: two runs with another one differ
 
-    def precision(self) -> AbstractContextManager[object]:
-        """Inside of which all that follows is called."""
+    @abstractmethod
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """Inside of which all that follows is called; nothing outside of it changes."""
 
+    @abstractmethod
+    def leads(self) -> bool:
+        """Whether this is the first of the processes that train the model together, which alone measures."""
+
+    @abstractmethod
+    def put(self, t: int, given: object) -> None:
+        """Another model or state as a checkpoint, or one more; it is not copied."""
+
+    @abstractmethod
+    def saved(self, t: int) -> Any:
+        """A checkpoint as arrays, to be written into a file beside those of the model."""
+
+    @abstractmethod
+    def restored(self, saved: Any) -> object:
+        """A checkpoint that was saved, to be `put`."""
+
+    @abstractmethod
+    def portable(self, part: Any) -> Any:
+        """An array as the library of the model writes it into files."""
+
+    @abstractmethod
+    def like_jacobians(self, part: Any) -> Any:
+        """An array that was written, where the gradients are."""
+
+    @abstractmethod
     def leaves(self, t: int) -> dict[str, Array]:
         """The parameters of a checkpoint, by name."""
 
+    @abstractmethod
     def outputs(self, t: int, leaves: dict[str, Array] | None = None) -> Array:
         """(samples, outputs); with other parameters where they are given."""
 
+    @abstractmethod
     def affine(self) -> bool:
         """Whether the outputs of the first checkpoint are an affine map of the samples, as far as these can tell."""
 
+    @abstractmethod
     def hidden(self, t: int) -> dict[str, Array]:
         """Hidden activity, (samples, units), by layer; empty where it is not known."""
 
-    def jacobian(self, t: int, some: slice) -> Jacobian:
-        """Gradients of all outputs at some samples, (samples × outputs, parameters)."""
+    @abstractmethod
+    def jacobian(self, t: int, some: slice, combined: Float[Array, "outputs r"] | None = None) -> Jacobian:
+        """Gradients of all outputs at some samples, or of combinations of them: (samples × outputs, parameters)."""
+
+    @abstractmethod
+    def linearised(self, t: int) -> Array | None:
+        """Outputs of the tangent model of the first checkpoint, with the parameters of another one; None where the
+        model cannot be differentiated forwards."""
 
 
 def is_affine(f: Callable[[A], Array], x: A, other: A) -> bool:

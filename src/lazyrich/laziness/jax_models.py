@@ -18,9 +18,9 @@ import numpy as np
 
 from lazyrich import _engines
 from lazyrich._check import InvalidInput, shown
-from lazyrich._typing import Array, JaxArray, Tree
-from lazyrich.laziness.checkpoints import Stage, hidden_stages, in_one_line, is_affine, normalises
-from lazyrich.laziness.tangent import jax_jacobian
+from lazyrich._typing import Array, Float, JaxArray, Tree
+from lazyrich.laziness.checkpoints import NotFinite, Run, Stage, hidden_stages, in_one_line, is_affine, normalises
+from lazyrich.laziness.tangent import compiled_jacobian
 from lazyrich.networks import Activation, Network
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WANTED_BY = "a network in JAX"
 
 
-class JaxRun:
+class JaxRun(Run):
     """The `Run` of f(state, input) → outputs of one sample, for one state per checkpoint.
 
     `f` is None where the states are models, called on a sample themselves.
@@ -41,24 +41,58 @@ class JaxRun:
         self, f: Callable[..., JaxArray] | None, states: Sequence[Tree], inputs: Array, hidden: object
     ) -> None:
         self._jax, self._eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
-        states = [self._eqx.nn.inference_mode(state) for state in states] if f is None else list(states)
+        self._models = f is None
+        states = [self._in_use(state) for state in states]
         kinds = _agreeing(states)
         self._double = np.dtype(np.float64) in kinds
         self._states, self.count = states, len(states)
         self.normalisations = _normalisations(states[0])
         self._f: Callable[..., JaxArray] = (lambda state, x: state(x)) if f is None else f
-        with self.precision():
+        self.identity = (f, str(self._jax.tree.structure(states[0])))
+        with self.undisturbed():
             exact = np.issubdtype(inputs.dtype, np.integer) or inputs.dtype == bool
             self._inputs = self._jax.numpy.asarray(inputs, None if exact else kinds[0])
             self._check_outputs()
-            self.course = self._course(f is None)
+            self.course = self._course()
             self.sequential = bool(self.course)
             self._hidden, self._read = self._reader(hidden)
             self._apply = self._mapped(lambda state, x: self._f(state, x).ravel())
-            self._jacobian = jax_jacobian(self._f, states, self._inputs)
+            self._along_line = self._eqx.filter_jit(self._first_order)
 
-    def precision(self) -> AbstractContextManager[object]:
+    def undisturbed(self) -> AbstractContextManager[object]:
         return _engines.double_precision(_WANTED_BY) if self._double else nullcontext()
+
+    def leads(self) -> bool:
+        return bool(self._jax.process_index() == 0)
+
+    def put(self, t: int, given: object) -> None:
+        state = self._in_use(given)
+        _agreeing([self._states[0], state], (0, t))
+        self._states[t:] = [state, *self._states[t + 1 :]]
+        self.count = len(self._states)
+
+    def saved(self, t: int) -> list[Array]:
+        return [
+            np.asarray(leaf) for leaf in self._jax.tree.leaves(self._eqx.filter(self._states[t], self._eqx.is_array))
+        ]
+
+    def restored(self, saved: list[Array]) -> Tree:
+        arrays, rest = self._eqx.partition(self._states[0], self._eqx.is_array)
+        structure = self._jax.tree.structure(arrays)
+        if structure.num_leaves != len(saved):
+            raise InvalidInput(
+                f"state must come from a monitor of the same model, with {structure.num_leaves} arrays, and it has "
+                f"{len(saved)}."
+            )
+        with self.undisturbed():
+            given = [self._jax.numpy.asarray(leaf) for leaf in saved]
+        return self._eqx.combine(self._jax.tree.unflatten(structure, given), rest)
+
+    def portable(self, part: JaxArray) -> Array:
+        return np.asarray(part)
+
+    def like_jacobians(self, part: Array) -> JaxArray:
+        return self._jax.numpy.asarray(part)
 
     def leaves(self, t: int) -> dict[str, Array]:
         return {name: np.asarray(leaf) for name, leaf in named_parameters(self._states[t]).items()}
@@ -79,8 +113,26 @@ class JaxRun:
         parts = map(np.asarray, self._read(self._states[t], self._inputs)) if self._hidden else ()
         return dict(zip(self._hidden, parts, strict=True))
 
-    def jacobian(self, t: int, some: slice) -> JaxArray:
-        return self._jacobian(t, some)
+    def jacobian(self, t: int, some: slice, combined: Float[Array, "outputs r"] | None = None) -> JaxArray:
+        combined = None if combined is None else self._jax.numpy.asarray(combined)
+        return compiled_jacobian()(self._f, self._states[t], self._inputs[some], combined)
+
+    def linearised(self, t: int) -> Array:
+        return np.asarray(self._along_line(self._states[0], self._states[t], self._inputs))
+
+    def _first_order(self, first: Tree, other: Tree, inputs: JaxArray) -> JaxArray:
+        moving, still = self._eqx.partition(first, self._eqx.is_inexact_array)
+        step = self._jax.tree.map(lambda b, a: b - a, self._eqx.filter(other, self._eqx.is_inexact_array), moving)
+
+        def outputs(leaves: Tree) -> JaxArray:
+            return self._jax.vmap(lambda x: self._f(self._eqx.combine(leaves, still), x).ravel())(inputs)
+
+        return sum(self._jax.jvp(outputs, (moving,), (step,)))
+
+    def _in_use(self, state: Tree) -> Tree:
+        if isinstance(state, Network):
+            return as_equinox(state)
+        return self._eqx.nn.inference_mode(state) if self._models else state
 
     def _mapped(self, read: Callable[[Tree, JaxArray], Tree]) -> Callable[[Tree, JaxArray], Tree]:
         return self._eqx.filter_jit(lambda state, inputs: self._jax.vmap(lambda x: read(state, x))(inputs))
@@ -95,8 +147,8 @@ class JaxRun:
             ) from error
         _check_floating("the outputs of the model", found)
 
-    def _course(self, models: bool) -> tuple[Stage, ...]:
-        stages = _stages(self._eqx, self._states[0]) if models else None
+    def _course(self) -> tuple[Stage, ...]:
+        stages = _stages(self._eqx, self._states[0]) if self._models else None
         if stages is None:
             return ()
         x = self._jax.eval_shape(lambda x: x, self._inputs[0])
@@ -244,11 +296,11 @@ def _kind(eqx: ModuleType, part: Tree) -> Literal["layer", "free", "other"]:
 # checks ------------------------------------------------------------------------------------------------------
 
 
-def _agreeing(states: Sequence[Tree]) -> list[np.dtype]:
+def _agreeing(states: Sequence[Tree], names: Sequence[int] = ()) -> list[np.dtype]:
     """The types of the parameters, if all checkpoints have the same ones, in the same places, all finite."""
     jax, eqx = _engines.load("jax", _WANTED_BY), _engines.load("equinox", _WANTED_BY)
     first, named = jax.tree_util.tree_leaves_with_path(states[0]), named_parameters(states[0])
-    for t, state in enumerate(states):
+    for t, state in zip(names or range(len(states)), states, strict=True):
         for name, leaf in named_parameters(state).items():
             _check_parameter(name, t, named.get(name, leaf), leaf)
         if jax.tree.structure(state) != jax.tree.structure(states[0]):
@@ -279,7 +331,7 @@ def _check_parameter(name: str, t: int, before: JaxArray, leaf: JaxArray) -> Non
     if values.dtype.kind == "c":
         raise InvalidInput(f"{name} must hold real numbers, and it has dtype {values.dtype}.")
     if not np.isfinite(values.astype(np.float64)).all():
-        raise InvalidInput(
+        raise NotFinite(
             f"{name} must be finite, and in checkpoint {t} it is not: leave out what came after the run diverged."
         )
 

@@ -32,6 +32,8 @@ class Laziness:
     until_learned: bool  # whether the loss is known and falls, so that what the kernel does afterwards does not count
     kernel_movement: Float[Array, " T"]  # ‖K_t − K_0‖/max(‖K_t‖, ‖K_0‖) of the tangent kernel over all outputs
     kernel_distance: Float[Array, " T"]  # S(0, t) of the same, its rotation
+    kernel_movement_error: Float[Array, " T"]  # standard errors, where the kernel is a sketch; 0 where it is whole
+    kernel_distance_error: Float[Array, " T"]
     function_distance: Float[Array, " T"]  # ‖f_t − f_0‖, relative to the larger of the two
     parameter_distance: Float[Array, " T"]
     relative_parameter_distance: Float[Array, " T"]  # relative to the norm at initialisation
@@ -75,7 +77,8 @@ class Laziness:
     def to_xarray(self) -> xarray.Dataset:
         """All arrays, with named dimensions."""
         xarray = _engines.load("xarray", "to_xarray", "sweeps")
-        whole = ("kernel_movement", "kernel_distance", "function_distance", "hamming_distance")
+        kernel = ("kernel_movement", "kernel_distance", "kernel_movement_error", "kernel_distance_error")
+        whole = (*kernel, "function_distance", "hamming_distance")
         names = {
             (): (*whole, "parameter_distance", "relative_parameter_distance"),
             ("layer",): ("layer_distance", "relative_layer_distance"),

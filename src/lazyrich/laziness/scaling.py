@@ -28,6 +28,7 @@ from lazyrich.laziness.checkpoints import is_torch_module, layer_of
 SAME = 1e-4  # relative change of the outputs that rounding explains
 _TILT = 3.0  # how far beyond balance a suggestion goes
 Leaf = Any  # a parameter, of any array library
+_SCALE = {"richer": "all weights ÷ 2, or the outputs ÷ 4", "lazier": "all weights × 2, or the outputs × 4"}
 _NEAR = 1.2  # factors nearer to 1 than this are not worth suggesting
 
 
@@ -77,7 +78,10 @@ class Scaling:
 
 
 def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[str] = ()) -> str:
-    """Which layers to multiply before training for another regime, and how far to trust that."""
+    """What to multiply before training for another regime, with the learning rate that goes along.
+
+    What is promised to nonlinear networks held in nine of ten small trainings at least: docs/laziness.md has the table.
+    """
     if normalisations:
         return (
             f"No factors are suggested: this network normalises ({normalisations[0]}"
@@ -86,38 +90,40 @@ def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[s
         )
     if scaling is None or not np.isfinite(scaling.balancing):
         return (
-            "Which layers come first and last is not known here; in general, smaller weights are richer and larger "
-            "ones lazier, those of the first layer (or embedding) above all."
+            f"Richer, as a rule: {_SCALE['richer']}; lazier: {_SCALE['lazier']}. Which layers come first and last is "
+            "not known here."
         )
     if scaling.change >= SAME:
         return (
-            "Richer, as a rule: all weights ÷ 2; lazier: × 2. First layer ÷ α and last × α is not suggested, since it "
-            f"does not keep the function (α = 4 changes the outputs by {scaling.change:.2g}): positively homogeneous "
-            "activations keep it, such as ReLU, where nothing skips them. A small first layer makes smooth "
-            "activations such as tanh or GELU linear, which is lazy."
+            f"Richer, as a rule: {_SCALE['richer']}; lazier: {_SCALE['lazier']}. First layer ÷ α and last × α is not "
+            f"suggested, since it does not keep the function (α = 4 changes the outputs by {scaling.change:.2g}): "
+            "positively homogeneous activations keep it, such as ReLU, where nothing skips them. A small first layer "
+            "makes smooth activations such as tanh or GELU linear, which is lazy."
         )
-    depth = len(scaling.layers)
     words = _for_linear(scaling) if linear else _for_nonlinear(scaling)
-    words.append(
-        f"All weights ÷ 2 is richer too, and × 2 lazier (which, biases aside, changes outputs {2**depth}-fold)."
-    )
-    words.append("These are directions: how far one has to go depends on the task.")
-    if depth > 2:
-        words.append(f"The theory is one of two layers; for the {depth} here this is a rule of thumb, and can fail.")
+    if len(scaling.layers) > 2:
+        words.append(
+            f"The theory of δ is one of two layers; for the {len(scaling.layers)} here it is a rule of thumb, and can "
+            "fail."
+        )
     return " ".join(words)
 
 
 def _for_nonlinear(scaling: Scaling) -> list[str]:
-    richer, lazier = scaling.balancing * _TILT, scaling.balancing / _TILT
-    words = [f"Mean δ at initialisation is {scaling.delta:.2g}, and α = {scaling.balancing:.2g} would make it 0."]
-    if richer > _NEAR:
-        words.append(f"Richer: {_tilting(scaling, richer)} (upstream).")
-    else:
-        words.append("Richer: this initialisation is upstream already, so by a smaller scale of all weights.")
-    if lazier < 1 / _NEAR:
-        words.append(f"Lazier: {_tilting(scaling, lazier)} (downstream: lazy at first).")
-    else:
-        words.append("Lazier: this initialisation is downstream already, so by a larger scale of all weights.")
+    """What moves the kernel farther, and what turns it farther, are not the same (benchmarks/advice.py)."""
+    gain = 4 ** (len(scaling.layers) - 1)  # of the kernel, when all weights are twice as large
+    words = [
+        f"Richer: {_SCALE['richer']}; lazier: {_SCALE['lazier']}. The learning rate goes along: in gradient descent × "
+        f"{gain} with weights ÷ 2, × 16 with outputs ÷ 4, and ÷ as much the other way; in Adam ÷ 2 and × 4, and the "
+        "other way × 2 and ÷ 4. How far one has to go depends on the task.",
+        f"Mean δ at initialisation is {scaling.delta:.2g}. It changes how far the kernel turns (S), not reliably how "
+        "far it moves.",
+    ]
+    more, less = scaling.balancing * _TILT, scaling.balancing / _TILT
+    if more > _NEAR:
+        words.append(f"Turning more: {_tilting(scaling, more)} (upstream).")
+    if less < 1 / _NEAR:
+        words.append(f"Turning less: {_tilting(scaling, less)} (downstream).")
     return words
 
 
@@ -130,6 +136,7 @@ def _for_linear(scaling: Scaling) -> list[str]:
         words.append(f"Richer: {_tilting(scaling, alpha)} (balanced).")
     farther = alpha * _TILT if alpha >= 1 / _TILT else alpha / _TILT
     words.append(f"Less rich: {_tilting(scaling, farther)}; the farther from 0, the lazier.")
+    words.append("All weights ÷ 2 is richer too, and × 2 lazier. How far one has to go depends on the task.")
     return words
 
 

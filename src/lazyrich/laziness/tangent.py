@@ -74,7 +74,7 @@ def kernel_changes(jacobian: JacobianOf, states: int, samples: int, *, rows: int
         for one, other in _pairs(samples, rows):
             K_0 = _block(jacobian, 0, one, other)
             later = (_block(jacobian, t, one, other) for t in range(1, states))
-            found = np.array([_compare(K_0, K) for K in chain([K_0], later)])
+            found = np.array([compare(K_0, K) for K in chain([K_0], later)])
             times = 1 if one == other else 2  # the block beyond the diagonal is the same
             p_b, c_b, R_b = found.T * np.array([[times], [1], [times]])
             share = np.where(p_b > 0, p_b / (p + p_b), 0.0)
@@ -94,20 +94,23 @@ def jax_jacobian(f: Callable[[Tree, JaxArray], JaxArray], states: Sequence[Tree]
     `states` holds parameters: pytrees of the same structure, such as equinox modules (then f = `lambda m, x: m(x)`).
     The columns are all their floating-point entries; `inputs` has one sample per entry of its first axis.
     """
-    jacobian = _jax_jacobian()
+    jacobian = compiled_jacobian()
     return lambda t, some: jacobian(f, states[t], inputs[some])
 
 
 @cache
-def _jax_jacobian() -> Callable[..., JaxArray]:
-    """Compiled once for each f and each shape."""
+def compiled_jacobian() -> Callable[..., JaxArray]:
+    """(f, parameters, inputs, combinations of outputs or None) → J: compiled once for each f and each shape."""
     jax, eqx = _engines.load("jax", "jax_jacobian"), _engines.load("equinox", "jax_jacobian")
 
-    def jacobian(f: Callable[[Tree, JaxArray], JaxArray], parameters: Tree, inputs: JaxArray) -> JaxArray:
+    def jacobian(
+        f: Callable[[Tree, JaxArray], JaxArray], parameters: Tree, inputs: JaxArray, combined: JaxArray | None = None
+    ) -> JaxArray:
         moving, still = eqx.partition(parameters, eqx.is_inexact_array)
 
         def outputs(leaves: Tree, x: JaxArray) -> JaxArray:
-            return f(eqx.combine(leaves, still), x).ravel()
+            found = f(eqx.combine(leaves, still), x).ravel()
+            return found if combined is None else found @ combined.astype(found.dtype)
 
         gradients = jax.vmap(jax.jacrev(outputs), in_axes=(None, 0))(moving, inputs)
         leaves = [leaf.reshape(leaf.shape[0] * leaf.shape[1], -1) for leaf in jax.tree.leaves(gradients)]
@@ -126,6 +129,11 @@ def _block(jacobian: JacobianOf, t: int, one: slice, other: slice) -> Kernel:
     """K_t between two slices of the samples."""
     A = _checked(jacobian(t, one), one)
     B = A if one == other else _checked(jacobian(t, other), other)
+    return product(A, B)
+
+
+def product(A: Jacobian, B: Jacobian) -> Kernel:
+    """ABᵀ, in the precision of its factors."""
     if array_api_compat.is_jax_array(A):  # whose products of float32 are coarser on a GPU, unless told otherwise
         return _in_jax()[0](A, B)
     return A @ B.T
@@ -143,7 +151,7 @@ def _checked(J: Jacobian, some: slice) -> Jacobian:
     return J
 
 
-def _compare(K_0: Kernel, K: Kernel) -> Array:
+def compare(K_0: Kernel, K: Kernel) -> Array:
     """p = ‖K_0‖², c = ⟨K_0, K⟩/p and R = ‖K − cK_0‖² of a block."""
     if array_api_compat.is_jax_array(K):
         with _engines.double_precision("kernel_changes"):

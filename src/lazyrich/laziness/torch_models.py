@@ -9,8 +9,9 @@ happens. Gradients are those of the parameters that require a gradient.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,11 @@ import numpy as np
 
 from lazyrich import _check, _files
 from lazyrich._check import InvalidInput
-from lazyrich._typing import Array
+from lazyrich._typing import Array, Float
 from lazyrich.laziness.checkpoints import (
     Kind,
+    NotFinite,
+    Run,
     Stage,
     described,
     hidden_stages,
@@ -36,20 +39,35 @@ if TYPE_CHECKING:
 
     State = dict[str, Tensor]
 
+_LARGE = 2**22  # parameters; with more, one gradient after the other is faster than many mapped (measured on a CPU)
 _SPREAD = ("MultiheadAttention", "Softmax", "Softmin", "Softmax2d", "LogSoftmax")  # beside activations in their module
 
 
-class TorchRun:
+def bare(module: Module) -> Module:
+    """A module without what spreads it over devices or compiles it."""
+    torch = import_module("torch")
+    while isinstance(module, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+        module = module.module
+    # torch.compile keeps what it was given as a submodule of this name, and in no public place
+    inner = module._modules.get("_orig_mod")
+    return module if inner is None else bare(inner)
+
+
+class TorchRun(Run):
     """The `Run` of a module. `hidden` names submodules whose outputs are hidden activity, instead of activations."""
 
-    def __init__(self, module: Module, checkpoints: Sequence[object], inputs: Array, hidden: object) -> None:
+    def __init__(
+        self, module: Module, checkpoints: Sequence[object], inputs: Array, hidden: object, copied: bool = False
+    ) -> None:
         self._torch = import_module("torch")
-        self._module = module
+        self._module = module = bare(module)
         self._learned = [name for name, leaf in module.named_parameters() if leaf.requires_grad]
         if not self._learned:
             raise InvalidInput("model must have parameters that require a gradient, and it has none.")
         self._own = module.state_dict()
         self._states = [self._state(t, given) for t, given in enumerate(checkpoints)]
+        if copied:
+            self._states = [{name: leaf.detach().clone() for name, leaf in state.items()} for state in self._states]
         self._refuse_views()
         self.count = len(self._states)
         self._mappable = True  # by torch.func, until it fails
@@ -59,13 +77,43 @@ class TorchRun:
         self.normalisations = tuple(name for part, name in self._names.items() if normalises(part))
         self.notes = self._untried()
         self.sequential = self._is_sequential()
-        self.course, readable = self._first_course()
+        self.identity = (id(module), *self._learned)
+        with self.undisturbed():
+            self.course, readable = self._first_course()
         # functions such as torch.relu leave no trace, so that without any activation a network need not be linear
         known = self.sequential or any(stage.kind == "activation" for stage in self.course)
         self._wanted = {i: name for i, name in hidden_stages(self.course).items() if known and readable[i]}
 
-    def precision(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Random numbers go on as if nothing had been drawn; gradients are known even inside of inference_mode."""
+        torch, device = self._torch, next(self._module.parameters()).device
+        devices = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices), torch.inference_mode(False), torch.enable_grad():
+            yield
+
+    def leads(self) -> bool:
+        spread = self._torch.distributed
+        return not (spread.is_available() and spread.is_initialized()) or spread.get_rank() == 0
+
+    def put(self, t: int, given: object) -> None:
+        state = self._state(t, bare(given).state_dict() if isinstance(given, self._torch.nn.Module) else given)
+        self._states[t:] = [state, *self._states[t + 1 :]]
+        self.count = len(self._states)
+
+    def saved(self, t: int) -> State:
+        return {name: leaf.detach().cpu().clone() for name, leaf in self._states[t].items()}
+
+    def restored(self, saved: Mapping[str, Tensor]) -> State:
+        once = self._states[0]
+        shared = {name: saved[name] for name in saved if name in once}
+        return {name: shared.get(name, own) for name, own in self._own.items()}
+
+    def portable(self, part: Tensor) -> Tensor:
+        return part.detach().cpu().clone()
+
+    def like_jacobians(self, part: Tensor) -> Tensor:
+        return part.to(next(self._module.parameters()).device)
 
     def leaves(self, t: int) -> dict[str, Array]:
         return {name: _check.from_any_library(name, self._states[t][name]) for name in self._learned}
@@ -103,25 +151,31 @@ class TorchRun:
         rows = len(self._inputs)
         return {name: _check.from_any_library(name, part.reshape(rows, -1)) for name, part in calls if part is not None}
 
-    def jacobian(self, t: int, some: slice) -> Tensor:
+    def jacobian(self, t: int, some: slice, combined: Float[Array, "outputs r"] | None = None) -> Tensor:
         torch, state, inputs = self._torch, self._states[t], self._inputs[some]
         learned = {name: state[name] for name in self._learned}
+        kind = learned[self._learned[0]]
+        mixed = None if combined is None else torch.as_tensor(combined, dtype=kind.dtype, device=kind.device)
+
+        def outputs(leaves: State, x: Tensor) -> Tensor:
+            found = self._call(state | leaves, x[None]).reshape(-1)
+            return found if mixed is None else found @ mixed
+
         with self._evaluating():
-            if self._mappable:
-                of_one = torch.func.jacrev(lambda leaves, x: self._call(state | leaves, x[None]).reshape(-1))
+            if self._mappable and sum(leaf.numel() for leaf in learned.values()) <= _LARGE:
                 try:
-                    gradients = torch.func.vmap(of_one, in_dims=(None, 0))(learned, inputs)
+                    gradients = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(learned, inputs)
                     return torch.cat([part.flatten(0, 1).flatten(1) for part in gradients.values()], dim=1)
                 except (RuntimeError, NotImplementedError, ValueError):
                     self._mappable = False  # recurrent layers, or a forward that decides by values
-            return torch.stack([row for x in inputs for row in self._rows(state, learned, x)])
+            return torch.stack([row for x in inputs for row in self._rows(outputs, learned, x)])
 
-    def _rows(self, state: State, learned: State, x: Tensor) -> Iterator[Tensor]:
+    def _rows(self, f: Callable[[State, Tensor], Tensor], learned: State, x: Tensor) -> Iterator[Tensor]:
         """The gradients of one output after the other, at one sample: slower, and possible for whatever has any."""
         torch = self._torch
         with torch.enable_grad():
             leaves = {name: leaf.detach().requires_grad_() for name, leaf in learned.items()}
-            outputs = self._call({**state, **leaves}, x[None]).reshape(-1)
+            outputs = f(leaves, x)
             if not outputs.requires_grad:
                 raise InvalidInput(
                     "the outputs of the model must depend on its parameters by gradients, and they do not."
@@ -131,6 +185,22 @@ class TorchRun:
                     output, list(leaves.values()), retain_graph=True, allow_unused=True, materialize_grads=True
                 )
                 yield torch.cat([part.reshape(-1) for part in gradients])
+
+    def linearised(self, t: int) -> Array | None:
+        torch, first, other = self._torch, self._states[0], self._states[t]
+        leaves = {name: first[name].detach() for name in self._learned}
+        step = {name: other[name].detach() - leaf for name, leaf in leaves.items()}
+
+        def outputs(leaves: State) -> Tensor:
+            return self._call(first | leaves, self._inputs)
+
+        with self._evaluating(), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch, about what it uses itself
+            try:
+                found, moved = torch.func.jvp(outputs, (leaves,), (step,))
+            except (RuntimeError, NotImplementedError, ValueError):  # no forward derivative: recurrent layers
+                return None
+        return _check.from_any_library("outputs", (found + moved).reshape(len(self._inputs), -1))
 
     # the module ------------------------------------------------------------------------------------------------
 
@@ -251,7 +321,7 @@ class TorchRun:
                 f"{tuple(tensor.shape)}."
             )
         if tensor.dtype.is_floating_point and not self._torch.isfinite(tensor).all():
-            raise InvalidInput(
+            raise NotFinite(
                 f"{name} must be finite, and in checkpoint {t} it is not: leave out what came after the run diverged."
             )
         return tensor.to(device=own.device, dtype=own.dtype)

@@ -208,7 +208,8 @@ class Kernel(ABC):
             )
         K = np.empty((self.d_out, n, self.d_out, n))
         for o, p, block in self._blocks():
-            K[o, :, p, :] = K[p, :, o, :] = block
+            K[p, :, o, :] = block.T
+            K[o, :, p, :] = block
         return K.reshape(size, size)
 
     def largest_eigenvalue(self) -> float:

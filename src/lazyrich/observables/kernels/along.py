@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from lazyrich import _check
-from lazyrich._check import InvalidInput
 from lazyrich._observable import observable
 from lazyrich._progress import progress
 from lazyrich._threads import SMALL, one_blas_thread
@@ -20,6 +19,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.methods.base import FOREVER
 from lazyrich.networks import Network
 from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, KroneckerKernel
+from lazyrich.observables.kernels.layered import LayeredKernel
 from lazyrich.observables.kernels.piecewise import PiecewiseKernel
 from lazyrich.state import State
 from lazyrich.trajectory import Trajectory, as_trajectory
@@ -30,7 +30,7 @@ _HELD = 2**21  # entries of each factor that are evaluated at a time
 
 
 def has_kernel(network: Network) -> bool:
-    """Whether the tangent kernel has a formula."""
+    """Whether the tangent kernel has factors that are quick to compare: others are read block by block."""
     return network.activation.linear or (network.depth == 2 and network.activation.homogeneous)
 
 
@@ -40,11 +40,6 @@ class Kernels:
     def __init__(self, traj: Trajectory) -> None:
         network, task = traj.problem.network, traj.problem.task
         linear = network.activation.linear
-        if not has_kernel(network):
-            raise InvalidInput(
-                "network must be linear, or have two layers with a ReLU or a leaky one between them, for its kernel to "
-                f"have a formula, and it is {network!r}."
-            )
         self._traj = traj
         self._clock: Array | None = None  # other times than those of the trajectory
         with one_blas_thread(max(network.sizes) <= SMALL):
@@ -135,9 +130,10 @@ class Kernels:
         layers = [W[which] for W in state.weights]
         if activation.linear:
             return self._of_layers(layers)
-        W1, W2 = (W.reshape(W.shape[-2:]) for W in layers)
-        assert activation.gamma is not None
-        rates = self._traj.problem.rates
+        layers, rates = [W.reshape(W.shape[-2:]) for W in layers], self._traj.problem.rates
+        if activation.gamma is None or network.depth != 2:
+            return LayeredKernel(self._inputs, layers, activation=activation, rates=rates, biased=network.biased)
+        W1, W2 = layers
         return PiecewiseKernel(self._inputs, W1, W2, gamma=activation.gamma, rates=rates, trained=trained)
 
     def _of_gram(self, gram: Float[Array, "... n n"]) -> KroneckerKernel:

@@ -11,23 +11,21 @@ unit instead (`units`). With biases, the constant unit has no weights that move 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.observables.kernels.algebra import Comparison, Inputs, Kernel, block_products
+from lazyrich.observables.kernels.algebra import Comparison, Inputs
+from lazyrich.observables.kernels.blocks import KEPT, BlockKernel
 from lazyrich.observables.kernels.units import Units
 
-_KEPT = 2**26  # entries up to which what many blocks or kernels need is kept
-_BLOCK = 2**17  # entries of a block of rows: they stay in the cache
-_TABLE = 2**24  # entries of the blocks of all kernels at once
 _UNITS = 2  # for each pair of outputs, up to which it is quicker unit by unit
 
 
-class PiecewiseKernel(Kernel):
+class PiecewiseKernel(BlockKernel):
     """The kernel of two layers with σ(z) = max(z, γz) between them, on samples; σ'(0) = γ.
 
     >>> import lazyrich as lr
@@ -68,15 +66,12 @@ class PiecewiseKernel(Kernel):
     def inner(self, other: Any) -> float:
         if self._by_units(self._match(other)):
             return float(self._units.compare(other._units).inner)
-        return float(sum(np.vdot(K, K2) for K, K2 in zip(self._pieces(), other._pieces(), strict=True)))
+        return super().inner(other)
 
     def compare(self, other: Any) -> Comparison:
         if self._by_units(self._match(other)):
             return self._units.compare(other._units)
-        sums = np.zeros(5)
-        for K, K2 in zip(self._as_reference(), other._pieces(), strict=True):
-            sums += block_products(K, K2, np.vdot)
-        return Comparison.of_blocks(sums)
+        return super().compare(other)
 
     def _apply(self, V: Float[Array, "k out r"]) -> Float[Array, "k out r"]:
         result = np.empty_like(V)
@@ -88,7 +83,7 @@ class PiecewiseKernel(Kernel):
     def _blocks(
         self, rows: slice = slice(None), columns: slice = slice(None)
     ) -> Iterator[tuple[int, int, Float[Array, "a b"]]]:
-        kept = len(self.X) ** 2 <= _KEPT
+        kept = len(self.X) ** 2 <= KEPT
         first = self.rates[0] * (self.inputs.bare[rows, columns] if kept else self.X[rows] @ self.X[columns].T)
         second = (self.rates[1] * self.phi[:, rows]).T @ self.phi[:, columns]
         for o, p in itertools.combinations_with_replacement(range(self.d_out), 2):
@@ -96,39 +91,12 @@ class PiecewiseKernel(Kernel):
             block *= first
             yield o, p, block + second if o == p else block
 
-    def _pieces(self, at_once: int = 1) -> Iterator[Float[Array, "a b"]]:
-        """Blocks of rows from the diagonal to the right, × √2 what stands for two: ⟨K, K'⟩ is the sum over them."""
-        n = len(self.X)
-        step = max(1, min(_BLOCK, _TABLE // at_once) // n)
-        for start in range(0, n, step):
-            for o, p, block in self._blocks(slice(start, start + step), slice(start, n)):
-                block[:, len(block) :] *= np.sqrt(2)
-                yield block if o == p else np.multiply(block, np.sqrt(2), out=block)
-
-    def _as_reference(self) -> Iterable[Float[Array, "a b"]]:
-        """Its pieces, kept where they are few, since all other kernels are compared with them."""
-        few = (len(self.X) * self.d_out) ** 2 <= _KEPT
-        return self._kept_pieces if few else self._pieces()
-
-    @cached_property
-    def _kept_pieces(self) -> list[Float[Array, "a b"]]:
-        return list(self._pieces())
-
     def _by_units(self, other: PiecewiseKernel) -> bool:
         """Whether to compare them unit by unit: these are few, and as many in both."""
         few = len(self.c) <= _UNITS * self.d_out * (self.d_out + 1) // 2
-        return few and self.c.shape == other.c.shape and len(self.X) ** 2 <= _KEPT
+        return few and self.c.shape == other.c.shape and len(self.X) ** 2 <= KEPT
 
     @cached_property
     def _units(self) -> Units:
         first, second = np.sqrt(self.rates)
         return Units(self.inputs, self.c, second * self.phi, first * self.W2)
-
-    @staticmethod
-    def inner_table(many: list[Any]) -> Float[Array, "T T"]:
-        """⟨K_s, K_t⟩ of all pairs, by products of large matrices."""
-        table = np.zeros((len(many), len(many)))
-        for pieces in zip(*(K._pieces(at_once=len(many)) for K in many), strict=True):
-            rows = np.array(pieces).reshape(len(many), -1)
-            table += rows @ rows.T
-        return table
