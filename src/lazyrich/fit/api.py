@@ -63,7 +63,7 @@ def fit(
     accuracy : T shares of right choices, of items shown equally often; with `trials`, binomial, else Gaussian
     choices : T × items × options, how often each output was chosen for each sample of the task
     modes : T × modes, uᵀWv, strongest first
-    rsm : T × items × items, inner products of activities, up to a unit; the diagonal is not looked at
+    rsm : T × items × items, inner products of activities, up to a unit; NaN on the diagonal leaves it out
     rdm : the same as squared distances, T × items × items or T × pairs
     data : a long table instead, with columns time, subject, and loss, accuracy, correct, or item and choice
     free : bounds of each parameter to be found, or a number that holds it: scale, lam (default 0), rate (1), and

@@ -17,7 +17,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.fit.noise import Counts, Gaussian
-from lazyrich.fit.readouts import Accuracy, Choices, LossCurve, ModeCurves, Readout, Similarity
+from lazyrich.fit.readouts import Accuracy, Choices, LossCurve, ModeCurves, Readout, Similarity, pairs
 from lazyrich.tasks import Task
 
 _COLUMNS = ("loss", "accuracy", "correct", "choice")
@@ -99,23 +99,20 @@ def _as_array(kind: str, value: object, task: Task, times: Array) -> Array:
     array = _numbers(kind, value)
     n, T, options = len(items_of(task)), len(times), task.d_out
     if kind == "rdm":
-        array = _as_pairs(array, n)
+        array = _in_pairs(array, n, distances=True) if array.shape[-2:] == (n, n) else array
     axes = {"choices": (n, options), "rsm": (n, n), "rdm": (n * (n - 1) // 2,), "modes": (len(task.modes.s),)}
     shape = (T, *axes.get(kind, ()))
     if kind == "modes" and array.ndim >= 2 and array.shape[-1] < shape[-1]:  # the strongest of them
         missing = np.full((*array.shape[:-1], shape[-1] - array.shape[-1]), np.nan)
         array = np.concatenate([array, missing], axis=-1)
-    array = array[None] if array.ndim == len(shape) else array
-    if array.shape[1:] != shape:
+    if shape not in (array.shape, array.shape[1:]):
         words = " × ".join(map(str, shape))
         raise InvalidInput(
             f"{kind} must have shape {words}, or subjects × {words}, and it has {' × '.join(map(str, array.shape))}."
         )
+    array = array[None] if array.shape == shape else array
     _check_values(kind, array, task)
-    if kind == "rsm":
-        i, j = np.triu_indices(n, k=1)
-        array = (array[..., i, j] + array[..., j, i]) / 2
-    return array
+    return _in_pairs(array, n, distances=False) if kind == "rsm" else array
 
 
 def _numbers(kind: str, value: object) -> Array:
@@ -132,11 +129,9 @@ def _numbers(kind: str, value: object) -> Array:
     return array
 
 
-def _as_pairs(array: Array, n: int) -> Array:
-    """Distances as squareform has them."""
-    if array.shape[-2:] != (n, n):
-        return array
-    i, j = np.triu_indices(n, k=1)
+def _in_pairs(array: Array, n: int, distances: bool) -> Array:
+    """One number for each two items, as squareform has distances."""
+    i, j = pairs(n, distances)
     return (array[..., i, j] + array[..., j, i]) / 2
 
 

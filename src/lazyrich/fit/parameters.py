@@ -45,6 +45,10 @@ class Coordinate(ABC):
         """Where an axis turns from even to logarithmic."""
         return None
 
+    def spread(self, sd: float) -> float:
+        """A standard deviation of the stretched value as one of the logarithm, where factors are what matters."""
+        return sd
+
     @abstractmethod
     def stretched(self, value: Any) -> Any:
         """A monotone function of the value, in which likelihoods are nearest to parabolas."""
@@ -118,6 +122,9 @@ class Magnitude(Coordinate):
 
     def stretched(self, value: Any) -> Any:
         return np.log1p((np.asarray(value) / self.small) ** 2)
+
+    def spread(self, sd: float) -> float:
+        return sd / 2  # of ln λ, not of ln λ²
 
     def unstretched(self, stretched: Any) -> Any:
         size = abs(self.small) * np.sqrt(np.expm1(np.maximum(stretched, 0.0)))

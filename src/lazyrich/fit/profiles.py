@@ -60,7 +60,7 @@ class Interval:
         return not (self.low_open or self.high_open)
 
     def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
+        return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
         if not self.identified:
@@ -76,8 +76,8 @@ def threshold(likelihood: Likelihood) -> float:
     from scipy.stats import chi2, f  # here: they are slow to load
 
     n, p = likelihood.count, len(likelihood.space.free)
-    if len(likelihood.readouts) == 1 and likelihood.parameters > p and n > p + 1:
-        return float(n / 2 * np.log1p(f.ppf(LEVEL, 1, n - p - 1) / (n - p - 1)))
+    if len(likelihood.readouts) == 1 and likelihood.parameters > p and n > p:
+        return float(n / 2 * np.log1p(f.ppf(LEVEL, 1, n - p) / (n - p)))
     return float(chi2.ppf(LEVEL, 1) / 2)
 
 

@@ -119,7 +119,7 @@ class Accuracy(Behaviour):
 
 @dataclass(frozen=True, eq=False)
 class Similarity(Readout):
-    """Inner products or squared distances of the activities that pairs of items cause, one number per pair."""
+    """Inner products (each item's with itself among them) or squared distances of the activities that items cause."""
 
     inputs: Float[Array, "n in"]
     layer: str
@@ -131,7 +131,7 @@ class Similarity(Readout):
 
     def expected(self, curves: Curves, values: Mapping[str, XArray], xp: ModuleType = np) -> XArray:
         S = curves.similarity(self.inputs, self.layer)
-        i, j = np.triu_indices(len(self.inputs), k=1)
+        i, j = pairs(len(self.inputs), self.distances)
         if self.distances:
             return S[..., i, i] + S[..., j, j] - 2 * S[..., i, j]
         return S[..., i, j]
@@ -139,3 +139,8 @@ class Similarity(Readout):
     @property
     def words(self) -> str:
         return f"{'distance' if self.distances else 'similarity'} of items ({self.layer} layer)"
+
+
+def pairs(items: int, distances: bool) -> tuple[Array, Array]:
+    """Which entries of a symmetric matrix are measured: one of each two, and the diagonal of what are not distances."""
+    return np.triu_indices(items, k=int(distances))

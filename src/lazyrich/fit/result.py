@@ -31,8 +31,7 @@ class Fit:
     """Parameters of one model, fitted. `print(fit)` has one table, `.plot()` draws it.
 
     Where subjects have parameters of their own, `subjects` has the fit of each, `estimates` and `intervals` are those
-    of the group's mean (of logarithms, for scale, rate and temperature), and `spread` is the standard deviation between
-    subjects.
+    of the group's mean (of logarithms, but for lapse), and `spread` is their standard deviation between subjects.
 
     >>> task, times = lr.tasks.semantic_hierarchy(), np.linspace(0.0, 100.0, 60)
     >>> start = lr.inits.aligned(0, task, hidden=14, strengths=0.01)
@@ -238,9 +237,8 @@ class Fit:
 def _between(fit: Fit, name: str) -> str:
     """The spread as people read it: a factor, where logarithms were averaged."""
     assert fit.spread is not None
-    sd = fit.spread[name]
-    evenly = {one.name: one.evenly for one in fit.likelihood.space.free}[name]
-    return f"± {sd:.3g}" if evenly else f"× {np.exp(sd):.3g}"
+    axis = {one.name: one.axis for one in fit.likelihood.space.free}[name]
+    return f"± {fit.spread[name]:.3g}" if axis == "linear" else f"× {np.exp(fit.spread[name]):.3g}"
 
 
 @dataclass(frozen=True)
