@@ -37,7 +37,7 @@ CASES = {
     "NaNs": (lambda: fit(loss=CURVE * np.nan), "loss must hold measurements, and all of its 5 entries are NaN"),
     "a subject of NaNs": (lambda: fit(loss=[CURVE, CURVE * np.nan]), "all of subject 1 are NaN"),
     "infinities": (
-        lambda: fit(loss=CURVE + [np.inf, 0, 0, 0, 0]),
+        lambda: fit(loss=np.append(CURVE[1:], np.inf)),
         "loss must be finite or NaN where it is missing, and 1",
     ),
     "words": (lambda: fit(loss=["a"] * 5), "loss must hold real numbers, and it has dtype <U1"),

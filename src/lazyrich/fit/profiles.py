@@ -95,11 +95,13 @@ def profiles(likelihood: Likelihood, found: tuple[Optimum, ...]) -> tuple[tuple[
         for shift in (1, -1):  # neighbours may have found a better way
             near = np.clip(np.arange(len(owner)) + shift, 0, len(owner) - 1)
             near = np.where(owner[near] == owner, near, np.arange(len(owner)))
-            places, height = _best(likelihood, [places, _with(places[near], owner, value)], owner)
+            again, reached = _best(likelihood, [_with(places[near], owner, value)], owner)
+            better = reached > height
+            places, height = np.where(better[:, None], again, places), np.where(better, reached, height)
         if height.max() <= best.log_likelihood + _BETTER:
             break
         top = int(np.argmax(height))
-        place, high = climb(likelihood, places[top : top + 1])
+        place, high = climb(likelihood, places[top : top + 1], close=1e-9)
         found = (Optimum(place[0], float(high[0])), *found)
         best = found[0]
     level = best.log_likelihood - threshold(likelihood)

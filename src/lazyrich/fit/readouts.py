@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -82,9 +83,11 @@ class Behaviour(Readout, ABC):
         """(P, T, n, out)."""
         temperature, lapse = (xp.asarray(values[name])[..., None, None, None] for name in self.parameters)
         drive = curves.outputs(self.inputs) / temperature
-        raised = xp.exp(drive - drive.max(axis=-1, keepdims=True))
-        p = raised / raised.sum(axis=-1, keepdims=True)
-        return (1 - lapse) * p + lapse / p.shape[-1]
+        options = drive.shape[-1]
+        top = reduce(xp.maximum, [drive[..., o] for o in range(options)])  # many times faster than max along few
+        raised = xp.exp(drive - top[..., None])
+        p = raised / (raised @ np.ones((options, 1)))
+        return (1 - lapse) * p + lapse / options
 
 
 class Choices(Behaviour):

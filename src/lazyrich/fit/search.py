@@ -16,8 +16,9 @@ from lazyrich.fit.likelihood import Likelihood
 _SPREAD = 9  # 2 to this power places at first
 _CLIMBERS = 24
 _ROUNDS = 60
-_CLOSE = 1e-7  # of the log-likelihood: gains that are not worth another round
+_CLOSE, _CLOSER = 1e-5, 1e-9  # of the log-likelihood: gains that are not worth another round, and for an optimum
 _LOWER, _DIP = 10.0, 0.5  # of optima: how much lower is worth a word, and how deep a valley makes two of them
+_SAME = 1e-3  # of the bounds: climbers that are as near came to one place
 _BETWEEN = np.linspace(0, 1, 9)[1:-1, None]  # where a valley is looked for
 _DAMPING = (1e-3, 1e-9, 1e9)
 
@@ -40,6 +41,7 @@ def optima(likelihood: Likelihood, rng: np.random.Generator) -> tuple[Optimum, .
     spread = qmc.Sobol(d, rng=rng).random_base2(_SPREAD)
     first = np.argsort(-likelihood(spread))[:_CLIMBERS]
     places, height = climb(likelihood, spread[first])
+    places, height = climb(likelihood, places[_different(places, height)], close=_CLOSER)
     kept: list[Optimum] = []
     for i in np.argsort(-height):
         if np.isfinite(height[i]) and height[i] > height.max() - _LOWER:
@@ -47,6 +49,15 @@ def optima(likelihood: Likelihood, rng: np.random.Generator) -> tuple[Optimum, .
             if all(_apart(likelihood, here, other) for other in kept):
                 kept.append(here)
     return tuple(kept)
+
+
+def _different(places: Float[Array, "P d"], height: Float[Array, " P"]) -> list[int]:
+    """One of all that came to the same place, and none that is far down."""
+    kept: list[int] = []
+    for i in np.argsort(-height):
+        if height[i] > height.max() - 2 * _LOWER and all(np.abs(places[i] - places[j]).max() > _SAME for j in kept):
+            kept.append(int(i))
+    return kept
 
 
 def _apart(likelihood: Likelihood, one: Optimum, other: Optimum) -> bool:
@@ -59,7 +70,7 @@ def _apart(likelihood: Likelihood, one: Optimum, other: Optimum) -> bool:
 
 
 def climb(
-    likelihood: Likelihood, start: Float[Array, "P d"], held: Array | None = None
+    likelihood: Likelihood, start: Float[Array, "P d"], held: Array | None = None, close: float = _CLOSE
 ) -> tuple[Float[Array, "P d"], Float[Array, " P"]]:
     """Uphill from each start until nothing is gained; coordinates that are `held` stay."""
     places = start.copy()
@@ -81,7 +92,7 @@ def climb(
             damping[who] = np.clip(damping[who] * np.where(up, 0.2, 8.0), *_DAMPING[1:])
             small = np.abs(new - places[who]).max(axis=1, initial=0.0) < 1e-12
             stuck = ~up & (small | (damping[who] >= _DAMPING[2]))
-            going[who[(up & (gain < _CLOSE) & (damping[who] < 1)) | stuck]] = False
+            going[who[(up & (gain < close) & (damping[who] < 1)) | stuck]] = False
             again = ~up & ~stuck
             if not again.any():
                 break
