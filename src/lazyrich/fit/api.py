@@ -18,7 +18,7 @@ from lazyrich.fit.likelihood import Likelihood
 from lazyrich.fit.measurements import Measurements, as_measurements, from_table
 from lazyrich.fit.models import MODELS, Model, as_models
 from lazyrich.fit.parameters import Balance, Bounds, as_free, space_of
-from lazyrich.fit.profiles import interval, profiles, threshold, trading
+from lazyrich.fit.profiles import Profile, interval, profiles, threshold, trading
 from lazyrich.fit.readouts import Readout
 from lazyrich.fit.result import Fit
 from lazyrich.fit.search import Optimum, optima
@@ -27,6 +27,7 @@ from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
 
 _SEED = 0  # of the places where a search begins: the same measurements give the same fit
+_AWAY, _PRESSED = 0.05, 0.5  # an optimum is pressed against a bound if so far from it the likelihood is lower by that
 
 
 def fit(
@@ -177,7 +178,7 @@ def fit_one(likelihood: Likelihood) -> Fit:
     places = [{name: float(value) for name, value in space.values(one.place).items()} for one in seen]
     ours = [{name: values[name] for name in space.names} for values in places]
     unknown = tuple(name for name, one in intervals.items() if not one.identified)
-    notes = _notes(likelihood, ours, seen, within, unknown, trades)
+    notes = _notes(likelihood, made, ours, seen, within, unknown, trades)
     about = (likelihood.parameters, likelihood.count, likelihood, made)
     return Fit(
         likelihood.model.name, ours[0], intervals, best.log_likelihood, *about, tuple(ours), trades, within, notes
@@ -186,6 +187,7 @@ def fit_one(likelihood: Likelihood) -> Fit:
 
 def _notes(
     likelihood: Likelihood,
+    made: tuple[Profile, ...],
     ours: list[dict[str, float]],
     seen: list[Optimum],
     within: float,
@@ -204,9 +206,11 @@ def _notes(
         if 0 <= below < within:
             told = ", ".join(f"{name} {value:.3g}" for name, value in values.items())
             notes.append(f"another optimum is about as likely (log-likelihood lower by {below:.2g}): {told}")
-    for coordinate, place in zip(likelihood.space.free, seen[0].place, strict=True):
-        ends = [place == 0 and coordinate.low != 0, place == 1]
-        if any(ends) and coordinate.name not in unknown:
+    for i, (coordinate, profile) in enumerate(zip(likelihood.space.free, made, strict=True)):
+        place = seen[0].place[i]
+        away = profile.log_likelihood[np.abs(profile.path[:, i] - place) > _AWAY].max(initial=-np.inf)
+        pressed = (place == 0 and coordinate.low != 0) or place == 1
+        if pressed and away < seen[0].log_likelihood - _PRESSED:
             notes.append(
                 f"{coordinate.name} is at a bound, {ours[0][coordinate.name]:.3g}: wider bounds may fit better"
             )

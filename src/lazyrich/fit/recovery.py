@@ -60,12 +60,17 @@ class Recovery:
         n = len(next(iter(self.truths.values())))
         lines = [f"{n} simulated data sets", f"{'':<14}{'median error':>14}{'coverage':>10}{'identified':>12}"]
         for name, error in self.median_error.items():
-            told = f"{error:.3g}" if self.evenly[name] else f"{100 * np.expm1(error):.2g} %"
+            told = f"{error:.3g}" if self.evenly[name] else _as_factor(error)
             lines.append(f"{name:<14}{told:>14}{self.coverage[name]:>10.2f}{self.identified[name]:>12.2f}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<Recovery: {len(next(iter(self.truths.values())))} data sets>"
+
+
+def _as_factor(error: float) -> str:
+    """An error of a logarithm, as people read it."""
+    return f"{100 * np.expm1(error):.2g} %" if error < np.log(2) else f"× {np.exp(error):.2g}"
 
 
 def recover(fit: Fit, n: int, rng: Rng, over: str) -> Recovery:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lazyrich.fit import Fit
     from lazyrich.fit.parameters import Coordinate
 
+_ROW = 4  # panels side by side
 _CURVES = 8  # of one readout: more cannot be told apart
 _DEEP = 3.0  # times the threshold: how far down a profile is drawn
 _EVEN, _DECADE = 0.03, 8.0  # of the largest |λ| that is drawn evenly, and a range that is drawn by factors
@@ -30,17 +31,22 @@ def draw(fit: Fit) -> Figure:
     readouts = fit.likelihood.readouts
     ridges = 0 if fit.subjects else len(fit.trade_offs[:1])
     below = max(1, len(fit.profiles) + ridges)
+    columns = below if below <= _ROW else -(-below // 2)
+    rows = -(-below // columns)
     with style.styled():
-        figure = style.new_figure(max(6.4, 2.7 * below, 3.6 * len(readouts)), 6.0)
-        above, under = np.asarray(figure.subfigures(2, 1, height_ratios=(1.25, 1.0)))
+        figure = style.new_figure(max(6.4, 2.5 * columns, 3.6 * len(readouts)), 3.2 + 2.5 * rows)
+        above, under = np.asarray(figure.subfigures(2, 1, height_ratios=(3.2, 2.5 * rows)))
         for place, panel in enumerate(np.atleast_1d(above.subplots(1, len(readouts)))):
             _draw_readout(panel, fit, place)
-        panels = np.atleast_1d(under.subplots(1, below))
+        panels = under.subplots(rows, columns, squeeze=False).ravel()
+        for panel in panels[below:]:
+            panel.set_axis_off()
         for i, panel in enumerate(panels[: len(fit.profiles)]):
             _draw_profile(panel, fit, i)
-        panels[0].set_ylabel("log-likelihood, less\nthe highest")
+            if i % columns == 0:
+                panel.set_ylabel("log-likelihood, less\nthe highest")
         if ridges:
-            _draw_ridge(panels[-1], fit, *fit.trade_offs[0])
+            _draw_ridge(panels[below - 1], fit, *fit.trade_offs[0])
     return figure
 
 
@@ -100,7 +106,7 @@ def _draw_profile(panel: Axes, fit: Fit, i: int) -> None:
     _scale(panel.set_xscale, coordinate, view)
     panel.set_xlim(*view)
     name = _NAMES.get(profile.name, profile.name)
-    panel.set(xlabel=name, title=f"{name}: {interval}" if interval.identified else f"{name}: not identified")
+    panel.set(xlabel=name, title=str(interval) if interval.identified else "not identified")
     panel.title.set_fontsize(9)
     panel.tick_params(axis="x", labelsize=8)
 
@@ -132,6 +138,8 @@ def _draw_ridge(panel: Axes, fit: Fit, one: str, other: str) -> None:
     panel.plot([fit.estimates[one]], [fit.estimates[other]], **style.MARK)
     for axis, k, seen in ((panel.set_xscale, i, values[one]), (panel.set_yscale, j, values[other])):
         _scale(axis, space.free[k], (float(seen.min()), float(seen.max())))
+    if other == "lam" and values[other].min() >= 0:
+        panel.set_ylim(bottom=0)
     names = [_NAMES.get(name, name) for name in (one, other)]
     panel.set(xlabel=names[0], ylabel=names[1], title="as likely along here")
     panel.title.set_fontsize(9)
