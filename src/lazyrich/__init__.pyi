@@ -17,7 +17,7 @@ from ._check import InvalidInput
 from ._version import __version__
 from .certificate import Certificate
 from .facts import Facts, Refusal
-from .fit import fit
+from .fit import Fit, fit
 from .inits.nearest import Balanced, balanced
 from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from .losses import Loss
@@ -41,6 +41,7 @@ __all__ = [
     "Continual",
     "Facts",
     "Fate",
+    "Fit",
     "InvalidInput",
     "Loss",
     "Network",

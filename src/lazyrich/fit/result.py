@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazyrich import _engines
+from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.fit.likelihood import Likelihood
 from lazyrich.fit.profiles import Interval, Profile
@@ -130,7 +131,7 @@ class Fit:
         >>> found = lr.fit(task, (1, 1, 1), times, loss=curve, noise=0.1, free={"scale": (1e-3, 0.1)})
         >>> with jax.enable_x64(True):
         ...     value, slope = jax.value_and_grad(found.jax_log_likelihood())({"scale": 0.01})
-        >>> bool(abs(value - found.log_likelihood) < 1e-6), bool(abs(slope["scale"]) < 1e-3)
+        ...     bool(abs(value - found.log_likelihood) < 1e-6), bool(abs(slope["scale"]) < 1e-3)
         (True, True)
         """
         jnp = _engines.load("jax.numpy", "jax_log_likelihood")
@@ -139,6 +140,11 @@ class Fit:
             return lambda values: sum(each[i](values) for i in range(len(each)))
 
         def log_likelihood(values: Mapping[str, Any]) -> Any:
+            if jnp.zeros(0).dtype != np.float64:
+                raise InvalidInput(
+                    "the likelihood computes in float64, and JAX is set to float32 here: try it inside "
+                    "`with jax.enable_x64(True):`."
+                )
             given = {name: jnp.asarray(value) for name, value in (self.values | dict(values)).items()}
             return self.likelihood.of_values(given, jnp)
 
