@@ -1,7 +1,7 @@
 """How well `lr.fit` finds again what simulated learners were made with: errors, coverage, what is named as unknown, and
 which models are told apart.
 
-    python benchmarks/fit.py [--sets 100] [--readouts loss modes …] [--only recovery unknown models time]
+    python benchmarks/fit.py [--sets 100] [--readouts loss modes …] [--only recovery unknown groups models time]
 
 Truths: scale from 1e-4 to 0.5 and rate over two decades, evenly in their logarithms, λ from −3 to 3 evenly; of choices
 also temperature from 0.1 to 0.5 and lapse from 0 to 0.1. Each learner is watched at 60 times until it has learned. A
@@ -29,7 +29,7 @@ PORTS = lr.Task.from_data(np.eye(4), [[4, 2, 0, 0], [2, 4, 0, 0], [0, 0, 4, 2], 
 BOUNDS = {"scale": (1e-5, 1.0), "lam": (-4.0, 4.0), "rate": (0.03, 30.0)}
 CHOOSING = BOUNDS | {"temperature": (0.03, 1.5), "lapse": (0.0, 0.3)}
 READOUTS = ("loss", "modes", "rsm", "choices", "accuracy")
-WHAT = ("recovery", "unknown", "models", "time")
+WHAT = ("recovery", "unknown", "groups", "models", "time")
 TIMES = 60
 FLAT = 0.5
 
@@ -177,6 +177,30 @@ def unknown(sets: int) -> None:
             )
 
 
+def groups(sets: int, subjects: int = 8) -> None:
+    """How often the interval of a group's mean holds the truth."""
+    rng = np.random.default_rng(5)
+    spread = {"scale": 0.5, "lam": 0.3, "rate": 0.3}  # of logarithms
+    covered: dict[str, list[bool]] = defaultdict(list)
+    off: dict[str, list[float]] = defaultdict(list)
+    for _ in range(sets):
+        mean = {"scale": np.exp(rng.uniform(*np.log([1e-3, 0.1]))), "lam": rng.uniform(0.1, 2), "rate": 1.0}
+        each = [{k: v * np.exp(spread[k] * rng.normal()) for k, v in mean.items()} for _ in range(subjects)]
+        times = max((simulated(rng, KINGDOM, values, "loss")[0] for values in each), key=lambda t: t[-1])
+        curves = []
+        for values in each:
+            network = lr.inits.aligned(0, KINGDOM, hidden=14, strengths=values["scale"], lam=values["lam"])
+            loss = lr.solve(lr.Problem(KINGDOM, network, values["rate"]), times).loss
+            curves.append(loss + 0.03 * loss[0] * rng.normal(size=TIMES))
+        found = lr.fit(KINGDOM, (8, 14, 8), times, loss=curves, free=BOUNDS)
+        for name, value in mean.items():
+            covered[name].append(value in found.intervals[name])
+            off[name].append(abs(np.log(max(found.estimates[name], 1e-9) / value)))
+    for name, row in covered.items():
+        told = middle(np.array(off[name]), True)
+        print(f"groups of {subjects}: {name:<6} coverage {np.mean(row):.3f} of {sets}, median error {told}", flush=True)
+
+
 def learners(rng: np.random.Generator, kind: str) -> dict[str, float]:
     lam = {"lazy": 30.0, "rich": 0.0}.get(kind, rng.uniform(-3, 3))
     scale = np.exp(rng.uniform(*np.log([1e-3, 0.3])))
@@ -224,6 +248,8 @@ def main() -> None:
             recovery(readout, wish.sets)
     if "unknown" in wish.only:
         unknown(wish.sets)
+    if "groups" in wish.only:
+        groups(wish.sets)
     if "models" in wish.only:
         models(wish.sets)
     if "time" in wish.only:

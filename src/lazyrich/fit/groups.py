@@ -26,7 +26,7 @@ from lazyrich.fit.result import Fit
 
 _DRAWS = 6000  # places at which the likelihood of a subject is looked at
 _DOWN = 6.0  # how far below the top of a profile densities are put
-_WIDEST = 0.25  # of the bounds: the widest density, where a direction is flat
+_WIDEST = 0.07  # of the bounds: the widest density, where a direction is flat; profiles have places that near
 _REACH = 3.0  # standard deviations
 _MEANS = 25  # tried for each μ
 _LEAST = 1e-3  # of the bounds: the least spread

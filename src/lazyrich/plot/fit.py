@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ROW = 4  # panels side by side
 _CURVES = 8  # of one readout: more cannot be told apart
 _DEEP = 3.0  # times the threshold: how far down a profile is drawn
-_EVEN, _DECADE = 0.03, 8.0  # of the largest |λ| that is drawn evenly, and a range that is drawn by factors
+_EVEN, _DECADES = 0.03, 30.0  # of the largest |λ| that is drawn evenly, and a range that is drawn by factors
 _NAMES = {"lam": "λ"}
 
 
@@ -124,7 +124,7 @@ def _scale(axis: Callable[..., None], coordinate: Coordinate, view: tuple[float,
     bend = max(abs(coordinate.bend or 0.0), _EVEN * size)
     if coordinate.axis == "symlog" and size > 2 * bend:
         axis("symlog", linthresh=bend)
-    elif coordinate.axis == "log" and view[1] > _DECADE * view[0]:
+    elif coordinate.axis == "log" and view[1] > _DECADES * view[0]:
         axis("log")
 
 
