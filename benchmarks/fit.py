@@ -19,10 +19,10 @@ from dataclasses import replace
 import numpy as np
 
 import lazyrich as lr
-from lazyrich.fit.api import fit_one
 from lazyrich.fit.likelihood import Likelihood
 from lazyrich.fit.noise import Counts, Gaussian
 from lazyrich.fit.profiles import interval
+from lazyrich.fit.single import fit_one
 
 KINGDOM = lr.tasks.semantic_hierarchy()
 PORTS = lr.Task.from_data(np.eye(4), [[4, 2, 0, 0], [2, 4, 0, 0], [0, 0, 4, 2], [0, 0, 2, 4]], name="four ports")

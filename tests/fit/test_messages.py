@@ -133,3 +133,5 @@ def test_one_sentence(case):
 def test_nothing_free_is_a_likelihood():
     found = fit(free={"scale": 0.1, "rate": 0.5}, noise=0.1, loss=CURVE)
     assert found.estimates == {} and np.isfinite(found.log_likelihood) and "held" in str(found)
+    both = fit(free={"scale": 0.1, "rate": 0.5}, noise=0.1, loss=[CURVE, CURVE])
+    assert abs(both.log_likelihood - 2 * found.log_likelihood) < 1e-12 and len(both.subjects) == 2

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import progress
@@ -17,17 +15,13 @@ from lazyrich.fit.groups import group_fit
 from lazyrich.fit.likelihood import Likelihood
 from lazyrich.fit.measurements import Measurements, as_measurements, from_table
 from lazyrich.fit.models import MODELS, Model, as_models
-from lazyrich.fit.parameters import Balance, Bounds, as_free, space_of
-from lazyrich.fit.profiles import Profile, interval, profiles, threshold, trading
+from lazyrich.fit.parameters import Bounds, as_free, space_of
 from lazyrich.fit.readouts import Readout
 from lazyrich.fit.result import Fit
-from lazyrich.fit.search import Optimum, optima
+from lazyrich.fit.single import fit_one
 from lazyrich.networks import Network
 from lazyrich.tasks import Task
 from lazyrich.tasks.task import as_task
-
-_SEED = 0  # of the places where a search begins: the same measurements give the same fit
-_AWAY, _PRESSED = 0.05, 0.5  # an optimum is pressed against a bound if so far from it the likelihood is lower by that
 
 
 def fit(
@@ -146,8 +140,7 @@ def _likelihoods(
 ) -> list[Likelihood]:
     """One per subject, or one of all."""
     which: list[int | None] = [None] if subjects is None else list(range(subjects))
-    parts = [(measured.readouts(who)) for who in which]
-    return [likelihood_of(model, measured.times, readouts, free) for readouts in parts]
+    return [likelihood_of(model, measured.times, measured.readouts(who), free) for who in which]
 
 
 def likelihood_of(
@@ -164,57 +157,3 @@ def likelihood_of(
         if isinstance(model, Given) and name not in known:
             raise InvalidInput(f"free[{name!r}] is that of the aligned start, and start= is another: try without it.")
     return Likelihood(model, times, readouts, space_of(free, known, signed=any(one.sees_sign for one in readouts)))
-
-
-def fit_one(likelihood: Likelihood) -> Fit:
-    """One model and one parameter vector."""
-    found = optima(likelihood, np.random.default_rng(_SEED))
-    made, best = profiles(likelihood, found)
-    within = threshold(likelihood)
-    intervals = {one.name: interval(one, i, best.log_likelihood, within) for i, one in enumerate(made)}
-    trades = trading(made, best.log_likelihood, within)
-    space = likelihood.space
-    seen = [best, *(other for other in found if other is not best)]
-    places = [{name: float(value) for name, value in space.values(one.place).items()} for one in seen]
-    ours = [{name: values[name] for name in space.names} for values in places]
-    unknown = tuple(name for name, one in intervals.items() if not one.identified)
-    notes = _notes(likelihood, made, ours, seen, within, unknown, trades)
-    about = (likelihood.parameters, likelihood.count, likelihood, made)
-    return Fit(
-        likelihood.model.name, ours[0], intervals, best.log_likelihood, *about, tuple(ours), trades, within, notes
-    )
-
-
-def _notes(
-    likelihood: Likelihood,
-    made: tuple[Profile, ...],
-    ours: list[dict[str, float]],
-    seen: list[Optimum],
-    within: float,
-    unknown: tuple[str, ...],
-    trades: tuple[tuple[str, str], ...],
-) -> tuple[str, ...]:
-    notes = []
-    for name in unknown:
-        notes.append(f"{name} is not identified: values all over its bounds fit as well, so its estimate says nothing")
-    for one, other in trades:
-        notes.append(
-            f"{one} and {other} trade off: a change of one makes up for a change of the other (.plot() has the ridge)"
-        )
-    for lower, values in zip(seen[1:], ours[1:], strict=True):
-        below = seen[0].log_likelihood - lower.log_likelihood
-        if 0 <= below < within:
-            told = ", ".join(f"{name} {value:.3g}" for name, value in values.items())
-            notes.append(f"another optimum is about as likely (log-likelihood lower by {below:.2g}): {told}")
-    for i, (coordinate, profile) in enumerate(zip(likelihood.space.free, made, strict=True)):
-        place = seen[0].place[i]
-        away = profile.log_likelihood[np.abs(profile.path[:, i] - place) > _AWAY].max(initial=-np.inf)
-        pressed = (place == 0 and coordinate.low != 0) or place == 1
-        if pressed and away < seen[0].log_likelihood - _PRESSED:
-            notes.append(
-                f"{coordinate.name} is at a bound, {ours[0][coordinate.name]:.3g}: wider bounds may fit better"
-            )
-    signed = any(isinstance(one, Balance) for one in likelihood.space.free)
-    if "lam" in likelihood.space.names and not signed:
-        notes.append("the sign of lam cannot be seen here: λ and −λ learn the same function")
-    return tuple(notes)

@@ -45,8 +45,7 @@ def group_fit(each: list[Fit], together: Likelihood) -> Fit:
     """The fit of a group from those of its subjects."""
     first, rng = each[0], np.random.default_rng(0)
     free = first.likelihood.space.free
-    group = _Group([mixture_of(fit, rng) for fit in each])
-    best, spread, profiles = group.found()
+    best, spread, profiles = _Group([mixture_of(fit, rng) for fit in each]).found() if free else ((), (), [])
     within, intervals, made = _within(len(each)), {}, []
     for i, (coordinate, (means, height)) in enumerate(zip(free, profiles, strict=True)):
         inside = np.flatnonzero(height >= height.max() - within)

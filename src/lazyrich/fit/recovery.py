@@ -15,6 +15,7 @@ from lazyrich._typing import Array, Float, Rng
 from lazyrich.fit.likelihood import Likelihood
 from lazyrich.fit.profiles import Interval
 from lazyrich.fit.result import Fit
+from lazyrich.fit.single import fit_one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,7 +90,7 @@ def recover(fit: Fit, n: int, rng: Rng, over: str) -> Recovery:
     fits = []
     with progress(count, "recovery") as advance, one_blas_thread():
         for where in places:
-            fits.append(_again(simulated(fit.likelihood, where, generator)))
+            fits.append(fit_one(simulated(fit.likelihood, where, generator)))
             advance(1)
     truths = space.values(places)
     return Recovery(
@@ -108,9 +109,3 @@ def simulated(likelihood: Likelihood, place: Float[Array, " d"], rng: np.random.
     expected = likelihood.expected(likelihood.space.values(place))
     drawn = [one.drawn(mean, rng) for one, mean in zip(likelihood.readouts, expected, strict=True)]
     return replace(likelihood, readouts=tuple(drawn))
-
-
-def _again(likelihood: Likelihood) -> Fit:
-    from lazyrich.fit.api import fit_one  # not above: it makes what asks for this
-
-    return fit_one(likelihood)
