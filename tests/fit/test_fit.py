@@ -127,6 +127,8 @@ class TestUncertainty:
         free = {"scale": 0.1, "lam": (10.0, 1e4), "rate": (1e-3, 1e3)}
         found = lr.fit(task, (1, 1, 1), times, loss=curve, free=free)
         assert found.trade_offs == (("lam", "rate"),) and found.unidentified == ("lam",)
+        ends = [note for note in found.notes if "because lam has come to its bound" in note]
+        assert len(ends) == 2  # of rate, at either bound of lam
         lam, rate = found.profiles[0].values, found.likelihood.space.values(found.profiles[0].path)["rate"]
         assert np.abs(lam * rate / 300 - 1).max() < 0.2
 

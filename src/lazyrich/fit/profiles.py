@@ -23,6 +23,7 @@ _EVENLY = np.linspace(0, 1, 17)  # and all over the bounds
 _ROUNDS = 5  # of the search for an end
 _SAME = 1e-3  # of the log-likelihood: rounds go on until an end is known so well
 _BETTER = 1e-4  # a profile that is higher than the optimum by this has found another
+_HELD = 0.5  # of the log-likelihood: what a parameter at its bound could gain beyond it
 _SHARE = 0.75  # of its interval that a parameter is taken through by another that it trades off with
 
 
@@ -127,6 +128,27 @@ def interval(profile: Profile, i: int, top: float, within: float) -> Interval:
     ]
     (low, low_open), (high, high_open) = sorted(ends)  # |λ| rises as a negative λ falls
     return Interval(low, high, low_open, high_open)
+
+
+def held_up(
+    likelihood: Likelihood, made: tuple[Profile, ...], top: float, within: float
+) -> list[tuple[str, float, str]]:
+    """Ends of intervals that are there because another parameter has come to its bound and would go on: whose end it
+    is, where, and which other."""
+    space, found = likelihood.space, []
+    for i, profile in enumerate(made):
+        inside = np.flatnonzero(profile.log_likelihood >= top - within - _SAME)
+        for k in {int(inside[0]), int(inside[-1])}:
+            place = profile.path[k]
+            if place[i] in (0.0, 1.0):
+                continue
+            g, H = (one[0] for one in likelihood.scored(place[None]))
+            outward = np.where(place == 0, -g, np.where(place == 1, g, 0.0))
+            natural = np.array([one.low == 0 for one in space.free]) & (place == 0)  # λ and lapse end at 0
+            gain = outward**2 / (2 * np.maximum(np.diag(H), 1e-300))
+            for j in np.flatnonzero((outward > 0) & ~natural & (gain > _HELD)):
+                found.append((profile.name, float(profile.values[k]), space.names[j]))
+    return found
 
 
 def shares(made: tuple[Profile, ...], top: float, within: float) -> Float[Array, "d d"]:

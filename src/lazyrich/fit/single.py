@@ -6,7 +6,7 @@ import numpy as np
 
 from lazyrich.fit.likelihood import Likelihood
 from lazyrich.fit.parameters import Balance
-from lazyrich.fit.profiles import Profile, interval, profiles, threshold, trading
+from lazyrich.fit.profiles import Profile, held_up, interval, profiles, threshold, trading
 from lazyrich.fit.result import Fit
 from lazyrich.fit.search import Optimum, optima
 
@@ -62,6 +62,8 @@ def _notes(
             notes.append(
                 f"{coordinate.name} is at a bound, {ours[0][coordinate.name]:.3g}: wider bounds may fit better"
             )
+    for name, end, other in held_up(likelihood, made, seen[0].log_likelihood, within):
+        notes.append(f"the interval of {name} ends at {end:.3g} because {other} has come to its bound there")
     signed = any(isinstance(one, Balance) for one in likelihood.space.free)
     if "lam" in likelihood.space.names and not signed:
         notes.append("the sign of lam cannot be seen here: λ and −λ learn the same function")
