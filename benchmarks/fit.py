@@ -1,12 +1,13 @@
 """How well `lr.fit` finds again what simulated learners were made with: errors, coverage, what is named as unknown, and
 which models are told apart.
 
-    python benchmarks/fit.py [--sets 100] [--readouts loss modes …] [--only recovery unknown groups models time]
+    python benchmarks/fit.py [--sets 100] [--seed 7] [--readouts loss modes …] [--only recovery unknown groups models time]
 
 Truths: scale from 1e-4 to 0.5 and rate over two decades, evenly in their logarithms, λ from −3 to 3 evenly; of choices
 also temperature from 0.1 to 0.5 and lapse from 0 to 0.1. Each learner is watched at 60 times until it has learned. A
 parameter is unknown in truth where noise-free measurements, with the noise they would have had, let its profile lose
-less than half a unit of log-likelihood over all of the bounds.
+less than 0.1 units of log-likelihood over all of the bounds, and nearly so below 0.5, where noise will sometimes tell
+one end from the other.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CHOOSING = BOUNDS | {"temperature": (0.03, 1.5), "lapse": (0.0, 0.3)}
 READOUTS = ("loss", "modes", "rsm", "choices", "accuracy")
 WHAT = ("recovery", "unknown", "groups", "models", "time")
 TIMES = 60
-FLAT = 0.5
+FLAT = (0.1, 0.5)
 
 
 def task_of(readout: str) -> lr.Task:
@@ -87,7 +88,7 @@ def simulated(
     return times, {"accuracy": rng.binomial(40, right) / 40, "trials": 40}
 
 
-def unknown_in_truth(likelihood: Likelihood, values: dict[str, float]) -> set[str]:
+def unknown_in_truth(likelihood: Likelihood, values: dict[str, float]) -> tuple[set[str], set[str]]:
     """Parameters whose profile is flat over the bounds where measurements are as expected."""
     space = likelihood.space
     seen = dict(values)
@@ -104,8 +105,11 @@ def unknown_in_truth(likelihood: Likelihood, values: dict[str, float]) -> set[st
             noise = replace(noise, average=noise.fitted(mean), within=0.0, sd=sd)
         readouts.append(replace(one, noise=noise))
     fit = fit_one(replace(likelihood, readouts=tuple(readouts)))
-    intervals = {one.name: interval(one, i, fit.log_likelihood, FLAT) for i, one in enumerate(fit.profiles)}
-    return {name for name, one in intervals.items() if not one.identified}
+    flat, nearly = (
+        {one.name for i, one in enumerate(fit.profiles) if not interval(one, i, fit.log_likelihood, lost).identified}
+        for lost in FLAT
+    )
+    return flat, nearly
 
 
 def middle(off: np.ndarray, factor: bool) -> str:
@@ -115,28 +119,28 @@ def middle(off: np.ndarray, factor: bool) -> str:
     return f"{100 * np.expm1(np.median(off)):.1f} %" if factor else f"{np.median(off):.3f}"
 
 
-def recovery(readout: str, sets: int) -> None:
-    rng, task = np.random.default_rng(7), task_of(readout)
+def recovery(readout: str, sets: int, seed: int) -> None:
+    rng, task = np.random.default_rng(seed), task_of(readout)
     free = CHOOSING if readout in ("choices", "accuracy") else BOUNDS
-    rows: dict[str, list[tuple[float, bool, bool, bool, bool, bool]]] = defaultdict(list)
+    rows: dict[str, list[tuple[float, bool, bool, bool, bool, bool, bool]]] = defaultdict(list)
     begun = time.process_time()
     for _ in range(sets):
         values = truth(rng, readout)
         times, given = simulated(rng, task, values, readout)
         found = lr.fit(task, (task.d_in, task.d_in + 6, task.d_out), times, free=free, **given)
-        unknown = unknown_in_truth(found.likelihood, values)
+        flat, nearly = unknown_in_truth(found.likelihood, values)
         for name, one in found.intervals.items():
             signed = name != "lam" or readout == "rsm"
             true = values[name] if signed else abs(values[name])
             factor = name in ("scale", "rate", "temperature")
             off = np.log(found.estimates[name] / true) if factor else found.estimates[name] - true
-            rows[name].append((abs(off), true in one, one.identified, one.closed, name in unknown, factor))
+            rows[name].append((abs(off), true in one, one.identified, one.closed, name in flat, name in nearly, factor))
     spent = (time.process_time() - begun) / sets
     for name, row in rows.items():
-        off, covered, known, closed, unknown, factor = map(np.array, zip(*row, strict=True))
-        named = f"{np.sum(~known & unknown)} of {unknown.sum()}"
+        off, covered, known, closed, flat, nearly, factor = map(np.array, zip(*row, strict=True))
+        named = "  ".join(f"{np.sum(~known & unknown):>3} of {unknown.sum():>3}" for unknown in (flat, nearly))
         errors = [middle(off[which], factor[0]) for which in (known, closed)]
-        shares = f"{covered.mean():8.3f} {known.mean():8.2f} {closed.mean():7.2f} {named:>12}"
+        shares = f"{covered.mean():8.3f} {known.mean():8.2f} {closed.mean():7.2f} {named:>22}"
         print(f"{readout:<9} {name:<12} {errors[0]:>8} {errors[1]:>8} {shares}", flush=True)
     print(f"{'':<9} {sets} data sets, {spent:.2f} s of processor time each, two fits and more", flush=True)
 
@@ -171,7 +175,7 @@ def unknown(sets: int) -> None:
                 times, given = simulated(rng, KINGDOM, values, readout)
                 found = lr.fit(KINGDOM, (8, 14, 8), times, free=free, **given)
                 named += name in found.unidentified
-            truly = name in unknown_in_truth(found.likelihood, values)
+            truly = name in unknown_in_truth(found.likelihood, values)[0]
             print(
                 f"{readout:<9} {words:<22} {name:<6} unknown in truth: {truly}, named in {named} of {sets}", flush=True
             )
@@ -238,14 +242,15 @@ def timing() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=7, help="of the recovery")
     parser.add_argument("--readouts", nargs="+", choices=READOUTS, default=READOUTS)
     parser.add_argument("--only", nargs="+", choices=WHAT, default=WHAT)
     wish = parser.parse_args()
     if "recovery" in wish.only:
-        heads = ("readout", "parameter", "error", "error", "coverage", "known", "closed", "named unknown")
+        heads = ("readout", "parameter", "error", "error", "coverage", "known", "closed", "named: unknown", "nearly so")
         print("median error where known, and where the interval has both ends\n" + " ".join(f"{h:>9}" for h in heads))
         for readout in wish.readouts:
-            recovery(readout, wish.sets)
+            recovery(readout, wish.sets, wish.seed)
     if "unknown" in wish.only:
         unknown(wish.sets)
     if "groups" in wish.only:
