@@ -1,7 +1,7 @@
 """How well `lr.fit` finds again what simulated learners were made with: errors, coverage, what is named as unknown, and
 which models are told apart.
 
-    python benchmarks/fit.py [--sets 100] [--seed 7] [--readouts loss modes …] [--only recovery unknown groups models time]
+    python benchmarks/fit.py [--sets 100] [--seed 7] [--readouts loss …] [--only recovery unknown groups models time]
 
 Truths: scale from 1e-4 to 0.5 and rate over two decades, evenly in their logarithms, λ from −3 to 3 evenly; of choices
 also temperature from 0.1 to 0.5 and lapse from 0 to 0.1. Each learner is watched at 60 times until it has learned. A
