@@ -18,6 +18,7 @@ from ._check import InvalidInput
 from ._version import __version__
 from .certificate import Certificate
 from .facts import Facts, Refusal
+from .fit import Fit, fit
 from .inits.nearest import Balanced, balanced
 from .landscape import Fate, Regime, RegimePrediction, fate, predict_regime, regime
 from .losses import Loss
@@ -42,6 +43,7 @@ __all__ = [
     "Continual",
     "Facts",
     "Fate",
+    "Fit",
     "InvalidInput",
     "Loss",
     "Network",
@@ -62,6 +64,7 @@ __all__ = [
     "continual",
     "descend",
     "fate",
+    "fit",
     "flow",
     "forgetting",
     "generalisation",

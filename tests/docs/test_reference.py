@@ -49,6 +49,7 @@ _COMPILE = (
     "bias.factorisation",
     "bias.interpolation",
     "batch.api",
+    "fit.result",
     "jax",
     "laziness.adapters.flax",
     "laziness.measuring",
