@@ -20,7 +20,8 @@ from lazyrich.fit.models import Curves, Model
 from lazyrich.methods.base import Solution
 from lazyrich.methods.solve import solve
 from lazyrich.networks import Network
-from lazyrich.predict import both_ends, predict
+from lazyrich.predict import predict
+from lazyrich.prediction.looking import both_ends
 from lazyrich.problem import Problem
 from lazyrich.tasks import Task
 from lazyrich.trajectory import Trajectory
