@@ -282,3 +282,12 @@ def test_what_is_written_and_drawn(rng, tmp_path):
     group = lr.fit(TASK, SIZES, TIMES, loss=[loss(), loss()] + 0.05 * rng.normal(size=(2, 60)), free=FREE)
     assert group.to_xarray().subject_estimate.shape == (2, 3)
     assert len(group.plot().subfigs[1].axes) == 3 and "between subjects" in str(group)
+
+
+@pytest.mark.parametrize(("relative", "told"), [(False, False), (True, True)])
+def test_noise_of_unequal_size_is_told(rng, relative, told):
+    """The likelihood has noise of one size; noise that goes with the loss puts estimates outside their intervals."""
+    curve = loss(scale=1e-3, lam=0.0)
+    noise = 0.02 * rng.normal(size=len(curve)) * (curve if relative else 0.2)
+    found = lr.fit(TASK, SIZES, TIMES, loss=curve + noise, free=FREE, models=("deep",))
+    assert any("times as large where that is large" in note for note in found.notes) is told

@@ -58,6 +58,11 @@ class Noise(ABC):
         """The size of the noise around one expectation (T, …); nan where counts make it."""
         return float("nan")
 
+    def unevenness(self, expected: Array) -> tuple[float, float]:
+        """By what factor noise is larger where more is expected, and how likely so much is by chance: (1, 1) where the
+        counts say how large it is."""
+        return 1.0, 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Noise):
@@ -133,6 +138,17 @@ class Gaussian(Noise):
 
     def spread(self, expected: Array) -> float:
         return self.sd or float(np.sqrt(self._variance(self.fitted(expected))))
+
+    def unevenness(self, expected: Array) -> tuple[float, float]:
+        """Of the half of the measurements where most is expected against the other half: an F test."""
+        from scipy.special import fdtrc  # here: it is slow to load
+
+        seen, fitted = self.weight > 0, self.fitted(expected)
+        squares = (self.weight * (self.average - fitted) ** 2)[seen][np.argsort(fitted[seen], kind="stable")]
+        half = len(squares) // 2
+        low, high = (float(part.mean()) + self._floor for part in (squares[:half], squares[-half:])) if half else (1, 1)
+        chance = min(1.0, 2 * float(fdtrc(half, half, max(high / low, low / high)))) if half else 1.0
+        return float(np.sqrt(high / low)), chance
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from lazyrich.fit.profiles import Profile, held_up, interval, profiles, threshol
 from lazyrich.fit.result import Fit
 from lazyrich.fit.search import Optimum, optima
 
+_BY_CHANCE = 1e-4  # that noise of one size looks so uneven
 _SEED = 0  # of the places where a search begins: the same measurements give the same fit
 _AWAY, _PRESSED = 0.05, 0.5  # an optimum is pressed against a bound if so far from it the likelihood is lower by that
 
@@ -23,7 +24,7 @@ def fit_one(likelihood: Likelihood) -> Fit:
     trades = trading(made, best.log_likelihood, within)
     space = likelihood.space
     seen = [best, *(other for other in found if other is not best)]
-    places = [{name: float(value) for name, value in space.values(one.place).items()} for one in seen]
+    places = [_values(likelihood, one) for one in seen]
     ours = [{name: values[name] for name in space.names} for values in places]
     unknown = tuple(name for name, one in intervals.items() if not one.identified)
     notes = _notes(likelihood, made, ours, seen, within, unknown, trades)
@@ -64,7 +65,21 @@ def _notes(
             )
     for name, end, other in held_up(likelihood, made, seen[0].log_likelihood, within):
         notes.append(f"the interval of {name} ends at {end:.3g} because {other} has come to its bound there")
+    best = likelihood.expected(_values(likelihood, seen[0]))
+    for readout, expected in zip(likelihood.readouts, best, strict=True):
+        factor, chance = readout.noise.unevenness(expected)
+        if chance < _BY_CHANCE:
+            larger, where = max(factor, 1 / factor), "large" if factor > 1 else "small"
+            notes.append(
+                f"noise of {readout.words} is {larger:.2g} times as large where that is {where}, and is taken to be of "
+                "one size: the intervals are not to be trusted"
+            )
     signed = any(isinstance(one, Balance) for one in likelihood.space.free)
     if "lam" in likelihood.space.names and not signed:
         notes.append("the sign of lam cannot be seen here: λ and −λ learn the same function")
     return tuple(notes)
+
+
+def _values(likelihood: Likelihood, optimum: Optimum) -> dict[str, float]:
+    """Of all parameters, by name."""
+    return {name: float(value) for name, value in likelihood.space.values(optimum.place).items()}
