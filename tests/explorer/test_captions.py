@@ -355,12 +355,13 @@ def test_an_integration_that_stops_early_is_told(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fate_that_rounding_hides_leaves_captions(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hidden(problem: lr.Problem) -> lr.Fate:
+    def hidden(problem: lr.Problem, *_: Any) -> lr.Fate:
         raise np.linalg.LinAlgError("Singular matrix")
 
     state = State(seed=32)
-    shown = view(state)
+    monkeypatch.setattr(lr, "predict", hidden)
     monkeypatch.setattr(lr, "fate", hidden)
+    shown = view(state)
     found = captions(state, shown)
     check_form(state, found, shown)
     assert "so close to the separatrix that rounding" in found["sentence"] and "integrated" not in found["sentence"]

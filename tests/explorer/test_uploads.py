@@ -52,7 +52,7 @@ def refusal(name, content):
 
 def correlations(found):
     assert found["state"]["task"] == "uploaded"
-    return unpacked(State.from_dict(found["state"]).data)
+    return unpacked(State.from_dict(found["state"]).data)[:3]
 
 
 def same(found, X, Y):

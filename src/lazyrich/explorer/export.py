@@ -26,7 +26,7 @@ import lazyrich as lr"""
 
 _ONE_TASK = """\
 times, loss = traj.times, traj.loss
-modes = lr.observables.mode_strengths(traj)"""
+modes = prediction.strengths"""
 _KERNEL = "kernel = lr.observables.kernel_distance(traj)"
 
 _TASKS = """\
@@ -64,7 +64,7 @@ def code(state: State) -> str:
     shown = view(state)
     several, kernel, descends = bool(state.then), "kernel" in shown.arrays, state.descent and not state.then
     if descends:
-        descended(state, shown.script)
+        descended(state, shown.script, float(shown.arrays["times"][-1]))
     made = "\n".join(line for long in shown.script.lines for line in _wrapped(long))
     observed = [_TASKS if several else _ONE_TASK]
     curves = ['"loss": loss', '"mode strength": modes']

@@ -5,8 +5,10 @@ import { Controls, element } from "./controls.js";
 import { Curves } from "./curves.js";
 import { Link, onScreen } from "./link.js";
 import { Matrix } from "./matrices.js";
-import { Neuron, Phase, Points } from "./pictures.js";
+import { Neuron } from "./neuron.js";
+import { Phase } from "./phase.js";
 import { Store } from "./state.js";
+import { Tree } from "./tree.js";
 import { figure, file } from "./export.js";
 import { complain, tellCaptions, tellView } from "./words.js";
 
@@ -14,7 +16,8 @@ const get = (id) => document.getElementById(id);
 const PHASE_REST = 300; // ms without a change, before the phase picture is asked for
 const MARKS_REST = 120; // ms without a change, before the predicted times are marked
 const PLAY = 6; // seconds from start to end
-const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // those with a λ
+const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // those with a λ of their own
+const WITHIN = ["scale", "lam", "horizon", "descent", "rate"]; // choices that the phase picture does not depend on
 
 const theme = () => {
   try {
@@ -31,9 +34,17 @@ let [view, captions, descent, phase] = [null, null, null, null];
 let [rest, marks] = [null, null];
 
 // panels
-const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), (time) => moveTo(time), () => curves.cursor(timeNow()));
+let over = null; // the time under the pointer
+const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), {
+  move: (time) => moveTo(time),
+  resized: () => curves.cursor(timeNow()),
+  hovered: (time) => {
+    over = time;
+    read();
+  },
+});
 const matrices = { function: new Matrix(get("function"), "The network function"), gram: new Matrix(get("gram"), "The Gram matrix QQᵀ") };
-const points = new Points(get("points"));
+const tree = new Tree(get("points"), get("points-caption"));
 const neuron = new Neuron(get("neuron"));
 const phases = new Phase(get("phase"), (scale, lam) => {
   store.set({ scale, lam, ...(BALANCED.includes(store.state.start) ? {} : { start: "lambda_balanced" }) });
@@ -56,6 +67,7 @@ store.onChange((names) => {
     link.ask(store.state, false);
     clearTimeout(rest);
     rest = setTimeout(() => link.ask(store.state, true), PHASE_REST);
+    if (names.some((name) => name in store.state && !WITHIN.includes(name))) get("panel-phase").classList.add("stale");
     pointOfPhase();
   }
   if (view && names.some((name) => name.startsWith("log"))) drawCurves();
@@ -63,6 +75,12 @@ store.onChange((names) => {
   get("log-loss").checked = store.page.logLoss;
   get("log-time").checked = store.page.logTime;
   get("with-descent").checked = store.state.descent;
+  get("inputs").hidden = store.state.task !== "uploaded" || !store.state.data;
+  for (const button of get("inputs").querySelectorAll("button")) {
+    const { whiten, centre } = store.state;
+    const on = { whiten, centre, "": !whiten && !centre }[button.dataset.inputs];
+    button.setAttribute("aria-pressed", String(on));
+  }
   markPreset();
 });
 
@@ -94,7 +112,7 @@ function receive(header, arrays) {
   } else if (header.kind === "phase") {
     phase = { header, arrays };
     phases.update(phase);
-    get("panel-phase").hidden = false;
+    get("panel-phase").classList.remove("stale");
     get("phase-caption").textContent = header.caption;
     pointOfPhase();
     document.body.dataset.settled = header.id; // the last stage
@@ -117,10 +135,13 @@ function drawView() {
   matrices.function.update(arrays.function);
   get("panel-gram").hidden = !arrays.gram;
   if (arrays.gram) matrices.gram.update(arrays.gram, view.header.sizes[0]);
-  points.update(arrays.points);
+  get("panel-points").hidden = Boolean(arrays.neuron) || view.header.items.length < 2; // one unit: parameter space shows it
   get("panel-neuron").hidden = !arrays.neuron;
+  if (!get("panel-points").hidden) tree.update(arrays.gram ?? arrays.inner, view.header.items);
   if (arrays.neuron) neuron.update(view);
+  controls.actual(view.header.sizes);
   moved();
+  neuron.repaint();
 }
 
 function drawCurves() {
@@ -167,12 +188,18 @@ function moved() {
   curves.cursor(time);
   matrices.function.draw(frame);
   if (view.arrays.gram) matrices.gram.draw(frame);
-  points.draw(frame);
+  if (!get("panel-points").hidden) tree.draw(frame);
   if (view.arrays.neuron) neuron.draw(index);
+  read();
   const slider = get("time");
   if (Math.round(1000 * store.page.cursor) !== +slider.value) slider.value = Math.round(1000 * store.page.cursor);
   get("time-out").textContent = `t = ${time.toPrecision(3)}`;
   slider.setAttribute("aria-valuetext", `time ${time.toPrecision(3)}, loss ${view.arrays.loss.values[index * view.arrays.loss.shape[1]].toPrecision(3)}`);
+}
+
+/** The numbers under the pointer, or else at the cursor. */
+function read() {
+  if (view) get("readout").textContent = curves.reading(nearest(view.arrays.times.values, over ?? timeNow()));
 }
 
 function nearest(times, time) {
@@ -216,11 +243,16 @@ get("log-loss").addEventListener("change", (event) => store.set({ logLoss: event
 get("log-time").addEventListener("change", (event) => store.set({ logTime: event.target.checked }));
 get("with-descent").addEventListener("change", (event) => store.set({ descent: event.target.checked }));
 
+for (const button of get("inputs").querySelectorAll("button")) {
+  const name = button.dataset.inputs;
+  button.addEventListener("click", () => store.set(name ? { [name]: !store.state[name] } : { whiten: false, centre: false }));
+}
+
 const buttons = hello.presets.map((preset, i) => {
   const button = element("button", { type: "button", textContent: preset.title, title: `${preset.text} (key ${i + 1})` });
   button.dataset.preset = preset.name;
   button.addEventListener("click", (event) => {
-    store.reset(preset.state);
+    store.reset({ ...preset.state, logTime: false, ...preset.page });
     play(false);
     if (event.detail) button.blur(); // after a mouse, the space bar plays
   });
@@ -301,6 +333,6 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-new Controls(get("controls"), hello.controls, store, upload);
+const controls = new Controls(get("controls"), hello.controls, store, upload);
 addEventListener("hashchange", () => store.restore(location.hash));
 store.restore(location.hash);
