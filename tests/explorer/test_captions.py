@@ -338,7 +338,7 @@ def test_an_integrated_curve_says_why_and_how_far() -> None:
     found = told(**INTEGRATED)
     assert "both modes are learned by t =" in found["sentence"]
     assert (
-        "integrated, for the closed form needs layers with W2ᵀW2 − W1W1ᵀ = λI, from which these are"
+        "of the largest, for the closed form needs layers with W2ᵀW2 − W1W1ᵀ = λI, from which these are"
         in found["sentence"]
     )
     assert found["certificate"].startswith("integrated: flow equation within")

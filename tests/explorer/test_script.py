@@ -44,6 +44,8 @@ def numbers_of(value):
         return [*numbers_of(value.task), *numbers_of(value.network), value.rates, value.weight_decay]
     if isinstance(value, lr.Trajectory):
         return [value.times, value.function, value.loss]
+    if isinstance(value, lr.Prediction):
+        return [*numbers_of(value.trajectory), value.error, value.half_times]
     if isinstance(value, lr.Continual):
         return [number for part in value.trajectories for number in numbers_of(part)]
     if isinstance(value, list):

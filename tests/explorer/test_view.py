@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.linalg import sqrtm
 
 import lazyrich as lr
 from lazyrich.explorer import script
@@ -111,7 +110,10 @@ def test_the_numbers_are_those_of_the_library(made):
         close(shown.arrays["gram"], traj.gram[shown.arrays["frames"].astype(int)])
         assert shown.header["balance"] == pytest.approx(problem.facts.lam[0], abs=1e-12)
     close(shown.arrays["loss"][:, 0], loss_of(problem.task, traj.function), 1e-9)
-    close(np.sort(np.abs(shown.arrays["modes"])), np.sort(np.abs(modes_of(problem.task, traj.function))), 1e-9)
+    if made not in (deep, shallow):  # whose modes are those of their fate: one is zero, the others' inputs not white
+        close(shown.arrays["modes"], modes_of(problem.task, traj.function), 1e-9)
+    if exact:
+        close(shown.arrays["modes"][0], lr.fate(problem).initial, 1e-9)
     close(shown.arrays["kernel"], lr.observables.kernel_distance(traj), 1e-9)
     change = lr.observables.kernel_movement(traj) * np.maximum(norm := lr.observables.kernel_norm(traj), norm[0])
     last = norm[-1] if shown.stages[0].regime is None else np.interp(shown.stages[0].regime.learned_by, times, norm)
@@ -175,15 +177,14 @@ def test_a_sequence_that_is_integrated():
 
 
 @pytest.mark.compiles
-@pytest.mark.parametrize("then", [(), ("reversal",)])
-def test_a_run_that_stops_early_says_so_and_gives_no_advice_for_code(monkeypatch, then):
+def test_a_run_that_stops_early_says_so_and_gives_no_advice_for_code(monkeypatch):
     monkeypatch.setattr(script, "MOST_STEPS", 60)
-    shown = view(State(**SMALL, start="gaussian", scale=0.3, then=then))
+    shown = view(State(**SMALL, start="gaussian", scale=0.3, then=("reversal",)))
     assert 20 <= len(shown.arrays["times"]) < TIMES
     (note,) = shown.header["notes"]
     assert note.startswith("stopped at t = ") and note.endswith("steps")
     told = [remark for remark in shown.header["remarks"] if "stopped" in remark]
-    assert told == ([f"task 1: {note}; later tasks were not reached"] if then else [])
+    assert told == [f"task 1: {note}; later tasks were not reached"]
     assert shown.header["boundaries"] == [shown.arrays["times"][-1]]
 
 
@@ -255,7 +256,9 @@ def test_the_first_layer_is_shown_by_its_gram_matrix(chosen):
     assert view(State(task="own")).header["items"] == ["x1", "x2"]
 
 
-@pytest.mark.parametrize("chosen", [{"width": 3}, {"seed": 4, "scale": 0.05, "task": "own", "matrix": "3 0; 0 2"}])
+@pytest.mark.parametrize(
+    "chosen", [{"width": 3, "horizon": 1e4}, {"seed": 4, "scale": 0.05, "task": "own", "matrix": "3 0; 0 2"}]
+)
 def test_modes_have_the_numbers_of_the_fate(chosen):
     """The mode that is missed, at a bottleneck or a saddle, is the one that stays low; equal ones are told apart."""
     state = State.from_dict({"width": 4, **chosen})
@@ -302,16 +305,17 @@ def test_matrices_are_thinned_to_what_a_message_may_hold(rng):
     state = State(task="own", matrix=matrix, width=32, scale=0.1)
     shown = view(state)
     frames = shown.arrays["frames"]
-    assert frames[0] == 0 and frames[-1] == TIMES - 1 and 2 <= len(frames) < TIMES and (np.diff(frames) > 0).all()
+    assert frames[0] == 0 and frames[-1] == len(shown.arrays["times"]) - 1
+    assert 2 <= len(frames) < TIMES and (np.diff(frames) > 0).all()
     assert np.ptp(np.diff(frames)) <= 1  # evenly
     sizes = {name: array.size for name, array in shown.arrays.items() if name in ("function", "gram")}
     assert 100_000 < sum(sizes.values()) <= 150_000
     assert len(encoded(shown.header, shown.arrays)) < 700_000
     whole = view(state, thin=False)
-    assert whole.arrays["frames"].tolist() == [*range(TIMES)]
+    assert whole.arrays["frames"].tolist() == [*range(len(whole.arrays["times"]))]
     for name in ("function", "gram"):
         np.testing.assert_array_equal(whole.arrays[name][frames], shown.arrays[name])
-    assert len(view(State()).arrays["frames"]) == TIMES
+    assert len(view(State()).arrays["frames"]) == len(view(State()).arrays["times"])
 
 
 def test_a_view_is_the_same_every_time():

@@ -21,7 +21,7 @@ from lazyrich.explorer.view import View
 from lazyrich.explorer.wire import Header
 
 _SAME = 1e-9  # relative difference of two strengths that are one
-_LEARNED = 0.99  # of the way of a mode, for an integrated one to count as learned
+_LEARNED = 0.95  # of the way of a mode, for an integrated one to count as learned, as in `lr.predict`
 _FORGOTTEN, _KEPT = 0.5, 0.05  # of what there was to learn
 _HIDDEN = "starts so close to the separatrix that rounding hides its regime"
 
@@ -162,7 +162,7 @@ def _so_far(stage: Stage) -> list[str]:
         said = [_counted(int(np.count_nonzero(done)), facts, by)]
     if stage.part.status.end != "complete":
         said.append(f"the integration {stage.part.status.what}")
-    if stage.part.method != "flow":
+    if stage.exact:
         return said
     digits = "" if stage.error is None else f" to {stage.error:.0e} of the largest"
     return [*said, f"integrated{digits}, for {why_none(facts)}"]

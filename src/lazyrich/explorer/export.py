@@ -48,7 +48,7 @@ for panel in panels:
 _DESCENT_DRAWN = """\
 panels[0].plot(descent.times, descent.loss, "k:", label="gradient descent")
 panels[0].legend()
-panels[1].plot(descent.times, lr.observables.mode_strengths(descent), "k:")"""
+panels[1].plot(descent.times, prediction.strengths_of(descent), "k:")"""
 
 
 def code(state: State) -> str:
@@ -58,13 +58,13 @@ def code(state: State) -> str:
     task = lr.tasks.semantic_hierarchy()
     network = lr.inits.zero_balanced(3, sizes=[8, 14, 8], scale=0.01)
     problem = lr.Problem(task, network)
-    times = np.linspace(0.0, lr.landscape.horizon(problem), 200)
-    traj = lr.solve(problem, times)
+    prediction = lr.predict(problem)
+    traj = prediction.trajectory
     """
     shown = view(state)
     several, kernel, descends = bool(state.then), "kernel" in shown.arrays, state.descent and not state.then
     if descends:
-        descended(state, shown.script, float(shown.arrays["times"][-1]))
+        descended(state, shown.script)
     made = "\n".join(line for long in shown.script.lines for line in _wrapped(long))
     observed = [_TASKS if several else _ONE_TASK]
     curves = ['"loss": loss', '"mode strength": modes']

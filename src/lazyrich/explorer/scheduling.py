@@ -149,7 +149,7 @@ class Request:
     large: bool = field(init=False)
     script: Script | None = None
     view: View | None = None
-    end: float | None = None  # of the view
+    solved: Script | None = None  # that descent goes on from
     stages: list[str] = field(init=False)
 
     @classmethod
@@ -197,14 +197,14 @@ class Request:
         match self.stage:
             case "view":
                 self.view, self.script = view(self.state, self.script), None
-                self.end = self.view.header["boundaries"][0]
+                self.solved = self.view.script if "descent" in self.stages else None
                 return self.view.header, self.view.arrays
             case "captions":
                 shown, self.view = self.view, None  # megabytes that nothing needs afterwards
                 assert shown is not None
                 return captions(self.state, shown), {}
             case "descent":
-                return descent(self.state, self.end)[:2]
+                return descent(self.state, self.solved)[:2]
         return _picture(self.state, stale)
 
 

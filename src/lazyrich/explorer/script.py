@@ -22,6 +22,7 @@ _DECADES = 6  # that the second half covers at most
 _EARLY = 0.1  # of the shortest time in which the initial weights change
 MOST_STEPS = 4096  # of each task of a sequence; a power of two, for which `flow` compiles once
 _MOST_DESCENT = 20_000  # steps of gradient descent
+_MANY = 1e5  # steps of an explicit method
 _FEWEST = 20  # times that an integration must reach for a curve
 _TRIES = 4  # of a shorter one
 _FARTHEST = 20  # times the estimated horizon, for an integration or several tasks
@@ -145,35 +146,55 @@ def solved(state: State, script: Script | None = None) -> Script:
     """`prepared` (or `script`, which is so far already), with `prediction` and its trajectory `traj`, or for several
     tasks `run`."""
     script = script or prepared(state)
-    if not state.then:
-        asked = (Name("times"),) if state.horizon else ()
-        try:
-            script.add("prediction", Call("lr.predict", (Name("problem"), *asked)))
-        except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
-            script.add("times", _times(script.problem, _horizon(state, script)))
-            script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
-        else:
-            script.add("traj", Name("prediction", "trajectory"))
-        return script
-    options = {**_training(state, script), "max_steps": MOST_STEPS}
-    call = Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options)
-    first = script.add("run", call).trajectories[0]
+    if state.then:
+        options = {**_training(state, script), "max_steps": MOST_STEPS}
+        return _followed(script, "run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options))
+    if not state.horizon and _is_stiff(script.problem):
+        script.add("times", _times(script.problem, lr.landscape.horizon(script.problem)))
+    if _is_stiff(script.problem):
+        return _followed(script, "traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))
+    try:
+        script.add("prediction", Call("lr.predict", (Name("problem"), *(Name("times"),) * bool(state.horizon))))
+    except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
+        script.add("times", _times(script.problem, _horizon(state, script)))
+        script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
+    else:
+        script.add("traj", Name("prediction", "trajectory"))
+    return script
+
+
+def _is_stiff(problem: lr.Problem) -> bool:
+    """Whether an integration of many layers would take more steps than anybody waits for."""
+    if problem.facts.method is not None or problem.network.depth == 2:
+        return False
+    norms = [float(np.linalg.norm(W, 2)) for W in problem.network.weights]
+    fastest = max(problem.rates) * float(np.linalg.norm(problem.task.sigma_xx, 2)) * max(norms) ** (2 * len(norms) - 2)
+    return fastest * lr.landscape.horizon(problem) > _MANY
+
+
+def _followed(script: Script, name: str, call: Call) -> Script:
+    """With what `call` integrates of `times`, or of shorter ones that it can reach."""
+    first = _first_part(script.add(name, call))
     if first.status == "complete" or len(first.times) >= _FEWEST:
         return script
     for _ in range(_TRIES):  # until the last time that was reached; where that is the first, until the one after it
         end = float(script["times"][max(len(first.times), 2) - 1])
         del script.lines[-2:]
         script.add("times", _times(script.problem, end))
-        first = script.add("run", call).trajectories[0]
+        first = _first_part(script.add(name, call))
         if first.status == "complete":
             break
     script.followed = f"followed until {first.times[-1]:.2g} only: the problem is too stiff to go farther"
     return script
 
 
-def descended(state: State, script: Script, end: float) -> tuple[lr.Trajectory, int]:
-    """Adds `descent`, gradient descent on the (first) problem until the same time, as far as so many steps go."""
-    steps = max(1, min(_MOST_DESCENT, round(end / state.rate)))
+def _first_part(result: lr.Trajectory | lr.Continual) -> lr.Trajectory:
+    return result.trajectories[0] if isinstance(result, lr.Continual) else result
+
+
+def descended(state: State, script: Script) -> tuple[lr.Trajectory, int]:
+    """Adds `descent`, gradient descent on the problem until the same time, as far as so many steps go."""
+    steps = max(1, min(_MOST_DESCENT, round(float(script.parts[0].times[-1]) / state.rate)))
     return script.add("descent", Call("lr.descend", (Name("problem"),), {"rate": state.rate, "steps": steps})), steps
 
 

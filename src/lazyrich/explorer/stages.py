@@ -39,6 +39,11 @@ class Stage:
         return self.part.problem
 
     @property
+    def exact(self) -> bool:
+        """Whether a theorem gives the curve."""
+        return self.part.solution is not None
+
+    @property
     def end(self) -> float:
         return float(self.part.times[-1])
 
@@ -80,7 +85,7 @@ class Stage:
         """Modes of the task that are not learned in the end, where it is known, from 0."""
         if self.fate is not None:
             never = ~self.fate.learned
-        elif self.part.method == "flow":
+        elif not self.exact:
             return []
         else:
             never = np.abs(self.ends - self.targets) > _FAR * np.abs(self.targets)
@@ -139,7 +144,7 @@ def _observed(part: lr.Trajectory, start: float) -> Stage:
 def _fate_and_regime(part: lr.Trajectory) -> tuple[lr.Fate | None, lr.Regime | None]:
     """What is known before training where there is a closed form, and what the curve tells elsewhere."""
     try:
-        if part.method != "flow":
+        if part.solution is not None:
             fate = lr.fate(part.problem)
             return fate, fate.regime
         return None, lr.regime(part) if part.times[-1] > 0 else None

@@ -37,7 +37,8 @@ class Control:
 
     name: str
     label: str
-    kind: str  # "choice", "several" (choices), "whole", "log", "signed", "number", "rates", "text", "hidden", "toggle" or "flag"
+    kind: str  # "choice", "several" (choices), "whole", "log", "signed", "number", "rates", "text", "flag", or for what
+    # has no field of its own: "hidden", "toggle"
     group: str
     help: str
     least: float = 0.0
@@ -268,7 +269,8 @@ class Correlations(NamedTuple):
     def centred(self) -> Correlations:
         """Those of the samples without their means."""
         if self.mean_x is None or self.mean_y is None:
-            raise InvalidInput("centre needs samples, whose means are known, and data holds correlations: upload samples.")
+            came = "data holds correlations alone: upload samples"
+            raise InvalidInput(f"centre needs samples, whose means are known, and {came}.")
         x, y = self.mean_x, self.mean_y
         return Correlations(self.yx - np.outer(y, x), self.xx - np.outer(x, x), self.yy - np.outer(y, y))
 
@@ -284,10 +286,12 @@ def unpacked(data: str) -> Correlations:
     try:
         sizes, _, text = data.partition(":")
         d_out, d_in = (int(size) for size in sizes.split("x"))
+        if not (1 <= d_in <= MOST_UNITS and 1 <= d_out <= MOST_UNITS):
+            raise ValueError
         values = np.frombuffer(base64.b64decode(text, altchars=b"-_", validate=True), dtype="<f8").astype(float)
         shapes = [(d_out, d_in), (d_in, d_in), (d_out, d_out), (d_in,), (d_out,)]
         ends = np.cumsum([np.prod(shape) for shape in shapes])
-        if not (1 <= d_in <= MOST_UNITS and 1 <= d_out <= MOST_UNITS and len(values) in (ends[2], ends[4])):
+        if len(values) not in (ends[2], ends[4]):
             raise ValueError
     except (ValueError, binascii.Error):
         raise InvalidInput(

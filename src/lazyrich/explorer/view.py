@@ -12,7 +12,7 @@ import numpy as np
 
 import lazyrich as lr
 from lazyrich._typing import Array, Float
-from lazyrich.explorer.script import Script, descended, prepared, solved
+from lazyrich.explorer.script import Script, descended, solved
 from lazyrich.explorer.stages import Stage, stages_of
 from lazyrich.explorer.state import State
 from lazyrich.explorer.wire import Header
@@ -57,7 +57,7 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
     header: Header = {
         "kind": "view",
         "method": parts[0].method,
-        "exact": all(part.method != "flow" for part in parts),
+        "exact": all(stage.exact for stage in stages),
         "error": stages[0].error,
         "methods": [part.method for part in parts],
         "sizes": problem.network.sizes,
@@ -77,12 +77,12 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
     return View(header, arrays, script, stages)
 
 
-def descent(state: State, end: float | None = None) -> View:
-    """Gradient descent on the (first) problem until the `end` of the view, as far as its steps go."""
-    script = prepared(state) if end is not None else solved(state)
-    traj, steps = descended(state, script, float(script.parts[0].times[-1]) if end is None else end)
-    modes = np.asarray(lr.observables.mode_strengths(traj))
-    arrays = {"times": traj.times, "loss": traj.loss[:, None], "modes": modes}
+def descent(state: State, script: Script | None = None) -> View:
+    """Gradient descent until the end of the view, whose `script` may be there already, as far as its steps go."""
+    script = script or solved(state)
+    traj, steps = descended(state, script)
+    of = lr.observables.mode_strengths if script.prediction is None else script.prediction.strengths_of
+    arrays = {"times": traj.times, "loss": traj.loss[:, None], "modes": of(traj)}
     header = {"kind": "descent", "rate": state.rate, "steps": steps, "end": traj.status.end}
     return View(header, arrays, script, [])
 

@@ -87,6 +87,7 @@ store.onChange((names) => {
 // what comes
 function receive(header, arrays) {
   if (header.kind === "error") {
+    if (header.id !== null && (header.id !== link.id || link.waiting)) return; // of what has been changed since
     document.body.classList.remove("waiting");
     document.body.dataset.settled = "with an error";
     complain(header.sentence);
