@@ -162,9 +162,9 @@ def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch, in_a_th
             await room.wait()
             sent.append(decoded(message)[0])
 
-        shared = Pools(Pool("quick", 1), Pool("slow", 1))
+        shared = Pools(*(Pool(name, 1) for name in Pools._fields))
         client = Client(shared, full)
-        work = [asyncio.create_task(client.work(pool)) for pool in shared]
+        work = [asyncio.create_task(client.work(pool)) for pool in shared.of_pages]
         client.ask(Request(1, State(seed=1)))
         await waiting.wait()
         for id in range(2, 20):
@@ -341,7 +341,7 @@ def test_there_is_room_for_so_many_pages(running, monkeypatch):
                 three.recv(timeout=60)
             assert closed.value.rcvd.code == 1013
         two.close()
-        while running.app.state.clients > 1 and time.monotonic() < deadline:
+        while len(running.app.state.clients) > 1 and time.monotonic() < deadline:
             time.sleep(0.01)
         with running.live() as three:
             send(three, 1)
@@ -378,4 +378,4 @@ def test_programs_of_many_shapes_are_forgotten(monkeypatch):
     ],
 )
 def test_what_is_large_leaves_the_quick_lane_to_others(chosen, is_slow):
-    assert scheduling.Request(1, State(**chosen)).is_slow == is_slow
+    assert scheduling.Request(1, State(**chosen)).pool == ("slow" if is_slow else "quick")

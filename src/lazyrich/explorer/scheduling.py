@@ -1,10 +1,11 @@
 """Where and when a request is computed: stage after stage, for the latest request of each page only.
 
-All pages share two small pools of threads. In the quick one runs what theory gives at once; in the slow one what is
-integrated, descends step by step or draws the phase picture (JAX compiles there, for seconds), and what is large, so
-that nobody who drags a slider waits for someone else's integration. A page has at most one turn in each pool, waiting
-or running, and a turn takes up whatever is the latest request when it starts: those who wait long skip more, nobody
-falls behind.
+All pages share small pools of threads. In the quick one runs what theory gives at once; in the slow one what is
+integrated in NumPy, draws the phase picture or is large; in the engine's, one at a time, what JAX compiles and
+integrates, which takes seconds and much memory. So nobody who drags a slider waits for someone else's integration.
+Files have threads of their own. A page has at most one turn in each pool, waiting or running, and a turn takes up
+whatever is the latest request when it starts: those who wait long skip more, nobody falls behind. An integration that
+goes on for long is ended when its page has asked for something else, or has left, or after a minute.
 
 A view that is ready is sent even if the slider has moved on meanwhile, as long as no later one has been: while a slider
 is dragged faster than views come, the page follows it. All other stages are for the latest request alone. Requests
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +33,7 @@ import numpy as np
 import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._progress import interruptible
 from lazyrich._typing import Array
 from lazyrich.explorer.captions import captions
 from lazyrich.explorer.phase import phase, phase_header, phase_key
@@ -44,10 +47,13 @@ _MOST_DEPTH = 4  # of lists and objects in a request
 _LARGEST_ID = 2**53  # JavaScript counts so far
 
 _QUICK_THREADS = 2  # no faster than one, but a large problem does not hold up a small one
-_SLOW_THREADS = 4
+_SLOW_THREADS = 2
+_FILE_THREADS = 2
+_GRACE = 0.5  # seconds that an integration has, though its page has asked for something else meanwhile: it is followed
+LONGEST = 60.0  # seconds of an integration
 _REST = 0.06  # seconds without a newer request, before what is shown is told in words
 _MOST_PICTURES = 64  # of phases, 3 kB each
-_MOST_PROGRAMS = 16  # shapes of networks that JAX has compiled for
+_MOST_PROGRAMS = 3  # shapes of networks that JAX has compiled for
 _LARGE = 72  # units of all layers, from where on a view and its captions take a good part of a second
 _MOST_TOLD = 500  # characters of a sentence
 
@@ -92,14 +98,42 @@ class Pool:
 
 
 class Pools(NamedTuple):
-    """The two that all pages share; `pools[is_slow]` is the one that a stage belongs in."""
+    """Those that all pages share, for their stages, and one for files."""
 
     quick: Pool
     slow: Pool
+    engine: Pool
+    files: Pool
 
     @classmethod
     def open(cls) -> Pools:
-        return cls(Pool("quick", _QUICK_THREADS), Pool("slow", _SLOW_THREADS))
+        return cls(
+            Pool("quick", _QUICK_THREADS), Pool("slow", _SLOW_THREADS), Pool("engine", 1), Pool("files", _FILE_THREADS)
+        )
+
+    @property
+    def of_pages(self) -> tuple[Pool, ...]:
+        return self.quick, self.slow, self.engine
+
+
+class Interrupted(BaseException):
+    """Nobody waits for this any more. Not an Exception: nothing on the way takes it for a fault."""
+
+
+def patient(stale: Callable[[], bool]) -> Callable[[], None]:
+    """Ends what it is called from, once nobody waits for it or it takes too long."""
+    begun = time.monotonic()
+
+    def look() -> None:
+        passed = time.monotonic() - begun
+        if passed > _GRACE and stale():
+            raise Interrupted
+        if passed > LONGEST:
+            raise InvalidInput(
+                f"this takes longer than {LONGEST:g} seconds to integrate: try smaller weights or an earlier end."
+            )
+
+    return look
 
 
 # requests ---------------------------------------------------------------------------------------------------
@@ -145,7 +179,8 @@ class Request:
     state: State
     with_phase: bool = False
     number: int = 0  # among the requests of its page
-    integrated: bool | None = None  # not known before a first look
+    inexact: bool | None = None  # whether no theorem applies; not known before a first look
+    integrated: bool = False  # or whether the weights have to be, which pass from one task to the next
     large: bool = field(init=False)
     script: Script | None = None
     view: View | None = None
@@ -167,9 +202,8 @@ class Request:
 
     def __post_init__(self) -> None:
         self.stages, self.large = ["view", "captions"], _units(self.state) > _LARGE
-        if self.state.then:  # whether the later tasks are integrated shows only on the way
-            self.integrated = True
-        elif self.state.descent:
+        self.integrated = bool(self.state.then)
+        if self.state.descent and not self.state.then:
             self.stages.append("descent")
         if self.with_phase:
             self.stages.append("phase")
@@ -180,19 +214,27 @@ class Request:
         return next(iter(self.stages), None)
 
     @property
-    def is_slow(self) -> bool:
-        """Does the next stage belong in the slow pool?"""
-        return self.large or bool(self.integrated) or self.stage in ("descent", "phase")
+    def pool(self) -> str:
+        """Where the next stage belongs."""
+        if self.stage == "descent" or (self.integrated and self.stage == "view" and self.by_engine):
+            return "engine"
+        return "slow" if self.large or self.integrated or self.stage == "phase" else "quick"
+
+    @property
+    def by_engine(self) -> bool:
+        """Is it JAX that integrates? Two layers, one task after no other, it is not."""
+        return self.state.depth != 2 or bool(self.state.then and self.inexact)
 
     def look(self) -> None:
         """Finds out whether a theorem applies, which takes a fraction of a view."""
-        if self.integrated is None:
+        if self.script is None and self.inexact is None:
             self.script = prepared(self.state)
-            self.integrated = self.script.problem.facts.method is None
+            self.inexact = self.script.problem.facts.method is None
+            self.integrated = self.inexact or bool(self.state.then)
 
     def found(self, stale: Callable[[], bool]) -> Found | None:
         """The next stage; nothing where it has become stale on the way."""
-        if self.integrated or self.stage == "descent":
+        if self.pool == "engine":
             _bound_programs(self.state)
         match self.stage:
             case "view":
@@ -297,9 +339,11 @@ class Client:
     def __init__(self, pools: Pools, send: Callable[[bytes], Awaitable[None]]) -> None:
         self._pools = pools
         self._send = send
+        self.heard = time.monotonic()  # when anything came from it
+        self.given_up = asyncio.Event()  # its place is another page's now
         self._latest: Request | None = None
         self._asked = self._shown = 0  # numbers of the latest request and of the last one whose view was sent
-        self._wake = {pool: asyncio.Event() for pool in pools}
+        self._wake = {pool: asyncio.Event() for pool in pools.of_pages}
 
     def ask(self, request: Request) -> None:
         """From now on this request counts."""
@@ -333,7 +377,7 @@ class Client:
         request = self._latest
         if request is None or request.stage is None:
             return None
-        return request if pool is self._pools[request.is_slow] else None
+        return request if pool is getattr(self._pools, request.pool) else None
 
     def _rouse(self) -> None:
         """Wakes the pool that is to go on."""
@@ -346,15 +390,22 @@ class Client:
         request = self._due(pool)
         if request is None:
             return None
+
+        def stale() -> bool:
+            return self._latest is not request
+
         try:
             request.look()
-            if pool is not self._pools[request.is_slow]:
+            if pool is not getattr(self._pools, request.pool):
                 return None
-            found = request.found(lambda: self._latest is not request)
+            with interruptible(patient(stale)):
+                found = request.found(stale)
             if found is None:
                 return _Answer(request, None)
             header, arrays = found
             return _Answer(request, encoded({**header, "id": request.id}, arrays))
+        except Interrupted:
+            return None
         except Exception as error:
             return _Answer(request, error_message(request.id, sentence_for(error)), failed=True)
 

@@ -65,8 +65,12 @@ class Script:
     def add(self, name: str, expression: object) -> Any:
         """Runs `name = expression`."""
         self.values[name] = self._value(expression)
-        self.lines.append(f"{name} = {_source(expression)}")
+        self.write(name, expression)
         return self.values[name]
+
+    def write(self, name: str, expression: object) -> None:
+        """Leaves it to the user to run it."""
+        self.lines.append(f"{name} = {_source(expression)}")
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -146,21 +150,40 @@ def solved(state: State, script: Script | None = None) -> Script:
     """`prepared` (or `script`, which is so far already), with `prediction` and its trajectory `traj`, or for several
     tasks `run`."""
     script = script or prepared(state)
-    if state.then:
-        options = {**_training(state, script), "max_steps": MOST_STEPS}
-        return _followed(script, "run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options))
-    if not state.horizon and _is_stiff(script.problem):
-        script.add("times", _times(script.problem, lr.landscape.horizon(script.problem)))
-    if _is_stiff(script.problem):
-        return _followed(script, "traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))
+    *before, (name, last) = _solution(state, script)
+    if isinstance(last, Call):
+        for line in before:
+            script.add(*line)
+        return _followed(script, name, last)
     try:
-        script.add("prediction", Call("lr.predict", (Name("problem"), *(Name("times"),) * bool(state.horizon))))
+        script.add(*before[0])
     except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
         script.add("times", _times(script.problem, _horizon(state, script)))
         script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
     else:
-        script.add("traj", Name("prediction", "trajectory"))
+        script.add(name, last)
     return script
+
+
+def written(state: State) -> Script:
+    """The same lines, of which those that may take long are not run."""
+    script = prepared(state)
+    for line in _solution(state, script):
+        script.write(*line)
+    return script
+
+
+def _solution(state: State, script: Script) -> list[tuple[str, Call | Name]]:
+    """What comes after `prepared`: names and expressions, the solution last."""
+    if state.then:
+        options = {**_training(state, script), "max_steps": MOST_STEPS}
+        return [("run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options))]
+    if _is_stiff(script.problem):
+        times = [] if state.horizon else [("times", _times(script.problem, lr.landscape.horizon(script.problem)))]
+        return [*times, ("traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))]
+    asked = (Name("times"),) if state.horizon else ()
+    call = Call("lr.predict", (Name("problem"), *asked))
+    return [("prediction", call), ("traj", Name("prediction", "trajectory"))]
 
 
 def _is_stiff(problem: lr.Problem) -> bool:
@@ -194,8 +217,14 @@ def _first_part(result: lr.Trajectory | lr.Continual) -> lr.Trajectory:
 
 def descended(state: State, script: Script) -> tuple[lr.Trajectory, int]:
     """Adds `descent`, gradient descent on the problem until the same time, as far as so many steps go."""
+    call, steps = descending(state, script)
+    return script.add("descent", call), steps
+
+
+def descending(state: State, script: Script) -> tuple[Call, int]:
+    """The call, and its number of steps."""
     steps = max(1, min(_MOST_DESCENT, round(float(script.parts[0].times[-1]) / state.rate)))
-    return script.add("descent", Call("lr.descend", (Name("problem"),), {"rate": state.rate, "steps": steps})), steps
+    return Call("lr.descend", (Name("problem"),), {"rate": state.rate, "steps": steps}), steps
 
 
 def _times(problem: lr.Problem, end: float) -> Call:

@@ -15,6 +15,7 @@ import logging
 import re
 import socket
 import threading
+import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -35,10 +36,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._progress import interruptible
 from lazyrich._threads import one_blas_thread
 from lazyrich.explorer import export
 from lazyrich.explorer.presets import PRESETS
@@ -50,6 +53,7 @@ from lazyrich.explorer.scheduling import (
     error_message,
     id_of,
     parsed,
+    patient,
     sentence_for,
 )
 from lazyrich.explorer.state import CONTROLS, State
@@ -59,6 +63,9 @@ PORT = 8765
 MOST_CLIENTS = 200
 _MOST_FRAME = 2**20  # bytes of a message that is read at all: a longer one ends the connection
 _PATIENCE = 60.0  # seconds for a body to come
+_SILENCE = 10.0  # seconds for the head of a request to come, and of a page that makes room for another one
+_MOST_SOCKETS = 4000
+_LATER = 1013  # of a websocket: try again later
 
 _HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; connect-src 'self'; "
@@ -122,7 +129,8 @@ def server_for(app: Starlette) -> uvicorn.Server:
             ws="auto",
             ws_max_size=_MOST_FRAME,
             ws_per_message_deflate=False,  # it would take longer than the computation
-            limit_concurrency=2 * MOST_CLIENTS,
+            http=_Impatient,
+            limit_concurrency=_MOST_SOCKETS,
             timeout_graceful_shutdown=1,
             proxy_headers=False,
             server_header=False,
@@ -131,6 +139,31 @@ def server_for(app: Starlette) -> uvicorn.Server:
             log_config=None,  # its own would close what handlers of other libraries write to
         )
     )
+
+
+class _Impatient(AutoHTTPProtocol):  # type: ignore[misc]
+    """A connection that is closed when no request comes: silent ones would take the places of others."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._incomplete():
+            self._wait()
+
+    def _incomplete(self) -> bool:
+        """Is nothing being answered, and nothing but the start of a request there?"""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait(self) -> None:
+        asyncio.get_running_loop().call_later(_SILENCE, self._end, self.cycle)
+
+    def _end(self, cycle: object) -> None:
+        ours = self.transport.get_protocol() is self  # it is another's once it has become a page's
+        if ours and self.cycle is cycle and self._incomplete() and not self.transport.is_closing():
+            self.transport.close()
 
 
 def is_loopback(host: str) -> bool:
@@ -174,7 +207,7 @@ def application(host: str = "127.0.0.1") -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.pools = Pools.open()
-    app.state.clients = 0
+    app.state.clients = set()
     return app
 
 
@@ -293,7 +326,7 @@ async def _hello(request: HTTPRequest) -> Response:
 async def _upload(request: HTTPRequest) -> Response:
     content = await _body(request, MOST_UPLOAD)
     name = request.query_params.get("name", "")
-    return JSONResponse(await _computed(request, read_upload, name, content))
+    return JSONResponse(await _computed(request, "files", read_upload, name, content))
 
 
 async def _export(request: HTTPRequest) -> Response:
@@ -302,7 +335,12 @@ async def _export(request: HTTPRequest) -> Response:
         raise HTTPException(404)
     make, media_type = _EXPORTS[kind]
     text = (await _body(request, MOST_CHARACTERS)).decode(errors="replace")
-    content = await _computed(request, lambda: make(State.from_dict(parsed(text))))
+    try:
+        state = State.from_dict(parsed(text))
+        quick = await request.app.state.pools.files.run(export.is_quick, kind, state)
+    except Exception as error:
+        raise HTTPException(400, sentence_for(error)) from None
+    content = await _computed(request, "files" if quick else "engine", make, state)
     name = f'attachment; filename="lazyrich-view.{kind}"'
     return Response(content, media_type=media_type, headers={"content-disposition": name})
 
@@ -326,10 +364,15 @@ async def _body(request: HTTPRequest, most: int) -> bytes:
     return bytes(content)
 
 
-async def _computed(request: HTTPRequest, work: Callable[..., R], *arguments: object) -> R:
-    """In the slow pool, since an export may hold an integration; a fault of the input is the client's."""
+async def _computed(request: HTTPRequest, pool: str, work: Callable[..., R], *arguments: object) -> R:
+    """In one of the pools, and not for longer than a view; a fault of the input is the client's."""
+
+    def patiently() -> R:
+        with interruptible(patient(lambda: False)):
+            return work(*arguments)
+
     try:
-        return await request.app.state.pools.slow.run(work, *arguments)
+        return await getattr(request.app.state.pools, pool).run(patiently)
     except Exception as error:
         raise HTTPException(400, sentence_for(error)) from None
 
@@ -341,25 +384,43 @@ async def _live(websocket: WebSocket) -> None:
     """One page for as long as it is open."""
     state = websocket.app.state
     await websocket.accept()
-    if state.clients >= MOST_CLIENTS:
+    if not _make_room(state.clients):
         await websocket.send_bytes(
             error_message(None, f"{MOST_CLIENTS} pages are open, and there is no room for more.")
         )
-        await websocket.close(1013)  # try again later
+        await websocket.close(_LATER)
         return
-    state.clients += 1
     client = Client(state.pools, partial(_send, websocket))
-    tasks = [asyncio.create_task(work) for work in (_receive(websocket, client), *map(client.work, state.pools))]
+    state.clients.add(client)
+    tasks = [
+        asyncio.create_task(work) for work in (_receive(websocket, client), *map(client.work, state.pools.of_pages))
+    ]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        given_up = asyncio.create_task(client.given_up.wait())
+        done, _ = await asyncio.wait([*tasks, given_up], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
+        if client.given_up.is_set():
+            await websocket.close(_LATER)
     finally:
-        state.clients -= 1
+        given_up.cancel()
+        state.clients.discard(client)
         client.leave()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _make_room(clients: set[Client]) -> bool:
+    """Whether there is room for one more page, if need be that of the one that has been silent for longest."""
+    if len(clients) < MOST_CLIENTS:
+        return True
+    quietest = min(clients, key=lambda client: client.heard)
+    if time.monotonic() - quietest.heard < _SILENCE:
+        return False
+    clients.discard(quietest)
+    quietest.given_up.set()
+    return True
 
 
 async def _receive(websocket: WebSocket, client: Client) -> None:
@@ -370,6 +431,7 @@ async def _receive(websocket: WebSocket, client: Client) -> None:
             return
         content: object = None
         try:
+            client.heard = time.monotonic()
             content = parsed(message.get("text"))
             client.ask(Request.from_content(content))
         except Exception as error:
