@@ -48,11 +48,12 @@ class Gate:
 def test_stages_come_in_order(running):
     with running.live() as link:
         send(link, 7, phase=True, descent=True, scale=0.1)
-        answers = [heard(link) for _ in range(4)]
-        assert [header["kind"] for header, _ in answers] == ["view", "captions", "descent", "phase"]
+        answers = [heard(link) for _ in range(5)]
+        assert [header["kind"] for header, _ in answers] == ["view", "captions", "descent", "weights", "phase"]
         assert {header["id"] for header, _ in answers} == {7}
-        (_, first), (told, _), (_, descent), (_, phase) = answers
-        assert told["sentence"] and first["times"].shape == (200,)
+        (_, first), (told, _), (_, descent), (drawn, weights), (_, phase) = answers
+        assert told["sentence"] and first["times"].ndim == 1
+        assert drawn["layers"] == 2 and weights["W1"].shape == (len(weights["times"]), 14, 8)
         assert descent["loss"].shape[0] == descent["times"].size
         assert phase["movement"].shape == (phase["lams"].size, phase["scales"].size)
         send(link, 8, scale=0.1)

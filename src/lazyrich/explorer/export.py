@@ -74,7 +74,7 @@ def code(state: State) -> str:
     traj = prediction.trajectory
     """
     several, descends = bool(state.then), state.descent and not state.then
-    script = solved(state) if descends else written(state)
+    script = solved(state) if descends or _is_exact(state) else written(state)
     if descends:
         script.write("descent", descending(state, script)[0])
     made = "\n".join(line for long in script.lines for line in _wrapped(long))

@@ -39,7 +39,7 @@ from lazyrich.explorer.captions import captions
 from lazyrich.explorer.phase import phase, phase_header, phase_key
 from lazyrich.explorer.script import Script, prepared
 from lazyrich.explorer.state import State
-from lazyrich.explorer.view import View, descent, view
+from lazyrich.explorer.view import View, descent, view, weights
 from lazyrich.explorer.wire import Header, encoded
 
 MOST_CHARACTERS = 160 * 1024  # of a request: a matrix and packed data, 64 KiB each, and all else
@@ -206,7 +206,7 @@ class Request:
         if self.state.descent and not self.state.then:
             self.stages.append("descent")
         if self.with_phase:
-            self.stages.append("phase")
+            self.stages += ["weights", "phase"]
 
     @property
     def stage(self) -> str | None:
@@ -218,7 +218,7 @@ class Request:
         """Where the next stage belongs."""
         if self.stage == "descent" or (self.integrated and self.stage == "view" and self.by_engine):
             return "engine"
-        return "slow" if self.large or self.integrated or self.stage == "phase" else "quick"
+        return "slow" if self.large or self.integrated or self.stage in ("weights", "phase") else "quick"
 
     @property
     def by_engine(self) -> bool:
@@ -242,9 +242,13 @@ class Request:
                 self.solved = self.view.script if "descent" in self.stages else None
                 return self.view.header, self.view.arrays
             case "captions":
-                shown, self.view = self.view, None  # megabytes that nothing needs afterwards
-                assert shown is not None
+                assert self.view is not None
+                shown, self.view = self.view, self.view if "weights" in self.stages else None  # megabytes
                 return captions(self.state, shown), {}
+            case "weights":
+                shown, self.view = self.view, None
+                assert shown is not None
+                return weights(shown)
             case "descent":
                 return descent(self.state, self.solved)[:2]
         return _picture(self.state, stale)

@@ -161,8 +161,24 @@ def solved(state: State, script: Script | None = None) -> Script:
         script.add("times", _times(script.problem, _horizon(state, script)))
         script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
     else:
+        _until_the_loss_has_fallen(script)
         script.add(name, last)
     return script
+
+
+def _until_the_loss_has_fallen(script: Script) -> None:
+    """Looks no farther than that, where a prediction waits for a mode that comes much later and that the loss hardly
+    feels: one of two that are all but equal, say. Its half time is told all the same."""
+    found = script["prediction"]
+    end, last = float(found.trajectory.times[-1]), float(np.nanmax(found.half_times, initial=0.0))
+    if not found.exact or "times" in script.values or last < end / 2:
+        return
+    fallen = lr.landscape.horizon(script.problem)
+    if fallen < end / 2:
+        script.lines.pop()
+        script.values.pop("prediction")
+        script.add("times", _times(script.problem, fallen))
+        script.add("prediction", Call("lr.predict", (Name("problem"), Name("times"))))
 
 
 def written(state: State) -> Script:

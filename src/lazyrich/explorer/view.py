@@ -19,6 +19,7 @@ from lazyrich.explorer.wire import Header
 
 _VANISHED = 1e-9  # of the largest kernel so far: what is left has the direction of rounding
 _NUMBERS = 150_000  # of all matrices in a message: 0.6 MB
+_DRAWINGS = 60  # times at which the network is drawn
 _ANIMALS = ("semantic hierarchy", "revised kingdom", "colour hierarchy")
 _ITEMS = ("salmon", "sunfish", "robin", "canary", "rose", "daisy", "oak", "pine")  # two of a kind, in their order
 
@@ -85,6 +86,24 @@ def descent(state: State, script: Script | None = None) -> View:
     arrays = {"times": traj.times, "loss": traj.loss[:, None], "modes": of(traj)}
     header = {"kind": "descent", "rate": state.rate, "steps": steps, "end": traj.status.end}
     return View(header, arrays, script, [])
+
+
+def weights(shown: View) -> tuple[Header, dict[str, Array]]:
+    """Every layer at few times, for the drawing of the network: exact weights cost more than all else of a view.
+
+    A network wider than its inputs and outputs together may have no more than its Gram matrix.
+    """
+    parts, times = shown.script.parts, shown.arrays["times"]
+    if not all(part.knows("weights") for part in parts):
+        return {"kind": "weights", "layers": 0}, {}
+    each = max(2, _DRAWINGS // len(parts))
+    some = [np.unique(np.linspace(0, len(part.times) - 1, each).astype(int)) for part in parts]
+    few = [part.at(part.times[places]) for part, places in zip(parts, some, strict=True)]
+    first = np.cumsum([0, *(len(part.times) for part in parts[:-1])])
+    frames = np.concatenate([start + places for start, places in zip(first, some, strict=True)])
+    layers = [np.concatenate([part.weights[layer] for part in few]) for layer in range(parts[0].problem.network.depth)]
+    arrays = {f"W{layer}": W for layer, W in enumerate(layers, start=1)}
+    return {"kind": "weights", "layers": len(layers)}, {"times": times[frames], **arrays}
 
 
 def _moved(stage: Stage) -> Float[Array, " T"]:

@@ -5,6 +5,7 @@ import { Controls, element } from "./controls.js";
 import { Curves } from "./curves.js";
 import { Link, onScreen } from "./link.js";
 import { Matrix } from "./matrices.js";
+import { Network } from "./network.js";
 import { Neuron } from "./neuron.js";
 import { Phase } from "./phase.js";
 import { Store } from "./state.js";
@@ -45,6 +46,7 @@ const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), {
 });
 const matrices = { function: new Matrix(get("function"), "The network function"), gram: new Matrix(get("gram"), "The Gram matrix QQᵀ") };
 const tree = new Tree(get("points"), get("points-caption"));
+const network = new Network(get("network"));
 const neuron = new Neuron(get("neuron"));
 const phases = new Phase(get("phase"), (scale, lam) => {
   store.set({ scale, lam, ...(BALANCED.includes(store.state.start) ? {} : { start: "lambda_balanced" }) });
@@ -67,6 +69,7 @@ store.onChange((names) => {
     link.ask(store.state, false);
     clearTimeout(rest);
     rest = setTimeout(() => link.ask(store.state, true), PHASE_REST);
+    get("panel-network").classList.add("stale");
     if (names.some((name) => name in store.state && !WITHIN.includes(name))) get("panel-phase").classList.add("stale");
     pointOfPhase();
   }
@@ -100,6 +103,11 @@ function receive(header, arrays) {
     document.body.classList.toggle("waiting", header.id !== link.id || Boolean(link.waiting)); // for a newer one
     drawView();
     painted(header.id, link.since);
+    if (toPlay && !link.waiting) {
+      toPlay = false;
+      store.set({ cursor: 0 });
+      play(true);
+    }
   } else if (header.id !== view?.header.id) {
     return; // of a picture that is gone
   } else if (header.kind === "captions") {
@@ -110,6 +118,12 @@ function receive(header, arrays) {
   } else if (header.kind === "descent") {
     descent = { header, arrays };
     drawCurves();
+  } else if (header.kind === "weights") {
+    get("panel-network").classList.remove("stale");
+    const layers = Array.from({ length: header.layers }, (_, l) => arrays[`W${l + 1}`]);
+    if (layers.length) network.update({ times: arrays.times.values, layers, items: view.header.items });
+    else network.without("Wider than inputs and outputs together: QQᵀ is followed, and not each weight.");
+    moved();
   } else if (header.kind === "phase") {
     phase = { header, arrays };
     phases.update(phase);
@@ -191,6 +205,7 @@ function moved() {
   if (view.arrays.gram) matrices.gram.draw(frame);
   if (!get("panel-points").hidden) tree.draw(frame);
   if (view.arrays.neuron) neuron.draw(index);
+  if (network.ready) network.draw(nearest(network.times, time));
   read();
   const slider = get("time");
   if (Math.round(1000 * store.page.cursor) !== +slider.value) slider.value = Math.round(1000 * store.page.cursor);
@@ -213,6 +228,8 @@ function nearest(times, time) {
   return low > 0 && time - times[low - 1] < times[low] - time ? low - 1 : low;
 }
 
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+let toPlay = false; // once its first picture is there
 let playing = null;
 function play(on) {
   cancelAnimationFrame(playing);
@@ -255,6 +272,7 @@ const buttons = hello.presets.map((preset, i) => {
   button.addEventListener("click", (event) => {
     store.reset({ ...preset.state, logTime: false, ...preset.page });
     play(false);
+    toPlay = !still.matches;
     if (event.detail) button.blur(); // after a mouse, the space bar plays
   });
   return button;
@@ -318,17 +336,19 @@ get("theme").addEventListener("click", () => {
   }
   if (view) drawView();
   if (phase) phases.update(phase);
+  network.repaint();
   pointOfPhase();
 });
 
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") get("export").open = false;
   const typing = event.target.closest("input:not([type=checkbox], [type=range]), select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
   if (event.key === " " && !event.target.closest("button, summary, a, [type=checkbox]")) {
     event.preventDefault();
     play(playing === null);
   }
-  if (/^[1-9]$/.test(event.key)) buttons[+event.key - 1]?.click();
+  if (/^[1-9]$/.test(event.key) && !event.target.closest("#controls")) buttons[+event.key - 1]?.click();
   if ((event.key === "ArrowRight" || event.key === "ArrowLeft") && !event.target.closest("[type=range]")) {
     store.set({ cursor: Math.min(1, Math.max(0, store.page.cursor + (event.key === "ArrowRight" ? 0.01 : -0.01))) });
   }
@@ -336,4 +356,5 @@ document.addEventListener("keydown", (event) => {
 
 const controls = new Controls(get("controls"), hello.controls, store, upload);
 addEventListener("hashchange", () => store.restore(location.hash));
+toPlay = !still.matches && !/[#&]cursor=/.test(location.hash);
 store.restore(location.hash);
