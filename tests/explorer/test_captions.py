@@ -348,8 +348,6 @@ def test_an_integrated_curve_says_why_and_how_far() -> None:
 @pytest.mark.compiles
 def test_an_integration_that_stops_early_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script, "MOST_STEPS", 40)
-    found = told(**INTEGRATED)
-    assert re.search(r"the integration stopped at t = [\d.]+ of [\d.]+ after 40 steps; integrated", found["sentence"])
     found = told(**INTEGRATED, then=["reversal"])
     assert "only 1 of 2 tasks were reached" in found["sentence"]
 

@@ -12,9 +12,10 @@ import httpx
 import numpy as np
 import pytest
 
+from lazyrich._check import InvalidInput
 from lazyrich._progress import interruptible, progress
-from lazyrich.explorer import scheduling, server
-from lazyrich.explorer.scheduling import Interrupted, patient
+from lazyrich.explorer import listening, pools, scheduling, server
+from lazyrich.explorer.pools import Interrupted, patient
 
 from .serving import heard, send, until
 
@@ -64,7 +65,7 @@ def scheduling_stops():
 
 def test_patience_has_a_grace_and_an_end(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(scheduling.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(pools.time, "monotonic", lambda: now[0])
     look = patient(lambda: True)
     look()
     now[0] = 0.4
@@ -76,7 +77,7 @@ def test_patience_has_a_grace_and_an_end(monkeypatch):
     now[0] = 60.0
     look()
     now[0] = 61.0
-    with pytest.raises(server.InvalidInput, match=r"^this takes longer than 60 seconds to integrate"):
+    with pytest.raises(InvalidInput, match=r"^this takes longer than 60 seconds to integrate"):
         look()
 
 
@@ -115,7 +116,7 @@ def test_a_stranger_is_served_beside_six_who_integrate(running, monkeypatch):
 
 @pytest.mark.processes
 def test_four_hundred_who_say_nothing_have_no_effect(running, monkeypatch):
-    monkeypatch.setattr(server, "_SILENCE", 1.0)
+    monkeypatch.setattr(listening, "SILENCE", 1.0)
     quiet = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(400)]
     for link in quiet[::2]:
         link.sendall(b"GET / HTTP/1.1\r\nHost: 12")  # and no more
@@ -132,7 +133,7 @@ def test_four_hundred_who_say_nothing_have_no_effect(running, monkeypatch):
 
 
 def test_the_second_head_of_a_connection_may_not_take_for_ever_either(running, monkeypatch):
-    monkeypatch.setattr(server, "_SILENCE", 0.3)
+    monkeypatch.setattr(listening, "SILENCE", 0.3)
     with socket.create_connection(("127.0.0.1", running.port)) as link:
         link.settimeout(20)
         link.sendall(f"GET /page/icon.svg HTTP/1.1\r\nHost: {running.place}\r\n\r\n".encode())
@@ -146,7 +147,7 @@ def test_the_second_head_of_a_connection_may_not_take_for_ever_either(running, m
 def test_a_silent_page_makes_room(running, monkeypatch):
     assert wait(lambda: not running.app.state.clients)
     monkeypatch.setattr(server, "MOST_CLIENTS", 2)
-    monkeypatch.setattr(server, "_SILENCE", 0.3)
+    monkeypatch.setattr(listening, "SILENCE", 0.3)
     with running.live() as one, running.live() as two:
         assert wait(lambda: len(running.app.state.clients) == 2)
         time.sleep(0.4)

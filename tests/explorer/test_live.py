@@ -222,7 +222,7 @@ def test_a_phase_picture_for_nobody_is_given_up(running, monkeypatch):
         send(link, 2, seed=12)
         assert given_up.acquire(timeout=60)
         seen = [(header["kind"], header["id"]) for header in until(link, "captions", 2)]
-        assert seen == [("view", 1), ("captions", 1), ("view", 2), ("captions", 2)]
+        assert seen == [("view", 1), ("captions", 1), ("weights", 1), ("view", 2), ("captions", 2)]
         send(link, 3, phase=True, seed=13)
         assert begun.acquire(timeout=60)
     assert given_up.acquire(timeout=60)  # the page has left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -189,17 +191,17 @@ def test_a_run_that_stops_early_says_so_and_gives_no_advice_for_code(monkeypatch
 
 
 @pytest.mark.compiles
-def test_a_problem_too_stiff_for_its_horizon_is_followed_as_far_as_it_goes():
-    """By the lines that were run: the loss falls from 6e7 to 9 within a thousandth."""
+def test_a_problem_too_stiff_to_be_predicted_is_followed_as_far_as_steps_go():
+    """Its early times are close enough to see it all: the loss falls from 6e7 to 9 within a thousandth."""
     stiff = {"task": "own", "matrix": "1 2 3 4 5; 1 1 1 1 2; 3 2 1 1 1", "depth": 3, "width": 4, "scale": 10.0}
     shown = view(State(**stiff, start="gaussian"))
     times, loss = shown.arrays["times"], shown.arrays["loss"][:, 0]
-    assert len(times) == TIMES and 1e-3 < times[-1] < 0.1
+    assert 20 <= len(times) < TIMES and 1e-3 < times[-1] < 0.1
     assert loss[0] > 6e7 and np.interp(1e-3, times, loss) < 10
-    assert f"np.linspace(0.0, {float(times[-1])!r}, {TIMES})" in shown.script.lines[-2]
+    assert shown.script.lines[-1] == f"traj = lr.flow(problem, times, max_steps={script.MOST_STEPS})"
     assert [line.split(" = ")[0] for line in shown.script.lines] == [*shown.script.values]
     (note,) = shown.header["notes"]
-    assert note == f"followed until {times[-1]:.2g} only: the problem is too stiff to go farther"
+    assert re.match(r"stopped at t = 0\.0\d+ of \d+ after 4096 steps$", note)
 
 
 def test_remarks_count_tasks_from_one():

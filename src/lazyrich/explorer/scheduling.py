@@ -20,13 +20,11 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
-from threading import Lock, get_ident
-from typing import NamedTuple, NoReturn, TypeVar
+from threading import Lock
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -37,6 +35,7 @@ from lazyrich._progress import interruptible
 from lazyrich._typing import Array
 from lazyrich.explorer.captions import captions
 from lazyrich.explorer.phase import phase, phase_header, phase_key
+from lazyrich.explorer.pools import Interrupted, Pool, Pools, patient
 from lazyrich.explorer.script import Script, prepared
 from lazyrich.explorer.state import State
 from lazyrich.explorer.view import View, descent, view, weights
@@ -46,11 +45,6 @@ MOST_CHARACTERS = 160 * 1024  # of a request: a matrix and packed data, 64 KiB e
 _MOST_DEPTH = 4  # of lists and objects in a request
 _LARGEST_ID = 2**53  # JavaScript counts so far
 
-_QUICK_THREADS = 2  # no faster than one, but a large problem does not hold up a small one
-_SLOW_THREADS = 2
-_FILE_THREADS = 2
-_GRACE = 0.5  # seconds that an integration has, though its page has asked for something else meanwhile: it is followed
-LONGEST = 60.0  # seconds of an integration
 _REST = 0.06  # seconds without a newer request, before what is shown is told in words
 _MOST_PICTURES = 64  # of phases, 3 kB each
 _MOST_PROGRAMS = 3  # shapes of networks that JAX has compiled for
@@ -61,79 +55,7 @@ _IN_WORDS = (InvalidInput, lr.NoExactSolution, ImportError)  # their messages ar
 _BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
 
 Found = tuple[Header, dict[str, Array]]
-R = TypeVar("R")
 _log = logging.getLogger(__name__)
-
-
-# pools ------------------------------------------------------------------------------------------------------
-
-
-class Pool:
-    """Some threads that take turns in the order in which they are asked for."""
-
-    def __init__(self, name: str, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"lazyrich-{name}")
-        self._at_work: set[int] = set()
-
-    async def run(self, work: Callable[..., R], *arguments: object) -> R:
-        """What `work` returns, computed in a thread. One that has not begun is dropped if the caller is cancelled."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(self._run, work, arguments))
-
-    def _run(self, work: Callable[..., R], arguments: tuple[object, ...]) -> R:
-        self._at_work.add(get_ident())
-        try:
-            with np.errstate(all="ignore"):  # what overflows is told in a sentence, not in the server's log
-                return work(*arguments)
-        finally:
-            self._at_work.discard(get_ident())
-
-    @property
-    def busy(self) -> bool:
-        """Is a thread at work? It cannot be interrupted."""
-        return bool(self._at_work)
-
-    def close(self) -> None:
-        """Nothing more begins."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class Pools(NamedTuple):
-    """Those that all pages share, for their stages, and one for files."""
-
-    quick: Pool
-    slow: Pool
-    engine: Pool
-    files: Pool
-
-    @classmethod
-    def open(cls) -> Pools:
-        return cls(
-            Pool("quick", _QUICK_THREADS), Pool("slow", _SLOW_THREADS), Pool("engine", 1), Pool("files", _FILE_THREADS)
-        )
-
-    @property
-    def of_pages(self) -> tuple[Pool, ...]:
-        return self.quick, self.slow, self.engine
-
-
-class Interrupted(BaseException):
-    """Nobody waits for this any more. Not an Exception: nothing on the way takes it for a fault."""
-
-
-def patient(stale: Callable[[], bool]) -> Callable[[], None]:
-    """Ends what it is called from, once nobody waits for it or it takes too long."""
-    begun = time.monotonic()
-
-    def look() -> None:
-        passed = time.monotonic() - begun
-        if passed > _GRACE and stale():
-            raise Interrupted
-        if passed > LONGEST:
-            raise InvalidInput(
-                f"this takes longer than {LONGEST:g} seconds to integrate: try smaller weights or an earlier end."
-            )
-
-    return look
 
 
 # requests ---------------------------------------------------------------------------------------------------
@@ -243,11 +165,13 @@ class Request:
                 return self.view.header, self.view.arrays
             case "captions":
                 assert self.view is not None
-                shown, self.view = self.view, self.view if "weights" in self.stages else None  # megabytes
+                shown = self.view
+                if "weights" not in self.stages:
+                    self.view = None  # megabytes that nothing needs afterwards
                 return captions(self.state, shown), {}
             case "weights":
+                assert self.view is not None
                 shown, self.view = self.view, None
-                assert shown is not None
                 return weights(shown)
             case "descent":
                 return descent(self.state, self.solved)[:2]

@@ -9,7 +9,6 @@ system can be asked for: the files of the page are a fixed list. Whatever goes w
 from __future__ import annotations
 
 import asyncio
-import errno
 import ipaddress
 import logging
 import re
@@ -25,7 +24,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import plotly
-import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -36,35 +34,29 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._progress import interruptible
 from lazyrich._threads import one_blas_thread
-from lazyrich.explorer import export
+from lazyrich.explorer import export, listening
+from lazyrich.explorer.listening import MOST_CLIENTS, PORT, listener_at, server_for
+from lazyrich.explorer.pools import Pools, patient
 from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.scheduling import (
     MOST_CHARACTERS,
     Client,
-    Pools,
     Request,
     error_message,
     id_of,
     parsed,
-    patient,
     sentence_for,
 )
 from lazyrich.explorer.state import CONTROLS, State
 from lazyrich.explorer.uploads import MOST_UPLOAD, read_upload
 
-PORT = 8765
-MOST_CLIENTS = 200
-_MOST_FRAME = 2**20  # bytes of a message that is read at all: a longer one ends the connection
 _PATIENCE = 60.0  # seconds for a body to come
-_SILENCE = 10.0  # seconds for the head of a request to come, and of a page that makes room for another one
-_MOST_SOCKETS = 4000
 _LATER = 1013  # of a websocket: try again later
 
 _HEADERS = {
@@ -107,7 +99,7 @@ def serve(host: str = "127.0.0.1", port: int | None = None, open_browser: bool =
     if not isinstance(host, str):
         raise InvalidInput(f"host must be a name or an address, such as '127.0.0.1', and it is {_check.shown(host)}.")
     app = application(host)
-    listener = _listener(host, port)
+    listener = listener_at(host, port)
     place = listener.getsockname()[1]
     if port is None and place != PORT:
         _log.warning("Port %d is taken, and %d is free.", PORT, place)
@@ -119,72 +111,6 @@ def serve(host: str = "127.0.0.1", port: int | None = None, open_browser: bool =
     with listener, suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has ended
         server_for(app).run(sockets=[listener])
     return not any(pool.busy for pool in app.state.pools)
-
-
-def server_for(app: Starlette) -> uvicorn.Server:
-    """The web server, with its bounds."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            ws="auto",
-            ws_max_size=_MOST_FRAME,
-            ws_per_message_deflate=False,  # it would take longer than the computation
-            http=_Impatient,
-            limit_concurrency=_MOST_SOCKETS,
-            timeout_graceful_shutdown=1,
-            proxy_headers=False,
-            server_header=False,
-            access_log=False,
-            log_level="critical",  # faults are ours to tell
-            log_config=None,  # its own would close what handlers of other libraries write to
-        )
-    )
-
-
-class _Impatient(AutoHTTPProtocol):  # type: ignore[misc]
-    """A connection that is closed when no request comes: silent ones would take the places of others."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._incomplete():
-            self._wait()
-
-    def _incomplete(self) -> bool:
-        """Is nothing being answered, and nothing but the start of a request there?"""
-        return self.cycle is None or self.cycle.response_complete
-
-    def _wait(self) -> None:
-        asyncio.get_running_loop().call_later(_SILENCE, self._end, self.cycle)
-
-    def _end(self, cycle: object) -> None:
-        ours = self.transport.get_protocol() is self  # it is another's once it has become a page's
-        if ours and self.cycle is cycle and self._incomplete() and not self.transport.is_closing():
-            self.transport.close()
-
-
-def is_loopback(host: str) -> bool:
-    """Is it this machine, seen from itself?"""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def _listener(host: str, port: int | None) -> socket.socket:
-    """A socket that listens; a taken port is a fault only where it was asked for."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    wanted = PORT if port is None else _check.count("port", port, least=0, most=65_535)
-    try:
-        return socket.create_server((host, wanted), family=family)
-    except (OSError, UnicodeError) as error:
-        if port is None and getattr(error, "errno", None) == errno.EADDRINUSE:
-            return socket.create_server((host, 0), family=family)
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInput(f"port {wanted} of {host} cannot be served: {reason}.") from None
 
 
 # the application --------------------------------------------------------------------------------------------
@@ -416,7 +342,7 @@ def _make_room(clients: set[Client]) -> bool:
     if len(clients) < MOST_CLIENTS:
         return True
     quietest = min(clients, key=lambda client: client.heard)
-    if time.monotonic() - quietest.heard < _SILENCE:
+    if time.monotonic() - quietest.heard < listening.SILENCE:
         return False
     clients.discard(quietest)
     quietest.given_up.set()
