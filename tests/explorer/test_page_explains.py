@@ -12,7 +12,7 @@ from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
 
-from .browsing import NEURON, Page
+from .browsing import NEURON, Page, shows
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -129,3 +129,18 @@ def test_keys_reach_everything_and_discard_nothing(page: Page) -> None:
     before = page.tab.locator("#neuron path.path").get_attribute("d")
     page.tab.keyboard.press("ArrowRight")
     assert page.tab.locator("#neuron path.path").get_attribute("d") != before
+
+
+def test_the_back_button_undoes(page: Page) -> None:
+    page.open({"seed": 5}, cursor=0.5)
+    field = page.tab.locator('[data-name="scale"] input[type=number]')
+    for value in ("0.2", "0.3"):
+        field.fill(value)
+        page.rest()
+        assert page.state == {"seed": 5, "scale": float(value), "cursor": 0.5}
+    for before in {"seed": 5, "scale": 0.2}, {"seed": 5}:
+        page.tab.go_back()
+        page.tab.wait_for_timeout(100)
+        page.rest()
+        assert page.state == {**before, "cursor": 0.5}
+        shows(page, before)
