@@ -104,6 +104,7 @@ def test_every_task_and_every_start_has_a_script():
     for task in by_name["task"].options:
         script = prepared(State(task=task, data=packed(np.eye(2), np.eye(2), np.eye(2))))
         assert isinstance(script["task"], lr.Task) and "traj" not in script.values
+        assert ("times" in script.values) == (script["problem"].facts.method is not None)
     for start in by_name["start"].options:
         script = prepared(State(task="random_regression", start=start, prior="another"))
         assert script["problem"].network.depth == 2
@@ -124,7 +125,8 @@ def test_every_task_and_every_start_has_a_script():
 def test_exact_where_a_theorem_applies(state, method):
     script = solved(state)
     assert script["traj"].method == method and script["prediction"].exact
-    assert script.lines[-2:] == ["prediction = lr.predict(problem)", "traj = prediction.trajectory"]
+    assert script.lines[-2:] == ["prediction = lr.predict(problem, times)", "traj = prediction.trajectory"]
+    assert script["traj"].times[-1] == lr.landscape.horizon(script["problem"])
 
 
 def test_integrated_where_none_does():

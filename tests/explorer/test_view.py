@@ -103,8 +103,9 @@ def test_the_numbers_are_those_of_the_library(made):
     state, problem = made()
     shown = view(state)
     times = shown.arrays["times"]
-    assert times[0] == 0 and times[-1] == pytest.approx(lr.landscape.horizon(problem), rel=0.5)
     exact = made is not integrated
+    own = times if exact else lr.predict(problem).trajectory.times
+    assert times[0] == 0 and times[-1] == (lr.landscape.horizon(problem) if exact else own[-1])
     traj = lr.solve(problem, times) if exact else lr.predict(problem, times).trajectory
     close(shown.arrays["loss"], traj.loss[:, None])
     close(shown.arrays["function"], traj.function[shown.arrays["frames"].astype(int)])

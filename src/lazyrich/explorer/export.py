@@ -70,11 +70,12 @@ def code(state: State) -> str:
     task = lr.tasks.semantic_hierarchy()
     network = lr.inits.zero_balanced(3, sizes=[8, 14, 8], scale=0.01)
     problem = lr.Problem(task, network)
-    prediction = lr.predict(problem)
+    times = np.union1d(np.linspace(0.0, 56.0, 101), np.geomspace(0.257, 56.0, 100))
+    prediction = lr.predict(problem, times)
     traj = prediction.trajectory
     """
     several, descends = bool(state.then), state.descent and not state.then
-    script = solved(state) if descends or _is_exact(state) else written(state)
+    script = solved(state) if descends else written(state)
     if descends:
         script.write("descent", descending(state, script)[0])
     made = "\n".join(line for long in script.lines for line in _wrapped(long))

@@ -129,7 +129,8 @@ def _source(expression: object) -> str:
 
 
 def prepared(state: State) -> Script:
-    """Everything before the solution: `task` (or `tasks`), `network`, `problem`, and `times` where they are chosen."""
+    """Everything before the solution: `task` (or `tasks`), `network`, `problem`, and `times`, which `lr.predict` chooses
+    where it integrates."""
     script = Script()
     script.add("task", _task(state))
     if state.task == "uploaded" and state.whiten:
@@ -140,9 +141,8 @@ def prepared(state: State) -> Script:
         others = [_other(state, name, k, task) for k, name in enumerate(state.then, start=1)]
         script.add("tasks", [Name("task"), *others])
     script.add("problem", Call("lr.Problem", (Name("task"), Name("network")), _training(state, script)))
-    if state.then or state.horizon:
-        end = _horizon(state, script)
-        script.add("times", _times(script.problem, end))
+    if state.then or state.horizon or script.problem.facts.method is not None:
+        script.add("times", _times(script.problem, _horizon(state, script)))
     return script
 
 
@@ -158,27 +158,10 @@ def solved(state: State, script: Script | None = None) -> Script:
     try:
         script.add(*before[0])
     except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
-        script.add("times", _times(script.problem, _horizon(state, script)))
         script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
     else:
-        _until_the_loss_has_fallen(script)
         script.add(name, last)
     return script
-
-
-def _until_the_loss_has_fallen(script: Script) -> None:
-    """Looks no farther than that, where a prediction waits for a mode that comes much later and that the loss hardly
-    feels: one of two that are all but equal, say. Its half time is told all the same."""
-    found = script["prediction"]
-    end, last = float(found.trajectory.times[-1]), float(np.nanmax(found.half_times, initial=0.0))
-    if not found.exact or "times" in script.values or last < end / 2:
-        return
-    fallen = lr.landscape.horizon(script.problem)
-    if fallen < end / 2:
-        script.lines.pop()
-        script.values.pop("prediction")
-        script.add("times", _times(script.problem, fallen))
-        script.add("prediction", Call("lr.predict", (Name("problem"), Name("times"))))
 
 
 def written(state: State) -> Script:
@@ -197,7 +180,7 @@ def _solution(state: State, script: Script) -> list[tuple[str, Call | Name]]:
     if _is_stiff(script.problem):
         times = [] if state.horizon else [("times", _times(script.problem, lr.landscape.horizon(script.problem)))]
         return [*times, ("traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))]
-    asked = (Name("times"),) if state.horizon else ()
+    asked = (Name("times"),) if "times" in script.values else ()
     call = Call("lr.predict", (Name("problem"), *asked))
     return [("prediction", call), ("traj", Name("prediction", "trajectory"))]
 

@@ -53,8 +53,10 @@ export class Controls {
 
   /** The sizes that the network has: λ may leave no room for as many hidden units as were asked for. */
   actual(sizes) {
-    this.width = sizes.length > 2 ? sizes[1] : null;
-    this.show();
+    const width = sizes.length > 2 ? sizes[1] : null;
+    if (width === this.width) return;
+    this.width = width;
+    this.shows.width(this.shown("width"), this.store.state);
   }
 
   shown(name) {

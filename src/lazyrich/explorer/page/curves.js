@@ -87,19 +87,19 @@ export class Curves {
     }
     const marks = (this.captions?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1));
     if (marks.length) traces.push(rings(marks, "y2"));
-    if (this.view.header.boundaries.length === 1) traces.unshift(...this.levels(targets.values.slice(0, count), colours));
+    if (this.view.header.boundaries.length === 1) traces.unshift(...this.levels(targets.values.slice(0, count)));
     return traces;
   }
 
   /** Where each mode ends when it is learned. One that is not learned has a level that is seen, and a name. */
-  levels(targets, colours) {
+  levels(targets) {
     const [from, to] = this.span;
     const { unlearned } = this.view.header;
-    const level = (s, shade, width) => line([from, to], [s, s], shade, "y2", { dash: "dash", width });
     const missed = unlearned.filter((k) => k < targets.length);
+    const levels = (values, shade, width) => line(values.flatMap(() => [from, to, null]), values.flatMap((s) => [s, s, null]), shade, "y2", { dash: "dash", width });
     return [
-      ...Array.from(targets, (s, k) => (missed.includes(k) ? null : level(s, colours[k], 1))).filter(Boolean),
-      ...missed.map((k) => level(targets[k], colour("bad"), 2.2)),
+      levels([...targets].filter((_, k) => !missed.includes(k)), colour("soft"), 1),
+      ...missed.map((k) => levels([targets[k]], colour("bad"), 2.2)),
       ...missed.slice(0, 1).map((k) => ({ ...LABEL, x: [this.page.logTime ? Math.sqrt(from * to) : (from + to) / 2], y: [targets[k]], yaxis: "y2", text: [notLearned(missed)], textposition: "top center", textfont: { color: colour("bad"), size: 12 } })),
     ];
   }
@@ -113,7 +113,7 @@ export class Curves {
       line([from, to], [below, below], colour("soft"), "y3", { dash: "dash", width: 1 }),
       line(times.values, this.parted(kernel.values), colour("blue"), "y3", { dash: "dash", width: 1.2 }),
       line(times.values, this.parted(movement.values), colour("blue"), "y3"),
-      rings(this.decisive(), "y3"),
+      ...(this.captions ? [rings(this.decisive(), "y3")] : []), // with the sentence that it belongs to
     ];
   }
 

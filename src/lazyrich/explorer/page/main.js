@@ -156,7 +156,6 @@ function drawView() {
   if (arrays.neuron) neuron.update(view);
   controls.actual(view.header.sizes);
   moved();
-  neuron.repaint();
 }
 
 function drawCurves() {
@@ -334,7 +333,10 @@ get("theme").addEventListener("click", () => {
   } catch {
     // it lasts until the page is left
   }
+  const told = captions; // a new view has none yet; this one is only painted anew
   if (view) drawView();
+  captions = told;
+  if (view) drawCurves();
   if (phase) phases.update(phase);
   network.repaint();
   pointOfPhase();

@@ -38,6 +38,7 @@ export class Neuron extends Picture {
     this.most = 1.25 * [...neuron.values, ...this.goals.flat()].reduce((m, v) => Math.max(m, Math.abs(v)), 1e-9);
     this.ready = true;
     const sheet = delta > 0 ? "two sheets" : delta < 0 ? "one sheet" : "a cone";
+    this.repaint();
     this.place.setAttribute("aria-label", `The path of the single neuron on the hyperboloid a² − ‖w‖² = ${delta.toPrecision(3)}, ${sheet}; arrow keys turn it`);
   }
 

@@ -15,12 +15,15 @@ export function polyline(points) {
 /** A picture in a place of its own; `paint(root, width, height)` draws it all. */
 export class Picture {
   constructor(place) {
-    this.place = place;
-    new ResizeObserver(() => this.repaint()).observe(place);
+    Object.assign(this, { place, width: 0, height: 0 }); // asking the browser each time would make it lay out the page
+    new ResizeObserver(([{ contentRect }]) => {
+      Object.assign(this, { width: contentRect.width, height: contentRect.height });
+      this.repaint();
+    }).observe(place);
   }
 
   repaint() {
-    const { clientWidth: width, clientHeight: height } = this.place;
+    const { width, height } = this;
     if (!this.ready || width < 40 || height < 40) return;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" });
     this.place.replaceChildren(root);
