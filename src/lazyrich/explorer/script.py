@@ -129,8 +129,8 @@ def _source(expression: object) -> str:
 
 
 def prepared(state: State) -> Script:
-    """Everything before the solution: `task` (or `tasks`), `network`, `problem`, and `times`, which `lr.predict` chooses
-    where it integrates."""
+    """Everything before the solution: `task` (or `tasks`), `network`, `problem`, and `times`, but for those that
+    `lr.predict` chooses where it integrates."""
     script = Script()
     script.add("task", _task(state))
     if state.task == "uploaded" and state.whiten:
