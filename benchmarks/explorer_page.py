@@ -54,7 +54,7 @@ def main() -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
             for name, (address, slider) in VIEWS.items():
-                tab = browser.new_page(viewport={"width": 1400, "height": 1000})
+                tab = browser.new_page(viewport={"width": 1400, "height": 1000}, reduced_motion="reduce")
                 tab.goto(f"{found.group()}/{address}")
                 tab.wait_for_selector("body[data-settled]")
                 times = np.array(tab.evaluate(DRAG, [slider, drags]))

@@ -45,6 +45,7 @@ class Page:
     """A tab with the explorer in it, and what happened there."""
 
     def __init__(self, browser: Any, address: str, **options: Any) -> None:
+        options = {"reduced_motion": "reduce", **options}  # nothing plays by itself
         self.context = browser.new_context(viewport={"width": 1300, "height": 1000}, **options)
         self.tab, self.address = self.context.new_page(), address
         self.errors: list[str] = []
@@ -80,12 +81,33 @@ class Page:
         pairs = urllib.parse.parse_qsl(urllib.parse.urlparse(self.tab.url).fragment)
         return {name: json.loads(value) for name, value in pairs}
 
-    def drawn(self, axis: str) -> list[np.ndarray]:
+    def drawn(self, axis: str, style: str = "solid") -> list[np.ndarray]:
         """The curves in one of the three panels, without marks and levels."""
+        return [y for _, y in self._traces(axis, style)]
+
+    def dashed(self, axis: str) -> list[np.ndarray]:
+        """Levels, and in the kernel's panel its threshold and its rotation."""
+        return self.drawn(axis, "dash")
+
+    def times(self) -> np.ndarray:
+        """When the curves are drawn, as the server computed them: single precision, and so too the first and last."""
+        return np.array(self._traces("y", "solid")[0][0], dtype=float)
+
+    def cursor_time(self) -> float:
+        """When the pictures beside the curves are drawn."""
+        share = float(self.tab.input_value("#time")) / 1000
+        times = self.times()
+        return float(times[np.argmin(np.abs(times - share * times[-1]))])
+
+    def rings(self, axis: str) -> np.ndarray:
+        """Times and values of the marks in a panel."""
+        return np.concatenate([np.stack(pair, axis=1) for pair in self._traces(axis, "", "markers")])
+
+    def _traces(self, axis: str, style: str, mode: str = "lines") -> list[tuple[np.ndarray, np.ndarray]]:
         read = "t => [t.yaxis, t.mode, t.line?.dash ?? '', Array.from(t.x), Array.from(t.y)]"
         traces = self.tab.evaluate(f"() => document.getElementById('plot').data.map({read})")
-        found = [y for name, kind, dash, _, y in traces if (name, kind, dash) == (axis, "lines", "solid")]
-        return [np.array(y, dtype=float) for y in found]
+        found = [(x, y) for name, kind, dash, x, y in traces if (name, kind, dash) == (axis, mode, style)]
+        return [(np.array(x, dtype=float), np.array(y, dtype=float)) for x, y in found]
 
     def check(self) -> None:
         assert self.errors == []
@@ -100,6 +122,5 @@ def shows(page: Page, state: dict[str, Any]) -> None:
     np.testing.assert_array_equal(np.array(loss).T, np.float32(expected["loss"]))
     shown = np.append(True, np.diff(expected["times"]) > 0)  # no stroke from one task to the next
     np.testing.assert_array_equal(np.array(modes).T[shown], np.float32(expected["modes"][shown, :16]))
-    if "kernel" in expected:
-        np.testing.assert_array_equal(page.drawn("y3")[0][shown], np.float32(expected["kernel"][shown]))
+    np.testing.assert_array_equal(page.drawn("y3")[0][shown], np.float32(expected["movement"][shown]))
     assert np.isnan(np.array(modes).T[~shown]).all()

@@ -161,7 +161,7 @@ def test_what_a_reader_should_know_is_told():
     assert "# λ > 0 needs no more hidden units than outputs: 8 it is\n" in text
     assert "semantic hierarchy; layers 8-8-8; exact (riccati)." in text and "pip install 'lazyrich[figures]'" in text
     assert "pip install 'lazyrich[engines,figures]'" in code(STATES["descent"])
-    assert "integrated where no closed form applies (flow)" in code(STATES["integrated"])
+    assert "integrated where no closed form applies." in code(STATES["integrated"])
     assert f"lazyrich {lr.__version__}" in text
 
 
@@ -195,9 +195,21 @@ def test_the_table_holds_the_curves_to_the_last_bit(name):
     shown = view(state).arrays
     tasks, modes = shown["loss"].shape[1], shown["modes"].shape[1]
     losses = ["loss"] if tasks == 1 else [f"loss_{k}" for k in range(1, tasks + 1)]
-    assert header == ["time", *losses, *(f"mode_{k}" for k in range(1, modes + 1)), "kernel_distance"]
+    assert header == [
+        "time",
+        *losses,
+        *(f"mode_{k}" for k in range(1, modes + 1)),
+        "kernel_distance",
+        "kernel_movement",
+    ]
     numbers = np.array([[float(cell) for cell in row] for row in rows])
-    wanted = [shown["times"][:, None], shown["loss"], shown["modes"], shown["kernel"][:, None]]
+    wanted = [
+        shown["times"][:, None],
+        shown["loss"],
+        shown["modes"],
+        shown["kernel"][:, None],
+        shown["movement"][:, None],
+    ]
     np.testing.assert_array_equal(numbers, np.hstack(wanted))
 
 
@@ -217,7 +229,7 @@ def test_the_archive_holds_all_arrays_at_all_times(name):
     for key, array in shown.arrays.items():
         whole = arrays[key]
         assert whole.dtype == (np.int64 if key == "frames" else np.float64)
-        if key in ("function", "gram", "points"):
+        if key in ("function", "gram"):
             assert len(whole) == len(shown.arrays["times"])
             whole = whole[shown.arrays["frames"].astype(int)]
         if key != "frames":
@@ -235,4 +247,3 @@ def test_the_archive_is_not_thinned(rng):
     assert len(shown.arrays["gram"]) < len(shown.arrays["times"])
     with np.load(io.BytesIO(archive(state)), allow_pickle=False) as stored:
         np.testing.assert_array_equal(stored["gram"], shown.script.parts[0].gram)
-        assert stored["points"].shape == (len(shown.arrays["times"]), 20, 2)

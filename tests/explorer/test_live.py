@@ -48,11 +48,12 @@ class Gate:
 def test_stages_come_in_order(running):
     with running.live() as link:
         send(link, 7, phase=True, descent=True, scale=0.1)
-        answers = [heard(link) for _ in range(4)]
-        assert [header["kind"] for header, _ in answers] == ["view", "captions", "descent", "phase"]
+        answers = [heard(link) for _ in range(5)]
+        assert [header["kind"] for header, _ in answers] == ["view", "captions", "descent", "weights", "phase"]
         assert {header["id"] for header, _ in answers} == {7}
-        (_, first), (told, _), (_, descent), (_, phase) = answers
-        assert told["sentence"] and first["times"].shape == (200,)
+        (_, first), (told, _), (_, descent), (drawn, weights), (_, phase) = answers
+        assert told["sentence"] and first["times"].ndim == 1
+        assert drawn["layers"] == 2 and weights["W1"].shape == (len(weights["times"]), 14, 8)
         assert descent["loss"].shape[0] == descent["times"].size
         assert phase["movement"].shape == (phase["lams"].size, phase["scales"].size)
         send(link, 8, scale=0.1)
@@ -162,9 +163,9 @@ def test_a_page_that_does_not_read_is_computed_nothing_more(monkeypatch, in_a_th
             await room.wait()
             sent.append(decoded(message)[0])
 
-        shared = Pools(Pool("quick", 1), Pool("slow", 1))
+        shared = Pools(*(Pool(name, 1) for name in Pools._fields))
         client = Client(shared, full)
-        work = [asyncio.create_task(client.work(pool)) for pool in shared]
+        work = [asyncio.create_task(client.work(pool)) for pool in shared.of_pages]
         client.ask(Request(1, State(seed=1)))
         await waiting.wait()
         for id in range(2, 20):
@@ -221,7 +222,7 @@ def test_a_phase_picture_for_nobody_is_given_up(running, monkeypatch):
         send(link, 2, seed=12)
         assert given_up.acquire(timeout=60)
         seen = [(header["kind"], header["id"]) for header in until(link, "captions", 2)]
-        assert seen == [("view", 1), ("captions", 1), ("view", 2), ("captions", 2)]
+        assert seen == [("view", 1), ("captions", 1), ("weights", 1), ("view", 2), ("captions", 2)]
         send(link, 3, phase=True, seed=13)
         assert begun.acquire(timeout=60)
     assert given_up.acquire(timeout=60)  # the page has left
@@ -341,7 +342,7 @@ def test_there_is_room_for_so_many_pages(running, monkeypatch):
                 three.recv(timeout=60)
             assert closed.value.rcvd.code == 1013
         two.close()
-        while running.app.state.clients > 1 and time.monotonic() < deadline:
+        while len(running.app.state.clients) > 1 and time.monotonic() < deadline:
             time.sleep(0.01)
         with running.live() as three:
             send(three, 1)
@@ -378,4 +379,4 @@ def test_programs_of_many_shapes_are_forgotten(monkeypatch):
     ],
 )
 def test_what_is_large_leaves_the_quick_lane_to_others(chosen, is_slow):
-    assert scheduling.Request(1, State(**chosen)).is_slow == is_slow
+    assert scheduling.Request(1, State(**chosen)).pool == ("slow" if is_slow else "quick")

@@ -33,11 +33,12 @@ def test_the_numbers_shown_are_those_of_the_library_for_ten_random_states(page: 
         problem = lr.Problem(task, network)
         state = {"task": "random_regression", "d_in": 5, "d_out": 4, "width": h, "start": "lambda_balanced"}
         page.open({**state, "lam": lam, "scale": scale, "seed": seed, "horizon": 12.5})
-        traj = lr.solve(problem, np.linspace(0.0, 12.5, 200))
+        traj = lr.solve(problem, page.times())
         np.testing.assert_allclose(page.drawn("y")[0], traj.loss, rtol=1e-6, atol=1e-12)
         modes = np.einsum("toi,om,im->tm", traj.function, task.modes.U, task.modes.V)
         np.testing.assert_allclose(np.array(page.drawn("y2")).T, modes, rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(page.drawn("y3")[0], lr.observables.kernel_distance(traj), rtol=1e-5, atol=1e-9)
+        assert traj.times[-1] == 12.5
+        np.testing.assert_allclose(page.dashed("y3")[1], lr.observables.kernel_distance(traj), rtol=1e-5, atol=1e-9)
 
 
 # controls ---------------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ TRIED: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "levels": ({"task": "binary_tree", "d_out": 12}, 2, {"levels": 2}),
     "matrix": ({"task": "own"}, "2 1; 0 3; 1 1", {"matrix": "2 1; 0 3; 1 1"}),
     "then": ({}, "reversal", {"then": ["reversal"]}),
-    "depth": ({"start": "aligned", "scale": 0.3}, 3, {"depth": 3}),
+    "depth": ({"start": "aligned", "scale": 0.3}, 3, {"depth": 3, "scale": 0.243}),
     "width": ({}, 3, {"width": 3}),
     "start": ({}, "aligned", {"start": "aligned"}),
     "scale": ({}, 0.2, {"scale": 0.2}),
@@ -84,7 +85,7 @@ def test_a_control_changes_what_it_should(page: Page, name: str) -> None:
 
 
 def test_every_control_is_tried_here() -> None:
-    elsewhere = {"data", "descent", "rate"}  # uploads and gradient descent, below
+    elsewhere = {"data", "centre", "whiten", "descent", "rate"}  # uploads, and gradient descent below
     assert {control.name for control in CONTROLS} == set(TRIED) | elsewhere
 
 

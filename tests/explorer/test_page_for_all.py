@@ -41,7 +41,11 @@ def test_light_and_dark(browser: Any, address: str, scheme: str) -> None:
     paper = "() => getComputedStyle(document.querySelector('header')).backgroundColor"
     dark = sum(map(int, re.findall(r"\d+", page.tab.evaluate(paper))[:3])) < 200
     assert dark == (scheme == "dark")
+    page.settle()
+    page.tab.wait_for_timeout(200)
+    marks = page.rings("y2")
     page.tab.click("#theme")
+    assert len(marks) and np.array_equal(page.rings("y2"), marks)
     assert (sum(map(int, re.findall(r"\d+", page.tab.evaluate(paper))[:3])) < 200) != dark
     page.check()
     page.context.close()

@@ -37,7 +37,7 @@ def learning_time(name: str) -> float:
 def test_there_are_six_in_their_order() -> None:
     assert tuple(preset["name"] for preset in PRESETS) == NAMES
     for preset in PRESETS:
-        assert set(preset) == {"name", "title", "text", "state", "watch"}
+        assert set(preset) == {"name", "title", "text", "state", "page", "watch"}
         assert preset["text"].count(". ") + preset["text"].endswith(".") == 2  # sentences
         assert {"seed", "scale"} <= set(preset["state"])
         State.from_dict(preset["state"])

@@ -200,7 +200,7 @@ def test_packed_correlations_are_the_same_to_the_last_bit(rng, d_out, d_in):
     text = packed(*given)
     assert State.from_dict({"task": "uploaded", "data": text}).data == text
     assert text.isascii() and not set(text) & set(" +/?&#%")  # as it may stand in an address, but for '=' and ':'
-    for one, other in zip(unpacked(text), given, strict=True):
+    for one, other in zip(unpacked(text)[:3], given, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -228,7 +228,7 @@ def test_packed_texts_that_are_none(rng):
 @given(st.text(st.sampled_from("0123456789x:ABCab-_=+/"), max_size=40) | st.text(max_size=20))
 def test_any_text_is_packed_or_a_sentence(text):
     try:
-        yx, xx, yy = unpacked(text)
+        yx, xx, yy, *_ = unpacked(text)
     except InvalidInput as error:
         assert str(error).startswith("data must") and "\n" not in str(error)
     else:

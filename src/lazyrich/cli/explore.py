@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ImportError(f"lazyrich explore needs {' and '.join(missing)}: pip install 'lazyrich[explorer]'.")
-    from lazyrich.explorer.server import is_loopback, serve  # here, so that --help needs no extras
+    from lazyrich.explorer.listening import is_loopback  # here, so that --help needs no extras
+    from lazyrich.explorer.server import serve
 
     if arguments.port is not None:
         _check.count("--port", arguments.port, least=0, most=65_535)

@@ -8,80 +8,22 @@ curve itself (`lr.regime`) where it is integrated. In words, modes and tasks are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 
 import lazyrich as lr
-from lazyrich._typing import Array, Float
+from lazyrich._typing import Array
+from lazyrich.explorer.stages import Stage
 from lazyrich.explorer.state import State
 from lazyrich.explorer.theorems import certificate, equation, refused, theorem, three_digits, why_none
 from lazyrich.explorer.view import View
 from lazyrich.explorer.wire import Header
 
-_LITTLE = 1e-3  # of what there is to learn: a loss that falls by less, or has no more to fall, does not count
 _SAME = 1e-9  # relative difference of two strengths that are one
-_LEARNED = 0.99  # of the way of a mode, for an integrated one to count as learned
+_LEARNED = 0.95  # of the way of a mode, for an integrated one to count as learned, as in `lr.predict`
 _FORGOTTEN, _KEPT = 0.5, 0.05  # of what there was to learn
 _HIDDEN = "starts so close to the separatrix that rounding hides its regime"
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """One task of the run, with its curve and what is known about it; `start` is on the time axis of the view."""
-
-    part: lr.Trajectory
-    start: float
-    targets: Float[Array, " m"]
-    fate: lr.Fate | None  # None: integrated, or hidden by rounding
-    regime: lr.Regime | None  # None: it did not move on from t = 0, or rounding hides it
-
-    @property
-    def problem(self) -> lr.Problem:
-        return self.part.problem
-
-    @property
-    def end(self) -> float:
-        return float(self.part.times[-1])
-
-    @property
-    def ends(self) -> Float[Array, " m"]:
-        """The strengths that the modes will have."""
-        return self.targets if self.fate is None else self.fate.limit
-
-    @property
-    def known(self) -> bool:
-        """Whether the network has at first all but learned its task."""
-        return self._first_loss - self.problem.task.loss_floor <= _LITTLE * self.whole
-
-    @property
-    def gains(self) -> bool:
-        """Whether there is something to learn, and it is learned in part at least."""
-        last = float(self.part.loss[-1]) if self.fate is None else self.fate.loss_limit
-        return self.problem.facts.rank_target > 0 and self._first_loss - last > _LITTLE * self.whole
-
-    @property
-    def _first_loss(self) -> float:
-        return float(self.part.loss[0])
-
-    @property
-    def own(self) -> float:
-        """What a network that knows nothing has to lose."""
-        task = self.problem.task
-        return float(task.loss(np.zeros((task.d_out, task.d_in)))) - task.loss_floor
-
-    @property
-    def whole(self) -> float:
-        """What a network that knows nothing, or this one, has to lose."""
-        return max(self.own, self._first_loss - self.problem.task.loss_floor)
-
-    @property
-    def left(self) -> float:
-        """What is not learned by the end, as a part of what there was to learn."""
-        if self.problem.facts.rank_target == 0:
-            return 0.0
-        return (float(self.part.loss[-1]) - self.problem.task.loss_floor) / self.own
 
 
 class _Mark(TypedDict):
@@ -95,7 +37,7 @@ class _Mark(TypedDict):
 
 def captions(state: State, view: View) -> Header:
     """The header of a message: sentence, regime, end, half times, theorem, equation, certificate, forgetting."""
-    stages, run = _stages(view), view.script.run
+    stages, run = view.stages, view.script.run
     first = stages[0]
     letter = "δ" if state.start == "single_neuron" else "λ"
     return {
@@ -112,54 +54,21 @@ def captions(state: State, view: View) -> Header:
     }
 
 
-def _stages(view: View) -> list[_Stage]:
-    found, start = [], 0.0
-    for part, targets in zip(view.script.parts, view.arrays["targets"], strict=True):
-        found.append(_Stage(part, start, targets, *_fate_and_regime(part)))
-        start += found[-1].end
-    return found
-
-
-def _fate_and_regime(part: lr.Trajectory) -> tuple[lr.Fate | None, lr.Regime | None]:
-    """What is known before training where there is a closed form, and what the curve tells elsewhere."""
-    try:
-        if part.method != "flow":
-            fate = lr.fate(part.problem)
-            return fate, fate.regime
-        return None, lr.regime(part) if part.times[-1] > 0 else None
-    except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
-        return None, None
-
-
 def _entries(matrix: Array) -> list[list[float | None]]:
     """None where a matrix has no entry."""
     return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
 
 
-def _marks(place: int, stage: _Stage) -> list[_Mark]:
-    """When each mode is half way to its limit (integrated: to its target), where that is on the curve of the view.
-
-    The fate knows the time exactly. Where modes of equal strength, or correlated inputs, make its modes other ones
-    than those drawn, it is read off the curve.
-    """
-    part, fate = stage.part, stage.fate
-    strengths, limit = lr.observables.mode_strengths(part), stage.targets
-    first = strengths[0]
-    if fate is not None:
-        U, _, V = stage.problem.task.modes
-        limit = np.einsum("om,oi,im->m", U, fate.function_limit, V)
-    size = float(max(np.abs(limit).max(), np.abs(first).max()))
-    times = lr.observables.half_times(part.times, strengths, limit)
-    if fate is not None:
-        same = (np.abs(fate.initial - first) <= _SAME * size) & (np.abs(fate.limit - limit) <= _SAME * size)
-        times = np.where(same, fate.half_times, times)
-    moves = (np.abs(limit - first) > _SAME * size) & (times <= stage.end)  # not a time that is not a number
+def _marks(place: int, stage: Stage) -> list[_Mark]:
+    """When each mode is half way, where that is on the curve of the view."""
+    first, times = stage.strengths[0], stage.half_times
+    moves = stage.moving & (times <= stage.end)  # not a time that is not a number
     return [
         {
             "stage": place,
             "mode": int(mode),
             "time": stage.start + float(times[mode]),
-            "strength": float(first[mode] + limit[mode]) / 2,
+            "strength": float(first[mode] + stage.ends[mode]) / 2,
         }
         for mode in np.flatnonzero(moves)
     ]
@@ -168,7 +77,7 @@ def _marks(place: int, stage: _Stage) -> list[_Mark]:
 # the sentence -----------------------------------------------------------------------------------------------
 
 
-def _one_task(stage: _Stage) -> str:
+def _one_task(stage: Stage) -> str:
     facts = stage.problem.facts
     if facts.rank_target == 0:
         return "nothing to learn: the target is zero, and the network can only unlearn what it has"
@@ -178,7 +87,7 @@ def _one_task(stage: _Stage) -> str:
     return "; ".join([_learning(stage), *(_so_far(stage) if stage.fate is None else _outcome(stage, stage.fate))])
 
 
-def _learning(stage: _Stage) -> str:
+def _learning(stage: Stage) -> str:
     """The regime, or that there is none."""
     regime = stage.regime
     if stage.fate is None and stage.end == 0:
@@ -204,7 +113,7 @@ def _learning(stage: _Stage) -> str:
     )
 
 
-def _outcome(stage: _Stage, fate: lr.Fate) -> list[str]:
+def _outcome(stage: Stage, fate: lr.Fate) -> list[str]:
     """Which modes are learned in the end, when the last one is, and why others are not."""
     facts, gamma, learned = stage.problem.facts, stage.problem.weight_decay, int(np.count_nonzero(fate.learned))
     said = [_counted(learned, facts)] if stage.gains else []
@@ -241,22 +150,25 @@ def _obstacle(problem: lr.Problem, fate: lr.Fate) -> str:
     return f"the initialisation has no part in {it} that stronger modes do not have, and the flow gives it none"
 
 
-def _so_far(stage: _Stage) -> list[str]:
+def _so_far(stage: Stage) -> list[str]:
     """How far a curve has come whose limit is not known, and why it had to be integrated."""
     facts, targets = stage.problem.facts, stage.targets
     by, said = f" by t = {three_digits(stage.end)}", []
     if stage.gains and facts.weight_decay:
         said = [f"the loss goes from {three_digits(stage.part.loss[0])} to {three_digits(stage.part.loss[-1])}{by}"]
     elif stage.gains:
-        left = np.abs(lr.observables.mode_strengths(stage.part)[-1] - targets)
+        left = np.abs(stage.strengths[-1] - targets)
         done = (left <= (1 - _LEARNED) * np.abs(targets)) & (np.arange(len(targets)) < facts.rank_target)
         said = [_counted(int(np.count_nonzero(done)), facts, by)]
     if stage.part.status.end != "complete":
         said.append(f"the integration {stage.part.status.what}")
-    return [*said, f"integrated, for {why_none(facts)}"] if stage.part.method == "flow" else said
+    if stage.exact:
+        return said
+    digits = "" if stage.error is None else f" to {stage.error:.0e} of the largest"
+    return [*said, f"integrated{digits}, for {why_none(facts)}"]
 
 
-def _several_tasks(stages: Sequence[_Stage], run: lr.Continual) -> str:
+def _several_tasks(stages: Sequence[Stage], run: lr.Continual) -> str:
     said = [f"task {number} {_in_sequence(number, stage)}" for number, stage in enumerate(stages, start=1)]
     after = len(stages)
     if after < len(run.tasks):
@@ -266,7 +178,7 @@ def _several_tasks(stages: Sequence[_Stage], run: lr.Continual) -> str:
     return "; ".join(said)
 
 
-def _in_sequence(number: int, stage: _Stage) -> str:
+def _in_sequence(number: int, stage: Stage) -> str:
     """The regime of one of several tasks, where it heads, and whether it gets there before the next one begins."""
     if not stage.gains:
         words = "brings nothing new" if stage.left <= _KEPT else "teaches the network nothing"
@@ -282,7 +194,7 @@ def _in_sequence(number: int, stage: _Stage) -> str:
     return words
 
 
-def _kept(task: int, risen: float, stage: _Stage) -> str:
+def _kept(task: int, risen: float, stage: Stage) -> str:
     """What has become of a task, by what it has to give; one that was never learned is neither kept nor forgotten."""
     loss, verdict = f"the loss of task {task}", stage.left < _FORGOTTEN
     if abs(risen) <= max(_KEPT * stage.own, _SAME * stage.whole):

@@ -1,6 +1,7 @@
 """Export of a view: the Python code that makes it again, its curves (CSV), all its arrays (NPZ).
 
-The code is the script behind the view, line for line, so it gives the same numbers. Nothing in it is a user's text.
+The code is the script behind the view, line for line, so it gives the same numbers; it is written without being run
+where that may take long, so that nobody waits for it behind an integration. Nothing in it is a user's text.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import textwrap
 import numpy as np
 
 import lazyrich as lr
-from lazyrich.explorer.script import descended
+from lazyrich.explorer.script import Script, descending, prepared, solved, written
 from lazyrich.explorer.state import State
-from lazyrich.explorer.view import View, view
+from lazyrich.explorer.view import view
 
 _COLUMNS = 120
 
@@ -26,13 +27,15 @@ import lazyrich as lr"""
 
 _ONE_TASK = """\
 times, loss = traj.times, traj.loss
-modes = lr.observables.mode_strengths(traj)"""
-_KERNEL = "kernel = lr.observables.kernel_distance(traj)"
+modes = {strengths}
+kernel = lr.observables.kernel_distance(traj)"""
 
 _TASKS = """\
 times, loss = run.times, run.losses  # one column per task
-modes = np.concatenate([lr.observables.mode_strengths(part) for part in run.trajectories])"""
-_KERNEL_OF_TASKS = "kernel = np.concatenate([lr.observables.kernel_distance(part) for part in run.trajectories])"
+modes = np.concatenate([lr.observables.mode_strengths(part) for part in run.trajectories])
+kernel = np.concatenate([lr.observables.kernel_distance(part) for part in run.trajectories])"""
+
+_CURVES = 'curves = {"loss": loss, "mode strength": modes, "kernel distance": kernel}'
 
 _FIGURE = """\
 figure, panels = plt.subplots(1, len(curves), figsize=(4 * len(curves), 3.2), layout="constrained")
@@ -48,7 +51,16 @@ for panel in panels:
 _DESCENT_DRAWN = """\
 panels[0].plot(descent.times, descent.loss, "k:", label="gradient descent")
 panels[0].legend()
-panels[1].plot(descent.times, lr.observables.mode_strengths(descent), "k:")"""
+panels[1].plot(descent.times, {strengths}, "k:")"""
+
+
+def is_quick(kind: str, state: State) -> bool:
+    """Whether a file needs nothing that is integrated: code does not, unless steps have to be counted."""
+    return (kind == "py" and not (state.descent and not state.then)) or _is_exact(state)
+
+
+def _is_exact(state: State) -> bool:
+    return not state.then and prepared(state).problem.facts.method is not None
 
 
 def code(state: State) -> str:
@@ -58,42 +70,39 @@ def code(state: State) -> str:
     task = lr.tasks.semantic_hierarchy()
     network = lr.inits.zero_balanced(3, sizes=[8, 14, 8], scale=0.01)
     problem = lr.Problem(task, network)
-    times = np.linspace(0.0, lr.landscape.horizon(problem), 200)
-    traj = lr.solve(problem, times)
+    times = np.union1d(np.linspace(0.0, 56.0, 101), np.geomspace(0.257, 56.0, 100))
+    prediction = lr.predict(problem, times)
+    traj = prediction.trajectory
     """
-    shown = view(state)
-    several, kernel, descends = bool(state.then), "kernel" in shown.arrays, state.descent and not state.then
+    several, descends = bool(state.then), state.descent and not state.then
+    script = solved(state) if descends else written(state)
     if descends:
-        descended(state, shown.script)
-    made = "\n".join(line for long in shown.script.lines for line in _wrapped(long))
-    observed = [_TASKS if several else _ONE_TASK]
-    curves = ['"loss": loss', '"mode strength": modes']
-    if kernel:
-        observed.append(_KERNEL_OF_TASKS if several else _KERNEL)
-        curves.append('"kernel distance": kernel')
-    drawn = [f"curves = {{{', '.join(curves)}}}", _FIGURE]
-    drawn += [_BOUNDARIES] if several else [_DESCENT_DRAWN] if descends else []
-    blocks = [_opening(shown, descends), _IMPORTS, made, "\n".join(observed), "\n".join([*drawn, "plt.show()"])]
+        script.write("descent", descending(state, script)[0])
+    made = "\n".join(line for long in script.lines for line in _wrapped(long))
+    predicted = any(line.startswith("prediction") for line in script.lines)
+    strengths = "prediction.strengths" if predicted else "lr.observables.mode_strengths(traj)"
+    observed = _TASKS if several else _ONE_TASK.format(strengths=strengths)
+    of_descent = "prediction.strengths_of(descent)" if predicted else "lr.observables.mode_strengths(descent)"
+    drawn = [_CURVES, _FIGURE]
+    drawn += [_BOUNDARIES] if several else [_DESCENT_DRAWN.format(strengths=of_descent)] if descends else []
+    blocks = [_opening(state, script, descends), _IMPORTS, made, observed, "\n".join([*drawn, "plt.show()"])]
     return "\n\n".join(blocks) + "\n"
 
 
-def _opening(shown: View, descends: bool) -> str:
+def _opening(state: State, script: Script, descends: bool) -> str:
     """What the script is, what it needs, and what a reader should know."""
-    header = shown.header
-    tasks = ", then ".join(name or "given correlations" for name in header["tasks"])
-    way = "exact" if header["exact"] else "integrated where no closed form applies"
-    needs = "figures" if header["exact"] and not descends else "engines,figures"
-    about = (
-        f"{tasks}; layers {'-'.join(map(str, header['sizes']))}; {way} ({', '.join(dict.fromkeys(header['methods']))})."
-    )
+    exact, facts = _is_exact(state), script.problem.facts
+    tasks = ", then ".join(task.name or "given correlations" for task in script.values.get("tasks", [script["task"]]))
+    way = f"exact ({facts.method})" if exact else "integrated where no closed form applies"
+    needs = "figures" if exact and not descends else "engines,figures"
     lines = [
         f'"""A view of the lazyrich explorer (lazyrich {lr.__version__}), as Python code.',
         "",
-        *textwrap.wrap(about, _COLUMNS),
+        *textwrap.wrap(f"{tasks}; layers {'-'.join(map(str, facts.sizes))}; {way}.", _COLUMNS),
         f"It needs: pip install 'lazyrich[{needs}]'.",
         '"""',
     ]
-    for note in header["notes"]:
+    for note in script.notes:
         lines += textwrap.wrap(note, _COLUMNS, initial_indent="# ", subsequent_indent="# ")
     return "\n".join(lines)
 
@@ -113,10 +122,8 @@ def table(state: State) -> bytes:
     loss, modes = arrays["loss"], arrays["modes"]
     names = ["time", *(f"loss_{k}" for k in range(1, loss.shape[1] + 1))] if loss.shape[1] > 1 else ["time", "loss"]
     names += [f"mode_{k}" for k in range(1, modes.shape[1] + 1)]
-    columns = [arrays["times"], loss, modes]
-    if "kernel" in arrays:
-        names.append("kernel_distance")
-        columns.append(arrays["kernel"])
+    names += ["kernel_distance", "kernel_movement"]
+    columns = [arrays["times"], loss, modes, arrays["kernel"], arrays["movement"]]
     stream = io.BytesIO()
     np.savetxt(stream, np.column_stack(columns), fmt="%.17g", delimiter=",", header=",".join(names), comments="")
     return stream.getvalue()

@@ -1,7 +1,6 @@
-"""The picture over scale and λ: how far the tangent kernel moves, from initialisation to limit, for one task.
+"""The picture over scale and λ: lazy, rich or delayed rich, and how far the tangent kernel moves, for one task.
 
-Each point is an exact solution at t = 0 and at a time beyond all others, so nothing is simulated. A network whose
-kernel moves by less than `lr.laziness.USUAL.lazy` is lazy; elsewhere it is rich, at once or late. The picture is that
+Each point is `lr.fate`: the regime that the page's sentence tells there, so nothing is simulated. The picture is that
 of a family of initialisations, the one of the state where that has a scale and a balance, and the λ-balanced one
 elsewhere, with the networks that the state would have there; the seed is the same at every point.
 """
@@ -24,6 +23,7 @@ from lazyrich.explorer.wire import Header
 SCALES = np.geomspace(1e-4, 3.0, 21)
 _POSITIVE = np.geomspace(0.1, 20.0, 7)
 LAMS = np.concatenate([-_POSITIVE[::-1], [0.0], _POSITIVE])
+VERDICTS = tuple(str(name) for name in lr.laziness.RegimeName)
 
 _FAMILY = {"aligned": "aligned", "single_neuron": "single_neuron"}  # all others: lambda_balanced
 _OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # those that have a place in their picture
@@ -31,7 +31,8 @@ _NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "
 
 
 def phase(state: State, stale: Callable[[], bool]) -> tuple[Header, dict[str, Array]] | None:
-    """Header and arrays: scales (A,), lams (B,) and the movement (B, A) of the kernel; none where there is no picture.
+    """Header and arrays: scales (A,), lams (B,), movement (B, A) of the kernel and verdict (B, A), a place in VERDICTS;
+    none where there is no picture.
 
     `stale` is asked between two rows: a picture that nobody waits for any more is given up, and None comes back. The
     arrays depend on `phase_key(state)` alone, the header on all of the state.
@@ -39,12 +40,14 @@ def phase(state: State, stale: Callable[[], bool]) -> tuple[Header, dict[str, Ar
     refusal = _refusal(state)
     if refusal is not None:
         return _header(state, refusal), {}
-    movement = np.empty((len(LAMS), len(SCALES)))
-    for row, lam in zip(movement, LAMS, strict=True):
+    movement, verdict = np.empty((2, len(LAMS), len(SCALES)))
+    for row, lam in enumerate(LAMS):
         if stale():
             return None
-        row[:] = [_movement(_at(state, float(scale), float(lam))) for scale in SCALES]
-    return _header(state, None), {"scales": SCALES, "lams": LAMS, "movement": movement}
+        regimes = [found.regime for found in lr.batch.fate([_at(state, float(scale), float(lam)) for scale in SCALES])]
+        movement[row] = [regime.kernel_movement for regime in regimes]
+        verdict[row] = [VERDICTS.index(regime.name) for regime in regimes]
+    return _header(state, None), {"scales": SCALES, "lams": LAMS, "movement": movement, "verdict": verdict}
 
 
 def phase_header(state: State) -> Header:
@@ -66,6 +69,8 @@ def _header(state: State, refusal: str | None) -> Header:
         "caption": refusal or _caption(state),
         "point": [state.scale, _lam(state)] if refusal is None and state.start in _OWN else None,
         "axes": ["‖β₀‖", "δ"] if state.start == "single_neuron" else ["scale", "λ"],
+        "verdicts": VERDICTS,
+        "lazy_below": lr.laziness.USUAL.lazy,
     }
 
 
@@ -83,10 +88,6 @@ def _at(state: State, scale: float, lam: float) -> lr.Problem:
     return prepared(there).problem
 
 
-def _movement(problem: lr.Problem) -> float:
-    return float(lr.observables.kernel_movement(lr.solve(problem, [0.0, np.inf]))[1])
-
-
 def _refusal(state: State) -> str | None:
     """Why there is no picture, in one sentence."""
     if state.depth != 2 and state.start != "single_neuron":
@@ -102,8 +103,7 @@ def _refusal(state: State) -> str | None:
 
 def _caption(state: State) -> str:
     starts = {"aligned": "aligned weights", "single_neuron": "one neuron"}.get(state.start, "λ-balanced weights")
-    words = f"How far the kernel moves from initialisation to limit, for {starts} on this task: "
-    words += f"below {lr.laziness.USUAL.lazy:g} lazy, above it rich"
+    words = f"How far the kernel moves until the loss has fallen, for {starts} on this task"
     if state.weight_decay:
         words += "; drawn without weight decay, with which only λ = 0 has a closed form"
     if state.start in _OWN:

@@ -14,6 +14,7 @@ class Preset(TypedDict):
     title: str
     text: str
     state: dict[str, object]
+    page: dict[str, object]  # axes
     watch: str
 
 
@@ -24,6 +25,7 @@ PRESETS: tuple[Preset, ...] = (
         "text": "From small balanced weights, a network learns a tree of eight living things level by level, and the "
         "loss falls in three steps. Each mode waits long and then rises fast, the stronger the sooner.",
         "state": {"seed": 32, "scale": 1e-4},
+        "page": {},
         "watch": "The mode strengths: two rise together, then two, then four, and each group is a step of the loss.",
     },
     {
@@ -32,6 +34,7 @@ PRESETS: tuple[Preset, ...] = (
         "text": "With λ = 20 the last layer is large and hardly moves, so the network learns like linear regression: "
         "all modes at once, exponentially. The kernel stays within two percent of what it was at initialisation.",
         "state": {"seed": 32, "scale": 0.01, "start": "lambda_balanced", "lam": 20.0},
+        "page": {},
         "watch": "The kernel distance, which stays at zero while the loss falls; then drag λ towards 0.",
     },
     {
@@ -40,6 +43,7 @@ PRESETS: tuple[Preset, ...] = (
         "text": "Large weights learn many times faster than the staircase, and yet the kernel moves by more than half, "
         "because the layers are balanced. It is the balance that makes a network lazy, not the size of its weights.",
         "state": {"seed": 32, "scale": 0.44},
+        "page": {},
         "watch": "The time axis against that of the staircase, and the kernel distance, which rises all the same.",
     },
     {
@@ -56,6 +60,7 @@ PRESETS: tuple[Preset, ...] = (
             "lam": -20.0,
             "angle": 92.0,
         },
+        "page": {"logTime": True},
         "watch": "The two falls of the loss, and the path in parameter space: first a alone, much later w turns.",
     },
     {
@@ -64,6 +69,7 @@ PRESETS: tuple[Preset, ...] = (
         "text": "The network learns the eight things by kind, and then the same things sorted by colour. While it "
         "learns the second order, the loss of the first rises above where it had started.",
         "state": {"seed": 32, "scale": 0.35, "then": ["colour_hierarchy"]},
+        "page": {},
         "watch": "The loss of both tasks: one falls while the other rises, and the forgetting matrix says by how much.",
     },
     {
@@ -72,6 +78,7 @@ PRESETS: tuple[Preset, ...] = (
         "text": "Half of all balanced square initialisations never learn everything: det W₂W₁ has the other sign than "
         "that of the target, and the flow cannot change it. The strong mode is learned, and the weak one never.",
         "state": {"seed": 4, "scale": 0.05, "task": "own", "matrix": "3 0; 0 2", "width": 4},
+        "page": {},
         "watch": "The loss, which comes to rest far above zero; seed 0 sets the network free.",
     },
 )

@@ -1,10 +1,11 @@
 """Where and when a request is computed: stage after stage, for the latest request of each page only.
 
-All pages share two small pools of threads. In the quick one runs what theory gives at once; in the slow one what is
-integrated, descends step by step or draws the phase picture (JAX compiles there, for seconds), and what is large, so
-that nobody who drags a slider waits for someone else's integration. A page has at most one turn in each pool, waiting
-or running, and a turn takes up whatever is the latest request when it starts: those who wait long skip more, nobody
-falls behind.
+All pages share small pools of threads. In the quick one runs what theory gives at once; in the slow one what is
+integrated in NumPy, draws the phase picture or is large; in the engine's, one at a time, what JAX compiles and
+integrates, which takes seconds and much memory. So nobody who drags a slider waits for someone else's integration.
+Files have threads of their own. A page has at most one turn in each pool, waiting or running, and a turn takes up
+whatever is the latest request when it starts: those who wait long skip more, nobody falls behind. An integration that
+goes on for long is ended when its page has asked for something else, or has left, or after a minute.
 
 A view that is ready is sent even if the slider has moved on meanwhile, as long as no later one has been: while a slider
 is dragged faster than views come, the page follows it. All other stages are for the latest request alone. Requests
@@ -16,38 +17,37 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
-from threading import Lock, get_ident
-from typing import NamedTuple, NoReturn, TypeVar
+from threading import Lock
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._progress import interruptible
 from lazyrich._typing import Array
 from lazyrich.explorer.captions import captions
 from lazyrich.explorer.phase import phase, phase_header, phase_key
+from lazyrich.explorer.pools import Interrupted, Pool, Pools, patient
 from lazyrich.explorer.script import Script, prepared
 from lazyrich.explorer.state import State
-from lazyrich.explorer.view import View, descent, view
+from lazyrich.explorer.view import View, descent, view, weights
 from lazyrich.explorer.wire import Header, encoded
 
 MOST_CHARACTERS = 160 * 1024  # of a request: a matrix and packed data, 64 KiB each, and all else
 _MOST_DEPTH = 4  # of lists and objects in a request
 _LARGEST_ID = 2**53  # JavaScript counts so far
 
-_QUICK_THREADS = 2  # no faster than one, but a large problem does not hold up a small one
-_SLOW_THREADS = 4
 _REST = 0.06  # seconds without a newer request, before what is shown is told in words
 _MOST_PICTURES = 64  # of phases, 3 kB each
-_MOST_PROGRAMS = 16  # shapes of networks that JAX has compiled for
+_MOST_PROGRAMS = 3  # shapes of networks that JAX has compiled for
 _LARGE = 72  # units of all layers, from where on a view and its captions take a good part of a second
 _MOST_TOLD = 500  # characters of a sentence
 
@@ -55,51 +55,7 @@ _IN_WORDS = (InvalidInput, lr.NoExactSolution, ImportError)  # their messages ar
 _BEYOND_ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError, MemoryError)
 
 Found = tuple[Header, dict[str, Array]]
-R = TypeVar("R")
 _log = logging.getLogger(__name__)
-
-
-# pools ------------------------------------------------------------------------------------------------------
-
-
-class Pool:
-    """Some threads that take turns in the order in which they are asked for."""
-
-    def __init__(self, name: str, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"lazyrich-{name}")
-        self._at_work: set[int] = set()
-
-    async def run(self, work: Callable[..., R], *arguments: object) -> R:
-        """What `work` returns, computed in a thread. One that has not begun is dropped if the caller is cancelled."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(self._run, work, arguments))
-
-    def _run(self, work: Callable[..., R], arguments: tuple[object, ...]) -> R:
-        self._at_work.add(get_ident())
-        try:
-            with np.errstate(all="ignore"):  # what overflows is told in a sentence, not in the server's log
-                return work(*arguments)
-        finally:
-            self._at_work.discard(get_ident())
-
-    @property
-    def busy(self) -> bool:
-        """Is a thread at work? It cannot be interrupted."""
-        return bool(self._at_work)
-
-    def close(self) -> None:
-        """Nothing more begins."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class Pools(NamedTuple):
-    """The two that all pages share; `pools[is_slow]` is the one that a stage belongs in."""
-
-    quick: Pool
-    slow: Pool
-
-    @classmethod
-    def open(cls) -> Pools:
-        return cls(Pool("quick", _QUICK_THREADS), Pool("slow", _SLOW_THREADS))
 
 
 # requests ---------------------------------------------------------------------------------------------------
@@ -145,10 +101,12 @@ class Request:
     state: State
     with_phase: bool = False
     number: int = 0  # among the requests of its page
-    integrated: bool | None = None  # not known before a first look
+    inexact: bool | None = None  # whether no theorem applies; not known before a first look
+    integrated: bool = False  # or whether the weights have to be, which pass from one task to the next
     large: bool = field(init=False)
     script: Script | None = None
     view: View | None = None
+    solved: Script | None = None  # that descent goes on from
     stages: list[str] = field(init=False)
 
     @classmethod
@@ -166,12 +124,11 @@ class Request:
 
     def __post_init__(self) -> None:
         self.stages, self.large = ["view", "captions"], _units(self.state) > _LARGE
-        if self.state.then:  # whether the later tasks are integrated shows only on the way
-            self.integrated = True
-        elif self.state.descent:
+        self.integrated = bool(self.state.then)
+        if self.state.descent and not self.state.then:
             self.stages.append("descent")
         if self.with_phase:
-            self.stages.append("phase")
+            self.stages += ["weights", "phase"]
 
     @property
     def stage(self) -> str | None:
@@ -179,30 +136,45 @@ class Request:
         return next(iter(self.stages), None)
 
     @property
-    def is_slow(self) -> bool:
-        """Does the next stage belong in the slow pool?"""
-        return self.large or bool(self.integrated) or self.stage in ("descent", "phase")
+    def pool(self) -> str:
+        """Where the next stage belongs."""
+        if self.stage == "descent" or (self.integrated and self.stage == "view" and self.by_engine):
+            return "engine"
+        return "slow" if self.large or self.integrated or self.stage in ("weights", "phase") else "quick"
+
+    @property
+    def by_engine(self) -> bool:
+        """Is it JAX that integrates? Two layers, one task after no other, it is not."""
+        return self.state.depth != 2 or bool(self.state.then and self.inexact)
 
     def look(self) -> None:
         """Finds out whether a theorem applies, which takes a fraction of a view."""
-        if self.integrated is None:
+        if self.script is None and self.inexact is None:
             self.script = prepared(self.state)
-            self.integrated = self.script.problem.facts.method is None
+            self.inexact = self.script.problem.facts.method is None
+            self.integrated = self.inexact or bool(self.state.then)
 
     def found(self, stale: Callable[[], bool]) -> Found | None:
         """The next stage; nothing where it has become stale on the way."""
-        if self.integrated or self.stage == "descent":
+        if self.pool == "engine":
             _bound_programs(self.state)
         match self.stage:
             case "view":
                 self.view, self.script = view(self.state, self.script), None
+                self.solved = self.view.script if "descent" in self.stages else None
                 return self.view.header, self.view.arrays
             case "captions":
-                shown, self.view = self.view, None  # megabytes that nothing needs afterwards
-                assert shown is not None
+                assert self.view is not None
+                shown = self.view
+                if "weights" not in self.stages:
+                    self.view = None  # megabytes that nothing needs afterwards
                 return captions(self.state, shown), {}
+            case "weights":
+                assert self.view is not None
+                shown, self.view = self.view, None
+                return weights(shown)
             case "descent":
-                return descent(self.state)[:2]
+                return descent(self.state, self.solved)[:2]
         return _picture(self.state, stale)
 
 
@@ -295,9 +267,11 @@ class Client:
     def __init__(self, pools: Pools, send: Callable[[bytes], Awaitable[None]]) -> None:
         self._pools = pools
         self._send = send
+        self.heard = time.monotonic()  # when anything came from it
+        self.given_up = asyncio.Event()  # its place is another page's now
         self._latest: Request | None = None
         self._asked = self._shown = 0  # numbers of the latest request and of the last one whose view was sent
-        self._wake = {pool: asyncio.Event() for pool in pools}
+        self._wake = {pool: asyncio.Event() for pool in pools.of_pages}
 
     def ask(self, request: Request) -> None:
         """From now on this request counts."""
@@ -331,7 +305,7 @@ class Client:
         request = self._latest
         if request is None or request.stage is None:
             return None
-        return request if pool is self._pools[request.is_slow] else None
+        return request if pool is getattr(self._pools, request.pool) else None
 
     def _rouse(self) -> None:
         """Wakes the pool that is to go on."""
@@ -344,15 +318,22 @@ class Client:
         request = self._due(pool)
         if request is None:
             return None
+
+        def stale() -> bool:
+            return self._latest is not request
+
         try:
             request.look()
-            if pool is not self._pools[request.is_slow]:
+            if pool is not getattr(self._pools, request.pool):
                 return None
-            found = request.found(lambda: self._latest is not request)
+            with interruptible(patient(stale)):
+                found = request.found(stale)
             if found is None:
                 return _Answer(request, None)
             header, arrays = found
             return _Answer(request, encoded({**header, "id": request.id}, arrays))
+        except Interrupted:
+            return None
         except Exception as error:
             return _Answer(request, error_message(request.id, sentence_for(error)), failed=True)
 

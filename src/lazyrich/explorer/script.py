@@ -17,9 +17,12 @@ import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich.explorer.state import State, parsed_matrix, unpacked
 
-TIMES = 200
-MOST_STEPS = 4096  # of an integration; a power of two, for which `flow` compiles once
+TIMES = 200  # where they are chosen here: half of them evenly, half of them ever closer to each other towards zero
+_DECADES = 6  # that the second half covers at most
+_EARLY = 0.1  # of the shortest time in which the initial weights change
+MOST_STEPS = 4096  # of each task of a sequence; a power of two, for which `flow` compiles once
 _MOST_DESCENT = 20_000  # steps of gradient descent
+_MANY = 1e5  # steps of an explicit method
 _FEWEST = 20  # times that an integration must reach for a curve
 _TRIES = 4  # of a shorter one
 _FARTHEST = 20  # times the estimated horizon, for an integration or several tasks
@@ -29,9 +32,10 @@ _ROOTS: dict[str, Any] = {"lr": lr, "np": np}
 
 @dataclass(frozen=True)
 class Name:
-    """What an earlier line has made."""
+    """What an earlier line has made, or a part of it."""
 
     name: str
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,12 @@ class Script:
     def add(self, name: str, expression: object) -> Any:
         """Runs `name = expression`."""
         self.values[name] = self._value(expression)
-        self.lines.append(f"{name} = {_source(expression)}")
+        self.write(name, expression)
         return self.values[name]
+
+    def write(self, name: str, expression: object) -> None:
+        """Leaves it to the user to run it."""
+        self.lines.append(f"{name} = {_source(expression)}")
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -77,13 +85,19 @@ class Script:
         return self.values.get("run")
 
     @property
+    def prediction(self) -> lr.Prediction | None:
+        """Of one task."""
+        return self.values.get("prediction")
+
+    @property
     def parts(self) -> tuple[lr.Trajectory, ...]:
         """The trajectories, one per task."""
         return (self.values["traj"],) if self.run is None else self.run.trajectories
 
     def _value(self, expression: object) -> object:
         if isinstance(expression, Name):
-            return self.values[expression.name]
+            value = self.values[expression.name]
+            return getattr(value, expression.part) if expression.part else value
         if isinstance(expression, list):
             return [self._value(entry) for entry in expression]
         if not isinstance(expression, Call):
@@ -101,7 +115,7 @@ class Script:
 
 def _source(expression: object) -> str:
     if isinstance(expression, Name):
-        return expression.name
+        return f"{expression.name}.{expression.part}" if expression.part else expression.name
     if isinstance(expression, list):
         return f"[{', '.join(map(_source, expression))}]"
     if not isinstance(expression, Call):
@@ -115,35 +129,80 @@ def _source(expression: object) -> str:
 
 
 def prepared(state: State) -> Script:
-    """Everything before the solution: `task` (or `tasks`), `network`, `problem` and `times`."""
+    """Everything before the solution: `task` (or `tasks`), `network`, `problem`, and `times`, but for those that
+    `lr.predict` chooses where it integrates."""
     script = Script()
-    task = script.add("task", _task(state))
+    script.add("task", _task(state))
+    if state.task == "uploaded" and state.whiten:
+        script.add("task", Call("lr.Task.whitened", (Name("task"),)))
+    task = script["task"]
     script.add("network", _network(state, script))
     if state.then:
         others = [_other(state, name, k, task) for k, name in enumerate(state.then, start=1)]
         script.add("tasks", [Name("task"), *others])
     script.add("problem", Call("lr.Problem", (Name("task"), Name("network")), _training(state, script)))
-    script.add("times", Call("np.linspace", (0.0, _horizon(state, script), TIMES)))
+    if state.then or state.horizon or script.problem.facts.method is not None:
+        script.add("times", _times(script.problem, _horizon(state, script)))
     return script
 
 
 def solved(state: State, script: Script | None = None) -> Script:
-    """`prepared` (or `script`, which is so far already), with the trajectory `traj`, or for several tasks `run`."""
+    """`prepared` (or `script`, which is so far already), with `prediction` and its trajectory `traj`, or for several
+    tasks `run`."""
     script = script or prepared(state)
+    *before, (name, last) = _solution(state, script)
+    if isinstance(last, Call):
+        for line in before:
+            script.add(*line)
+        return _followed(script, name, last)
+    try:
+        script.add(*before[0])
+    except np.linalg.LinAlgError:  # weights so close to the separatrix that some time between has no digits left
+        script.add("traj", Call("lr.solve", (Name("problem"), Name("times"))))
+    else:
+        script.add(name, last)
+    return script
+
+
+def written(state: State) -> Script:
+    """The same lines, of which those that may take long are not run."""
+    script = prepared(state)
+    for line in _solution(state, script):
+        script.write(*line)
+    return script
+
+
+def _solution(state: State, script: Script) -> list[tuple[str, Call | Name]]:
+    """What comes after `prepared`: names and expressions, the solution last."""
     if state.then:
         options = {**_training(state, script), "max_steps": MOST_STEPS}
-        name, call = "run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options)
-    elif script.problem.facts.method is not None:
-        name, call = "traj", Call("lr.solve", (Name("problem"), Name("times")))
-    else:
-        name, call = "traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS})
+        return [("run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options))]
+    if _is_stiff(script.problem):
+        times = [] if state.horizon else [("times", _times(script.problem, lr.landscape.horizon(script.problem)))]
+        return [*times, ("traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))]
+    asked = (Name("times"),) if "times" in script.values else ()
+    call = Call("lr.predict", (Name("problem"), *asked))
+    return [("prediction", call), ("traj", Name("prediction", "trajectory"))]
+
+
+def _is_stiff(problem: lr.Problem) -> bool:
+    """Whether an integration of many layers would take more steps than anybody waits for."""
+    if problem.facts.method is not None or problem.network.depth == 2:
+        return False
+    norms = [float(np.linalg.norm(W, 2)) for W in problem.network.weights]
+    fastest = max(problem.rates) * float(np.linalg.norm(problem.task.sigma_xx, 2)) * max(norms) ** (2 * len(norms) - 2)
+    return fastest * lr.landscape.horizon(problem) > _MANY
+
+
+def _followed(script: Script, name: str, call: Call) -> Script:
+    """With what `call` integrates of `times`, or of shorter ones that it can reach."""
     first = _first_part(script.add(name, call))
     if first.status == "complete" or len(first.times) >= _FEWEST:
         return script
     for _ in range(_TRIES):  # until the last time that was reached; where that is the first, until the one after it
         end = float(script["times"][max(len(first.times), 2) - 1])
         del script.lines[-2:]
-        script.add("times", Call("np.linspace", (0.0, end, TIMES)))
+        script.add("times", _times(script.problem, end))
         first = _first_part(script.add(name, call))
         if first.status == "complete":
             break
@@ -156,9 +215,25 @@ def _first_part(result: lr.Trajectory | lr.Continual) -> lr.Trajectory:
 
 
 def descended(state: State, script: Script) -> tuple[lr.Trajectory, int]:
-    """Adds `descent`, gradient descent on the (first) problem over the same times, as far as so many steps go."""
-    steps = max(1, min(_MOST_DESCENT, round(float(script["times"][-1]) / state.rate)))
-    return script.add("descent", Call("lr.descend", (Name("problem"),), {"rate": state.rate, "steps": steps})), steps
+    """Adds `descent`, gradient descent on the problem until the same time, as far as so many steps go."""
+    call, steps = descending(state, script)
+    return script.add("descent", call), steps
+
+
+def descending(state: State, script: Script) -> tuple[Call, int]:
+    """The call, and its number of steps."""
+    steps = max(1, min(_MOST_DESCENT, round(float(script.parts[0].times[-1]) / state.rate)))
+    return Call("lr.descend", (Name("problem"),), {"rate": state.rate, "steps": steps}), steps
+
+
+def _times(problem: lr.Problem, end: float) -> Call:
+    """Both ends: evenly until the last one, and closer to each other towards zero, where large weights are fast."""
+    sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights)
+    sizes += float(np.linalg.norm(problem.task.target, 2))
+    fastest = max(problem.rates) * float(np.linalg.norm(problem.task.sigma_xx, 2)) * sizes
+    first = min(max(_EARLY / max(fastest, 1e-300), 10.0**-_DECADES * end), end / TIMES)
+    close = Call("np.geomspace", (float(f"{first:.3g}"), end, TIMES // 2))
+    return Call("np.union1d", (Call("np.linspace", (0.0, end, TIMES // 2 + 1)), close))
 
 
 def _task(state: State, again: int = 0) -> Call:
@@ -179,7 +254,9 @@ def _task(state: State, again: int = 0) -> Call:
         case "own":
             return Call("lr.Task.from_correlations", (parsed_matrix(state.matrix).tolist(),))
         case "uploaded":
-            return Call("lr.Task.from_correlations", tuple(part.tolist() for part in unpacked(state.data)))
+            given = unpacked(state.data)
+            given = given.centred() if state.centre else given
+            return Call("lr.Task.from_correlations", tuple(part.tolist() for part in given[:3]))
     return Call(f"lr.tasks.{state.task}")
 
 
@@ -266,10 +343,10 @@ def _training(state: State, script: Script) -> dict[str, object]:
     return options
 
 
-def _horizon(state: State, script: Script) -> Call | float:
+def _horizon(state: State, script: Script) -> float:
     """As chosen, or until all is learned; not so far that an integration, or weights for a next task, take minutes."""
     if not state.horizon:
-        return Call("lr.landscape.horizon", (Name("problem"),))
+        return lr.landscape.horizon(script.problem)
     if state.horizon < _SHORTEST:
         raise InvalidInput(f"horizon must be 0 or at least {_SHORTEST:g}, and it is {state.horizon:g}.")
     if script.problem.facts.method is None or state.then:

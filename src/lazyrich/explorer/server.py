@@ -9,12 +9,12 @@ system can be asked for: the files of the page are a fixed list. Whatever goes w
 from __future__ import annotations
 
 import asyncio
-import errno
 import ipaddress
 import logging
 import re
 import socket
 import threading
+import time
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import plotly
-import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -39,13 +38,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 import lazyrich as lr
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._progress import interruptible
 from lazyrich._threads import one_blas_thread
-from lazyrich.explorer import export
+from lazyrich.explorer import export, listening
+from lazyrich.explorer.listening import MOST_CLIENTS, PORT, listener_at, server_for
+from lazyrich.explorer.pools import Pools, patient
 from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.scheduling import (
     MOST_CHARACTERS,
     Client,
-    Pools,
     Request,
     error_message,
     id_of,
@@ -55,10 +56,8 @@ from lazyrich.explorer.scheduling import (
 from lazyrich.explorer.state import CONTROLS, State
 from lazyrich.explorer.uploads import MOST_UPLOAD, read_upload
 
-PORT = 8765
-MOST_CLIENTS = 200
-_MOST_FRAME = 2**20  # bytes of a message that is read at all: a longer one ends the connection
 _PATIENCE = 60.0  # seconds for a body to come
+_LATER = 1013  # of a websocket: try again later
 
 _HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; connect-src 'self'; "
@@ -100,7 +99,7 @@ def serve(host: str = "127.0.0.1", port: int | None = None, open_browser: bool =
     if not isinstance(host, str):
         raise InvalidInput(f"host must be a name or an address, such as '127.0.0.1', and it is {_check.shown(host)}.")
     app = application(host)
-    listener = _listener(host, port)
+    listener = listener_at(host, port)
     place = listener.getsockname()[1]
     if port is None and place != PORT:
         _log.warning("Port %d is taken, and %d is free.", PORT, place)
@@ -112,46 +111,6 @@ def serve(host: str = "127.0.0.1", port: int | None = None, open_browser: bool =
     with listener, suppress(KeyboardInterrupt):  # which uvicorn raises once more when it has ended
         server_for(app).run(sockets=[listener])
     return not any(pool.busy for pool in app.state.pools)
-
-
-def server_for(app: Starlette) -> uvicorn.Server:
-    """The web server, with its bounds."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            ws="auto",
-            ws_max_size=_MOST_FRAME,
-            ws_per_message_deflate=False,  # it would take longer than the computation
-            limit_concurrency=2 * MOST_CLIENTS,
-            timeout_graceful_shutdown=1,
-            proxy_headers=False,
-            server_header=False,
-            access_log=False,
-            log_level="critical",  # faults are ours to tell
-            log_config=None,  # its own would close what handlers of other libraries write to
-        )
-    )
-
-
-def is_loopback(host: str) -> bool:
-    """Is it this machine, seen from itself?"""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def _listener(host: str, port: int | None) -> socket.socket:
-    """A socket that listens; a taken port is a fault only where it was asked for."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    wanted = PORT if port is None else _check.count("port", port, least=0, most=65_535)
-    try:
-        return socket.create_server((host, wanted), family=family)
-    except (OSError, UnicodeError) as error:
-        if port is None and getattr(error, "errno", None) == errno.EADDRINUSE:
-            return socket.create_server((host, 0), family=family)
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InvalidInput(f"port {wanted} of {host} cannot be served: {reason}.") from None
 
 
 # the application --------------------------------------------------------------------------------------------
@@ -174,7 +133,7 @@ def application(host: str = "127.0.0.1") -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.pools = Pools.open()
-    app.state.clients = 0
+    app.state.clients = set()
     return app
 
 
@@ -293,7 +252,7 @@ async def _hello(request: HTTPRequest) -> Response:
 async def _upload(request: HTTPRequest) -> Response:
     content = await _body(request, MOST_UPLOAD)
     name = request.query_params.get("name", "")
-    return JSONResponse(await _computed(request, read_upload, name, content))
+    return JSONResponse(await _computed(request, "files", read_upload, name, content))
 
 
 async def _export(request: HTTPRequest) -> Response:
@@ -302,7 +261,12 @@ async def _export(request: HTTPRequest) -> Response:
         raise HTTPException(404)
     make, media_type = _EXPORTS[kind]
     text = (await _body(request, MOST_CHARACTERS)).decode(errors="replace")
-    content = await _computed(request, lambda: make(State.from_dict(parsed(text))))
+    try:
+        state = State.from_dict(parsed(text))
+        quick = await request.app.state.pools.files.run(export.is_quick, kind, state)
+    except Exception as error:
+        raise HTTPException(400, sentence_for(error)) from None
+    content = await _computed(request, "files" if quick else "engine", make, state)
     name = f'attachment; filename="lazyrich-view.{kind}"'
     return Response(content, media_type=media_type, headers={"content-disposition": name})
 
@@ -326,10 +290,15 @@ async def _body(request: HTTPRequest, most: int) -> bytes:
     return bytes(content)
 
 
-async def _computed(request: HTTPRequest, work: Callable[..., R], *arguments: object) -> R:
-    """In the slow pool, since an export may hold an integration; a fault of the input is the client's."""
+async def _computed(request: HTTPRequest, pool: str, work: Callable[..., R], *arguments: object) -> R:
+    """In one of the pools, and not for longer than a view; a fault of the input is the client's."""
+
+    def patiently() -> R:
+        with interruptible(patient(lambda: False)):
+            return work(*arguments)
+
     try:
-        return await request.app.state.pools.slow.run(work, *arguments)
+        return await getattr(request.app.state.pools, pool).run(patiently)
     except Exception as error:
         raise HTTPException(400, sentence_for(error)) from None
 
@@ -341,25 +310,43 @@ async def _live(websocket: WebSocket) -> None:
     """One page for as long as it is open."""
     state = websocket.app.state
     await websocket.accept()
-    if state.clients >= MOST_CLIENTS:
+    if not _make_room(state.clients):
         await websocket.send_bytes(
             error_message(None, f"{MOST_CLIENTS} pages are open, and there is no room for more.")
         )
-        await websocket.close(1013)  # try again later
+        await websocket.close(_LATER)
         return
-    state.clients += 1
     client = Client(state.pools, partial(_send, websocket))
-    tasks = [asyncio.create_task(work) for work in (_receive(websocket, client), *map(client.work, state.pools))]
+    state.clients.add(client)
+    tasks = [
+        asyncio.create_task(work) for work in (_receive(websocket, client), *map(client.work, state.pools.of_pages))
+    ]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        given_up = asyncio.create_task(client.given_up.wait())
+        done, _ = await asyncio.wait([*tasks, given_up], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
+        if client.given_up.is_set():
+            await websocket.close(_LATER)
     finally:
-        state.clients -= 1
+        given_up.cancel()
+        state.clients.discard(client)
         client.leave()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _make_room(clients: set[Client]) -> bool:
+    """Whether there is room for one more page, if need be that of the one that has been silent for longest."""
+    if len(clients) < MOST_CLIENTS:
+        return True
+    quietest = min(clients, key=lambda client: client.heard)
+    if time.monotonic() - quietest.heard < listening.SILENCE:
+        return False
+    clients.discard(quietest)
+    quietest.given_up.set()
+    return True
 
 
 async def _receive(websocket: WebSocket, client: Client) -> None:
@@ -370,6 +357,7 @@ async def _receive(websocket: WebSocket, client: Client) -> None:
             return
         content: object = None
         try:
+            client.heard = time.monotonic()
             content = parsed(message.get("text"))
             client.ask(Request.from_content(content))
         except Exception as error:

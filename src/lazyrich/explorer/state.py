@@ -10,6 +10,7 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ _RANDOM = ("random_regression", "piecewise_teacher")
 _TASKS = (*_HIERARCHIES, "binary_tree", "random_regression", "linear_teacher", "piecewise_teacher", "own", "uploaded")
 _OTHERS = ("reversal", "another", *_HIERARCHIES)
 _WITH_SCALE = ("zero_balanced", "lambda_balanced", "gaussian", "orthogonal", "aligned", "single_neuron")
-_WITH_BALANCE = ("lambda_balanced", "aligned", "single_neuron")
+_WITH_BALANCE = ("zero_balanced", "lambda_balanced", "aligned", "single_neuron")  # a page leaves the first with λ = 0
 _LAYERED = ("zero_balanced", "lambda_balanced", "gaussian", "orthogonal", "aligned", "prior")  # of any width
 
 
@@ -36,7 +37,8 @@ class Control:
 
     name: str
     label: str
-    kind: str  # "choice", "several" (choices), "whole", "log", "signed", "number", "rates", "text", "hidden" or "flag"
+    kind: str  # "choice", "several" (choices), "whole", "log", "signed", "number", "rates", "text", "flag", or for what
+    # has no field of its own: "hidden", "toggle"
     group: str
     help: str
     least: float = 0.0
@@ -49,7 +51,7 @@ class Control:
         match self.kind:
             case "choice":
                 return _check.choice(self.name, value, self.options)
-            case "flag":
+            case "flag" | "toggle":
                 return _check.flag(self.name, value)
             case "whole":
                 self._one_number(value)
@@ -114,6 +116,17 @@ CONTROLS = (
         when={"task": ("linear_teacher", "own")},
     ),
     Control("data", "Uploaded", "hidden", "Task", "Correlations of uploaded data.", when={"task": ("uploaded",)}),
+    Control(
+        "centre", "Centre", "toggle", "Task", "Take the means off inputs and targets.", when={"task": ("uploaded",)}
+    ),
+    Control(
+        "whiten",
+        "Whiten",
+        "toggle",
+        "Task",
+        "Turn and scale the inputs until Σxx = I: then a theorem applies.",
+        when={"task": ("uploaded",)},
+    ),
     Control(
         "then",
         "Then learn",
@@ -186,6 +199,8 @@ class State:
     levels: int = 3
     matrix: str = "3 0; 0 1"
     data: str = ""
+    centre: bool = False
+    whiten: bool = False
     then: tuple[str, ...] = ()
     depth: int = 2
     width: int = 14
@@ -242,28 +257,49 @@ def parsed_matrix(text: str) -> Float[Array, "out in"]:
     return _bounded("matrix", matrix)
 
 
-def packed(sigma_yx: Float[Array, "out in"], sigma_xx: Float[Array, "in in"], sigma_yy: Float[Array, "out out"]) -> str:
-    """Correlations as a text that an address can hold, to the last bit."""
-    values = np.concatenate([part.ravel() for part in (sigma_yx, sigma_xx, sigma_yy)]).astype("<f8")
-    return f"{len(sigma_yy)}x{len(sigma_xx)}:{base64.urlsafe_b64encode(values.tobytes()).decode()}"
+class Correlations(NamedTuple):
+    """What a task is made of, and the means of its samples where there were any."""
+
+    yx: Float[Array, "out in"]
+    xx: Float[Array, "in in"]
+    yy: Float[Array, "out out"]
+    mean_x: Float[Array, " in"] | None = None
+    mean_y: Float[Array, " out"] | None = None
+
+    def centred(self) -> Correlations:
+        """Those of the samples without their means."""
+        if self.mean_x is None or self.mean_y is None:
+            came = "data holds correlations alone: upload samples"
+            raise InvalidInput(f"centre needs samples, whose means are known, and {came}.")
+        x, y = self.mean_x, self.mean_y
+        return Correlations(self.yx - np.outer(y, x), self.xx - np.outer(x, x), self.yy - np.outer(y, y))
 
 
-def unpacked(data: str) -> tuple[Float[Array, "out in"], Float[Array, "in in"], Float[Array, "out out"]]:
+def packed(yx: Float[Array, "out in"], *others: Array) -> str:
+    """`Correlations`, or the first three of them, as a text that an address can hold, to the last bit."""
+    values = np.concatenate([part.ravel() for part in (yx, *others)]).astype("<f8")
+    return f"{len(yx)}x{yx.shape[1]}:{base64.urlsafe_b64encode(values.tobytes()).decode()}"
+
+
+def unpacked(data: str) -> Correlations:
     """The correlations of `packed`."""
     try:
         sizes, _, text = data.partition(":")
         d_out, d_in = (int(size) for size in sizes.split("x"))
+        if not (1 <= d_in <= MOST_UNITS and 1 <= d_out <= MOST_UNITS):
+            raise ValueError
         values = np.frombuffer(base64.b64decode(text, altchars=b"-_", validate=True), dtype="<f8").astype(float)
-        ends = np.cumsum([d_out * d_in, d_in * d_in, d_out * d_out])
-        if not (1 <= d_in <= MOST_UNITS and 1 <= d_out <= MOST_UNITS and len(values) == ends[-1]):
+        shapes = [(d_out, d_in), (d_in, d_in), (d_out, d_out), (d_in,), (d_out,)]
+        ends = np.cumsum([np.prod(shape) for shape in shapes])
+        if len(values) not in (ends[2], ends[4]):
             raise ValueError
     except (ValueError, binascii.Error):
         raise InvalidInput(
             f"data must be what an upload gave (at most {MOST_UNITS} inputs and outputs), and it is "
             f"{_check.shown(data)}: upload a file first, or choose another task."
         ) from None
-    yx, xx, yy = np.split(_bounded("data", values), ends[:-1])
-    return yx.reshape(d_out, d_in), xx.reshape(d_in, d_in), yy.reshape(d_out, d_out)
+    parts = np.split(_bounded("data", values), ends[ends < len(values)])
+    return Correlations(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=False)))
 
 
 def _bounded(name: str, values: Array) -> Array:

@@ -51,19 +51,25 @@ _THEOREMS = {
         "of their variance there.",
         "Saxe et al. 2019",
     ),
-    "flow": _Theorem(
-        "Gradient flow, integrated",
-        "No closed form is known for this problem. The differential equation is integrated step by step, to about nine "
-        "digits; what the flow conserves is the check.",
-        "",
-    ),
 }
+_INTEGRATED = _Theorem(
+    "Gradient flow, integrated",
+    "No closed form is known for this problem. The differential equation is integrated step by step, to about nine "
+    "digits; what the flow conserves is the check.",
+    "",
+)
+_SMALLEST = {
+    "flow": "",
+    "gram": " Of wide layers it is enough to follow QQᵀ, which knows nothing of the hidden basis.",
+    "function_space": " Balanced layers are followed by their function alone: Ȧ = √(AAᵀ + κ²)E + E√(AᵀA + κ²).",
+}  # by method: which equation is integrated
 
 
 def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, str]:
     """Behind the first of these curves, and the methods of the others where they differ."""
     part, facts = parts[0], parts[0].problem.facts
-    title, statement, citation = _THEOREMS[part.method]
+    title, statement, citation = _THEOREMS.get(part.method, _INTEGRATED)
+    statement += _SMALLEST.get(part.method, "")
     if part.method == "riccati" and facts.sizes[1] == 1:
         statement += " With one hidden unit it is the single neuron of Kunin et al. 2024, whose δ is λ."
     others = [f"task {k}: {other.method}" for k, other in enumerate(parts, start=1) if other.method != part.method]
@@ -73,7 +79,7 @@ def theorem(parts: Sequence[lr.Trajectory], letter: str) -> dict[str, str]:
         "statement": statement,
         "why": _why(part.method, facts, letter) + (f" By others, {', '.join(others)}." if others else ""),
         "citation": citation,
-        "anchor": f"#{part.method}",
+        "anchor": f"#{part.method if part.method in _THEOREMS else 'flow'}",
     }
 
 
@@ -186,7 +192,7 @@ def equation(part: lr.Trajectory, targets: Float[Array, " m"], ends: Float[Array
                 f"L = {facts.depth}, η = {_listed(facts.rates, most=5)}, {s}, {start}"
                 + (f", γ = {gamma:g}" if gamma else ""),
             ]
-    if rates and facts.depth > 1 and part.method != "flow":
+    if rates and facts.depth > 1 and part.solution is not None:
         units = f"k_ℓW_ℓ, k = {_listed(unit.k, most=5)}"
         lines.append(f"in units that take up the layer rates {_listed(facts.rates, most=5)}: {units} for W_ℓ")
     return lines
@@ -204,7 +210,7 @@ def certificate(part: lr.Trajectory) -> str:
     found = part.certificate()
     figures = {"flow equation": found.residual, "conserved quantity": found.drift, "semigroup": found.semigroup}
     told = [f"{name} {_within(error)}" for name, error in figures.items() if error is not None and np.isfinite(error)]
-    verdict = "exact to rounding" if found.exact else "integrated" if part.method == "flow" else "closed form"
+    verdict = "exact to rounding" if found.exact else "integrated" if part.solution is None else "closed form"
     return f"{verdict}: {', '.join(told) or 'nothing to check yet'}"
 
 

@@ -57,9 +57,10 @@ def read_upload(name: str, content: bytes) -> Header:
 
 def _packed(label: str, task: lr.Task) -> str:
     """The correlations as a text, tried as a view will use it: better a sentence now."""
-    data = packed(task.sigma_yx, task.sigma_xx, task.sigma_yy)
+    means = () if task.inputs is None or task.targets is None else (task.inputs.mean(axis=0), task.targets.mean(axis=0))
+    data = packed(task.sigma_yx, task.sigma_xx, task.sigma_yy, *means)
     try:
-        lr.Task.from_correlations(*unpacked(data))
+        lr.Task.from_correlations(*unpacked(data)[:3])
     except InvalidInput as error:
         if task.inputs is None:
             raise

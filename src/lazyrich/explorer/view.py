@@ -11,14 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 import lazyrich as lr
-from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
-from lazyrich.explorer.script import Script, descended, prepared, solved
+from lazyrich.explorer.script import Script, descended, solved
+from lazyrich.explorer.stages import Stage, stages_of
 from lazyrich.explorer.state import State
 from lazyrich.explorer.wire import Header
 
 _VANISHED = 1e-9  # of the largest kernel so far: what is left has the direction of rounding
 _NUMBERS = 150_000  # of all matrices in a message: 0.6 MB
+_DRAWINGS = 60  # times at which the network is drawn
+_ANIMALS = ("semantic hierarchy", "revised kingdom", "colour hierarchy")
+_ITEMS = ("salmon", "sunfish", "robin", "canary", "rose", "daisy", "oak", "pine")  # two of a kind, in their order
 
 
 class View(NamedTuple):
@@ -27,70 +30,89 @@ class View(NamedTuple):
     header: Header
     arrays: dict[str, Array]
     script: Script
+    stages: list[Stage]
 
 
 def view(state: State, script: Script | None = None, *, thin: bool = True) -> View:
-    """Loss, modes, kernel, function, QQᵀ and representations of a state, whose `script` may be prepared already.
+    """Loss, modes, kernel, function and the Gram matrices of a state, whose `script` may be prepared already.
 
     Thin, it has matrices at as many times as a message may hold, and otherwise at all.
     """
     script = solved(state, script)
-    parts, problem, run = script.parts, script.problem, script.run
-    ends = np.cumsum([float(part.times[-1]) for part in parts])
-    starts = np.append(0.0, ends[:-1])
-    times = np.concatenate([start + part.times for start, part in zip(starts, parts, strict=True)])
-    function = np.concatenate([part.function for part in parts])
+    stages, parts, problem, run = stages_of(script), script.parts, script.problem, script.run
+    times = np.concatenate([stage.start + stage.part.times for stage in stages])
+    frames = _frames(len(times), problem) if thin else np.arange(len(times))
     arrays = {
         "times": times,
         "loss": parts[0].loss[:, None] if run is None else run.losses,
-        "modes": np.concatenate([lr.observables.mode_strengths(part) for part in parts]),
-        "targets": np.stack([_strengths(part.problem.task) for part in parts]),
+        "modes": np.concatenate([stage.strengths for stage in stages]),
+        "targets": np.stack([stage.targets for stage in stages]),
+        "kernel": np.concatenate([_turned(part) for part in parts]),
+        "movement": np.concatenate([_moved(stage) for stage in stages]),
+        "frames": frames,
+        "function": np.concatenate([part.function for part in parts])[frames],
+        **_hidden(parts, problem, frames),
     }
-    kernel = _kernel(parts)
-    if kernel is not None:
-        arrays["kernel"] = kernel
-    frames = _frames(len(times), problem) if thin else np.arange(len(times))
-    arrays |= {"frames": frames, "function": function[frames], **_hidden(parts, problem, frames)}
     if state.start == "single_neuron":
         arrays["neuron"] = _neuron(parts, problem)
     header: Header = {
         "kind": "view",
         "method": parts[0].method,
-        "exact": all(part.method != "flow" for part in parts),
+        "exact": all(stage.exact for stage in stages),
+        "error": stages[0].error,
         "methods": [part.method for part in parts],
         "sizes": problem.network.sizes,
         "balance": problem.facts.lam[0] if problem.network.depth == 2 else None,
-        "boundaries": ends,
+        "boundaries": [stage.start + stage.end for stage in stages],
         "tasks": [part.problem.task.name for part in parts],
+        "items": _ITEMS if problem.task.name in _ANIMALS else [f"x{i}" for i in range(1, problem.task.d_in + 1)],
+        "unlearned": stages[0].unlearned if run is None else [],  # modes, from 0
+        "lazy_below": lr.laziness.USUAL.lazy,
+        "learned_by": [None if stage.regime is None else stage.start + stage.regime.learned_by for stage in stages],
         "notes": [*script.notes, *(part.status.what for part in parts if part.status.end != "complete")],
         "remarks": parts[0].notes if run is None else run.notes,  # of the library
         "floor": problem.task.loss_floor,
     }
     if "neuron" in arrays:
         header["neuron_target"] = float(np.linalg.norm(problem.canonical.gain * problem.task.target))
-    return View(header, arrays, script)
+    return View(header, arrays, script, stages)
 
 
-def descent(state: State) -> View:
-    """Gradient descent on the (first) problem, over the same times as far as its steps go."""
-    script = prepared(state)
+def descent(state: State, script: Script | None = None) -> View:
+    """Gradient descent until the end of the view, whose `script` may be there already, as far as its steps go."""
+    script = script or solved(state)
     traj, steps = descended(state, script)
-    arrays = {"times": traj.times, "loss": traj.loss[:, None], "modes": lr.observables.mode_strengths(traj)}
+    of = lr.observables.mode_strengths if script.prediction is None else script.prediction.strengths_of
+    arrays = {"times": traj.times, "loss": traj.loss[:, None], "modes": of(traj)}
     header = {"kind": "descent", "rate": state.rate, "steps": steps, "end": traj.status.end}
-    return View(header, arrays, script)
+    return View(header, arrays, script, [])
 
 
-def _strengths(task: lr.Task) -> Float[Array, " m"]:
-    """Where the modes of a task end when it is learned: uᵀTv, with T its best linear map."""
-    U, _, V = task.modes
-    return np.einsum("om,oi,im->m", U, task.target, V)
+def weights(shown: View) -> tuple[Header, dict[str, Array]]:
+    """Every layer at few times, for the drawing of the network: exact weights cost more than all else of a view.
+
+    A network wider than its inputs and outputs together may have no more than its Gram matrix.
+    """
+    parts, times = shown.script.parts, shown.arrays["times"]
+    if not all(part.knows("weights") for part in parts):
+        return {"kind": "weights", "layers": 0}, {}
+    each = max(2, _DRAWINGS // len(parts))
+    some = [np.unique(np.linspace(0, len(part.times) - 1, each).astype(int)) for part in parts]
+    few = [part.at(part.times[places]) for part, places in zip(parts, some, strict=True)]
+    first = np.cumsum([0, *(len(part.times) for part in parts[:-1])])
+    frames = np.concatenate([start + places for start, places in zip(first, some, strict=True)])
+    layers = [np.concatenate([part.weights[layer] for part in few]) for layer in range(parts[0].problem.network.depth)]
+    arrays = {f"W{layer}": W for layer, W in enumerate(layers, start=1)}
+    return {"kind": "weights", "layers": len(layers)}, {"times": times[frames], **arrays}
 
 
-def _kernel(parts: tuple[lr.Trajectory, ...]) -> Float[Array, " T"] | None:
-    try:
-        return np.concatenate([_turned(part) for part in parts])
-    except InvalidInput:  # no formula for this kernel
-        return None
+def _moved(stage: Stage) -> Float[Array, " T"]:
+    """‖K − K(0)‖ as the regime measures it, relative to the larger of ‖K‖ at first and when the loss has fallen."""
+    moved, norm = lr.observables.kernel_movement(stage.part), lr.observables.kernel_norm(stage.part)
+    change = moved * np.maximum(norm, norm[0])
+    by = stage.end if stage.regime is None else stage.regime.learned_by
+    size = max(norm[0], float(np.interp(by, stage.part.times, norm)))
+    return np.nan_to_num(change / size) if size else np.zeros(len(norm))
 
 
 def _turned(part: lr.Trajectory) -> Float[Array, " T"]:
@@ -103,34 +125,16 @@ def _turned(part: lr.Trajectory) -> Float[Array, " T"]:
 def _frames(count: int, problem: lr.Problem) -> Array:
     """The times at which matrices are sent: all, or as many as fit, first and last among them."""
     task = problem.task
-    numbers = task.d_in * task.d_out + task.d_in * 2
-    if problem.network.depth == 2:
-        numbers += (task.d_in + task.d_out) ** 2
+    hidden = task.d_in + task.d_out if problem.network.depth == 2 else task.d_in
+    numbers = task.d_in * task.d_out + hidden**2
     return np.unique(np.linspace(0, count - 1, min(count, max(2, _NUMBERS // numbers))).round().astype(int))
 
 
 def _hidden(parts: tuple[lr.Trajectory, ...], problem: lr.Problem, frames: Array) -> dict[str, Array]:
-    """QQᵀ of two layers, and what the first layer makes of each input, in the plane of the task's two main contrasts.
-
-    W1ᵀW1 is known where W1 is known only up to a rotation. Its symmetric root holds the same distances between inputs,
-    and changes smoothly. The plane is the one of the learned representation, so it stays when the initialisation is
-    changed.
-    """
-    found: dict[str, Array] = {}
-    task, depth = problem.task, problem.network.depth
-    if depth == 2:
-        gram = np.concatenate([part.gram for part in parts])[frames]
-        found["gram"], inner = gram, gram[:, : task.d_in, : task.d_in]
-    else:
-        inner = np.concatenate([lr.observables.input_gram(part) for part in parts])[frames]
-    values, vectors = np.linalg.eigh(inner)
-    roots = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None]) @ vectors.transpose(0, 2, 1)
-    centred = task.target - task.target.mean(axis=1, keepdims=True)
-    plane = np.linalg.svd(centred, full_matrices=True)[2][:2].T
-    if task.d_in == 1:
-        plane = np.array([[1.0, 0.0]])
-    found["points"] = roots @ plane
-    return found
+    """QQᵀ of two layers, of others W1ᵀW1: how far apart the first layer holds two inputs."""
+    if problem.network.depth == 2:
+        return {"gram": np.concatenate([part.gram for part in parts])[frames]}
+    return {"inner": np.concatenate([lr.observables.input_gram(part) for part in parts])[frames]}
 
 
 def _neuron(parts: tuple[lr.Trajectory, ...], problem: lr.Problem) -> Float[Array, "T three"]:

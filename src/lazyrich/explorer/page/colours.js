@@ -40,10 +40,18 @@ export function diverging(x) {
   return middle.map((m, i) => m + share * (end[i] - m));
 }
 
-/** From lazy (0) to rich (1). */
-const MOVEMENT = [[38, 84, 124], [86, 140, 170], [190, 205, 205], [238, 190, 130], [213, 94, 0]];
-export function movement(x) {
-  return rgb(between(MOVEMENT, Math.min(1, Math.max(0, x))));
+// Of the phase picture, from little to much movement of the kernel: blue is lazy and nothing else is.
+const VERDICTS = {
+  lazy: [[20, 66, 110], [150, 195, 220]],
+  rich: [[250, 205, 145], [205, 85, 0]],
+  "delayed rich": [[240, 190, 220], [165, 45, 110]],
+};
+
+/** The shade of a kernel that moves so far, and is called so. */
+export function verdictShade(name, moved, lazyBelow) {
+  if (!(name in VERDICTS) || !Number.isFinite(moved)) return colour("line");
+  const share = name === "lazy" ? moved / lazyBelow : (moved - lazyBelow) / (1 - lazyBelow);
+  return rgb(between(VERDICTS[name], Math.min(1, Math.max(0, share))));
 }
 
 function between(colours, x) {

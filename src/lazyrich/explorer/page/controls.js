@@ -1,12 +1,20 @@
 // The controls, made from the server's list of choices: one labelled control each, in groups. Those that do not matter
 // for the present choices are hidden.
 
+import { withDepth } from "./depth.js";
+
 const WORDS = {
   semantic_hierarchy: "semantic hierarchy", revised_kingdom: "revised kingdom", colour_hierarchy: "colour hierarchy",
   binary_tree: "binary tree", random_regression: "random regression", linear_teacher: "linear teacher",
   piecewise_teacher: "ReLU teacher", own: "my own matrix", uploaded: "my own data (CSV, NPZ)", reversal: "the same, reversed",
   another: "another one", zero_balanced: "zero-balanced", lambda_balanced: "λ-balanced", gaussian: "Gaussian",
   orthogonal: "orthogonal", aligned: "aligned with the task", single_neuron: "single neuron (δ)", prior: "knows a task already",
+};
+
+/** What a change of one choice changes with it. */
+const TOGETHER = {
+  depth: (depth, state) => withDepth(state, depth),
+  lam: (lam, state) => ({ lam, ...(state.start === "zero_balanced" && lam !== 0 ? { start: "lambda_balanced" } : {}) }),
 };
 
 export class Controls {
@@ -27,27 +35,51 @@ export class Controls {
     form.append(again);
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("focusout", () => setTimeout(() => this.show())); // what was typed, as it was taken
-    store.onChange(() => this.show());
+    store.onChange((names) => {
+      if (names.includes("width")) this.width = null;
+      this.show();
+    });
     this.show();
   }
 
   make(control, upload) {
     const box = element("div", { className: `control ${control.kind}`, title: control.help });
     box.dataset.name = control.name;
-    const build = { choice, several, whole, log: slider, signed: slider, number, rates, text, hidden: file, flag }[control.kind];
-    this.shows[control.name] = build(box, control, (value) => this.store.set({ [control.name]: value }), upload);
+    const build = { choice, several, whole, log: slider, signed: slider, number, rates, text, hidden: file, flag, toggle: elsewhere }[control.kind];
+    const changes = TOGETHER[control.name] ?? ((value) => ({ [control.name]: value }));
+    this.shows[control.name] = build(box, control, (value) => this.store.set(changes(value, this.store.state)), upload);
     return box;
+  }
+
+  /** The sizes that the network has: λ may leave no room for as many hidden units as were asked for. */
+  actual(sizes) {
+    const width = sizes.length > 2 ? sizes[1] : null;
+    if (width === this.width) return;
+    this.width = width;
+    this.shows.width(this.shown("width"), this.store.state);
+  }
+
+  shown(name) {
+    const { state } = this.store;
+    if (name === "width") return this.width ?? state.width;
+    if (name === "lam" && state.start === "zero_balanced") return 0;
+    return state[name];
   }
 
   show() {
     const { state } = this.store;
     for (const control of this.declared) {
-      this.shows[control.name](state[control.name], state);
+      this.shows[control.name](this.shown(control.name), state);
       const matters = Object.entries(control.when).every(([name, values]) => values.includes(String(state[name])));
       document.querySelector(`[data-name="${control.name}"]`).hidden = !matters;
     }
     for (const group of document.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])");
   }
+}
+
+function elsewhere(box) {
+  box.classList.add("elsewhere"); // beside the sentence, where it is missed
+  return () => {};
 }
 
 export function element(tag, properties = {}, children = []) {

@@ -3,6 +3,7 @@
 // being drawn, requests would give more pictures a second, but each of them older.)
 
 const PATIENCE = 150; // ms for a picture, before the next request is sent all the same
+const LATER = 1013; // why a connection is closed: there is no room
 const AGAIN = [250, 500, 1000, 2000, 4000]; // ms before the server is called again
 
 export class Link {
@@ -29,7 +30,12 @@ export class Link {
         if (header.kind === "error") this.answered(header.id ?? this.id);
       }
     };
-    this.socket.onclose = () => {
+    this.socket.onclose = ({ code }) => {
+      if (code === LATER && this.tries === 0) { // another page has our place: until the next request
+        this.last = null;
+        this.parked = true;
+        return;
+      }
       this.lost(true);
       this.waiting ??= this.last;
       setTimeout(() => this.open(), AGAIN[Math.min(this.tries++, AGAIN.length - 1)]);
@@ -38,6 +44,8 @@ export class Link {
 
   /** Asks for a picture of this state; `since` is when the user asked. */
   ask(state, phase, since = performance.now()) {
+    if (this.parked) this.open();
+    this.parked = false;
     this.waiting = { state: { ...state }, phase, since };
     this.flush();
   }

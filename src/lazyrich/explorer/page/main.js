@@ -5,8 +5,11 @@ import { Controls, element } from "./controls.js";
 import { Curves } from "./curves.js";
 import { Link, onScreen } from "./link.js";
 import { Matrix } from "./matrices.js";
-import { Neuron, Phase, Points } from "./pictures.js";
+import { Network } from "./network.js";
+import { Neuron } from "./neuron.js";
+import { Phase } from "./phase.js";
 import { Store } from "./state.js";
+import { Tree } from "./tree.js";
 import { figure, file } from "./export.js";
 import { complain, tellCaptions, tellView } from "./words.js";
 
@@ -14,7 +17,8 @@ const get = (id) => document.getElementById(id);
 const PHASE_REST = 300; // ms without a change, before the phase picture is asked for
 const MARKS_REST = 120; // ms without a change, before the predicted times are marked
 const PLAY = 6; // seconds from start to end
-const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // those with a λ
+const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // those with a λ of their own
+const WITHIN = ["scale", "lam", "horizon", "descent", "rate"]; // choices that the phase picture does not depend on
 
 const theme = () => {
   try {
@@ -31,9 +35,18 @@ let [view, captions, descent, phase] = [null, null, null, null];
 let [rest, marks] = [null, null];
 
 // panels
-const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), (time) => moveTo(time), () => curves.cursor(timeNow()));
+let over = null; // the time under the pointer
+const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), {
+  move: (time) => moveTo(time),
+  resized: () => curves.cursor(timeNow()),
+  hovered: (time) => {
+    over = time;
+    read();
+  },
+});
 const matrices = { function: new Matrix(get("function"), "The network function"), gram: new Matrix(get("gram"), "The Gram matrix QQᵀ") };
-const points = new Points(get("points"));
+const tree = new Tree(get("points"), get("points-caption"));
+const network = new Network(get("network"));
 const neuron = new Neuron(get("neuron"));
 const phases = new Phase(get("phase"), (scale, lam) => {
   store.set({ scale, lam, ...(BALANCED.includes(store.state.start) ? {} : { start: "lambda_balanced" }) });
@@ -56,6 +69,8 @@ store.onChange((names) => {
     link.ask(store.state, false);
     clearTimeout(rest);
     rest = setTimeout(() => link.ask(store.state, true), PHASE_REST);
+    get("panel-network").classList.add("stale");
+    if (names.some((name) => name in store.state && !WITHIN.includes(name))) get("panel-phase").classList.add("stale");
     pointOfPhase();
   }
   if (view && names.some((name) => name.startsWith("log"))) drawCurves();
@@ -63,12 +78,19 @@ store.onChange((names) => {
   get("log-loss").checked = store.page.logLoss;
   get("log-time").checked = store.page.logTime;
   get("with-descent").checked = store.state.descent;
+  get("inputs").hidden = store.state.task !== "uploaded" || !store.state.data;
+  for (const button of get("inputs").querySelectorAll("button")) {
+    const { whiten, centre } = store.state;
+    const on = { whiten, centre, "": !whiten && !centre }[button.dataset.inputs];
+    button.setAttribute("aria-pressed", String(on));
+  }
   markPreset();
 });
 
 // what comes
 function receive(header, arrays) {
   if (header.kind === "error") {
+    if (header.id !== null && (header.id !== link.id || link.waiting)) return; // of what has been changed since
     document.body.classList.remove("waiting");
     document.body.dataset.settled = "with an error";
     complain(header.sentence);
@@ -81,6 +103,11 @@ function receive(header, arrays) {
     document.body.classList.toggle("waiting", header.id !== link.id || Boolean(link.waiting)); // for a newer one
     drawView();
     painted(header.id, link.since);
+    if (toPlay && !link.waiting) {
+      toPlay = false;
+      store.set({ cursor: 0 });
+      play(true);
+    }
   } else if (header.id !== view?.header.id) {
     return; // of a picture that is gone
   } else if (header.kind === "captions") {
@@ -91,10 +118,16 @@ function receive(header, arrays) {
   } else if (header.kind === "descent") {
     descent = { header, arrays };
     drawCurves();
+  } else if (header.kind === "weights") {
+    get("panel-network").classList.remove("stale");
+    const layers = Array.from({ length: header.layers }, (_, l) => arrays[`W${l + 1}`]);
+    if (layers.length) network.update({ times: arrays.times.values, layers, items: view.header.items });
+    else network.without("Wider than inputs and outputs together: QQᵀ is followed, and not each weight.");
+    moved();
   } else if (header.kind === "phase") {
     phase = { header, arrays };
     phases.update(phase);
-    get("panel-phase").hidden = false;
+    get("panel-phase").classList.remove("stale");
     get("phase-caption").textContent = header.caption;
     pointOfPhase();
     document.body.dataset.settled = header.id; // the last stage
@@ -117,9 +150,11 @@ function drawView() {
   matrices.function.update(arrays.function);
   get("panel-gram").hidden = !arrays.gram;
   if (arrays.gram) matrices.gram.update(arrays.gram, view.header.sizes[0]);
-  points.update(arrays.points);
+  get("panel-points").hidden = Boolean(arrays.neuron) || view.header.items.length < 2; // one unit: parameter space shows it
   get("panel-neuron").hidden = !arrays.neuron;
+  if (!get("panel-points").hidden) tree.update(arrays.gram ?? arrays.inner, view.header.items);
   if (arrays.neuron) neuron.update(view);
+  controls.actual(view.header.sizes);
   moved();
 }
 
@@ -167,12 +202,19 @@ function moved() {
   curves.cursor(time);
   matrices.function.draw(frame);
   if (view.arrays.gram) matrices.gram.draw(frame);
-  points.draw(frame);
+  if (!get("panel-points").hidden) tree.draw(frame);
   if (view.arrays.neuron) neuron.draw(index);
+  if (network.ready) network.draw(nearest(network.times, time));
+  read();
   const slider = get("time");
   if (Math.round(1000 * store.page.cursor) !== +slider.value) slider.value = Math.round(1000 * store.page.cursor);
   get("time-out").textContent = `t = ${time.toPrecision(3)}`;
   slider.setAttribute("aria-valuetext", `time ${time.toPrecision(3)}, loss ${view.arrays.loss.values[index * view.arrays.loss.shape[1]].toPrecision(3)}`);
+}
+
+/** The numbers under the pointer, or else at the cursor. */
+function read() {
+  if (view) get("readout").textContent = curves.reading(nearest(view.arrays.times.values, over ?? timeNow()));
 }
 
 function nearest(times, time) {
@@ -185,6 +227,8 @@ function nearest(times, time) {
   return low > 0 && time - times[low - 1] < times[low] - time ? low - 1 : low;
 }
 
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+let toPlay = false; // once its first picture is there
 let playing = null;
 function play(on) {
   cancelAnimationFrame(playing);
@@ -216,12 +260,18 @@ get("log-loss").addEventListener("change", (event) => store.set({ logLoss: event
 get("log-time").addEventListener("change", (event) => store.set({ logTime: event.target.checked }));
 get("with-descent").addEventListener("change", (event) => store.set({ descent: event.target.checked }));
 
+for (const button of get("inputs").querySelectorAll("button")) {
+  const name = button.dataset.inputs;
+  button.addEventListener("click", () => store.set(name ? { [name]: !store.state[name] } : { whiten: false, centre: false }));
+}
+
 const buttons = hello.presets.map((preset, i) => {
   const button = element("button", { type: "button", textContent: preset.title, title: `${preset.text} (key ${i + 1})` });
   button.dataset.preset = preset.name;
   button.addEventListener("click", (event) => {
-    store.reset(preset.state);
+    store.reset({ ...preset.state, logTime: false, ...preset.page });
     play(false);
+    toPlay = !still.matches;
     if (event.detail) button.blur(); // after a mouse, the space bar plays
   });
   return button;
@@ -283,24 +333,30 @@ get("theme").addEventListener("click", () => {
   } catch {
     // it lasts until the page is left
   }
+  const told = captions; // a new view has none yet; this one is only painted anew
   if (view) drawView();
+  captions = told;
+  if (view) drawCurves();
   if (phase) phases.update(phase);
+  network.repaint();
   pointOfPhase();
 });
 
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") get("export").open = false;
   const typing = event.target.closest("input:not([type=checkbox], [type=range]), select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
   if (event.key === " " && !event.target.closest("button, summary, a, [type=checkbox]")) {
     event.preventDefault();
     play(playing === null);
   }
-  if (/^[1-9]$/.test(event.key)) buttons[+event.key - 1]?.click();
+  if (/^[1-9]$/.test(event.key) && !event.target.closest("#controls")) buttons[+event.key - 1]?.click();
   if ((event.key === "ArrowRight" || event.key === "ArrowLeft") && !event.target.closest("[type=range]")) {
     store.set({ cursor: Math.min(1, Math.max(0, store.page.cursor + (event.key === "ArrowRight" ? 0.01 : -0.01))) });
   }
 });
 
-new Controls(get("controls"), hello.controls, store, upload);
+const controls = new Controls(get("controls"), hello.controls, store, upload);
 addEventListener("hashchange", () => store.restore(location.hash));
+toPlay = !still.matches && !/[#&]cursor=/.test(location.hash);
 store.restore(location.hash);

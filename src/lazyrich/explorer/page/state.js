@@ -24,8 +24,16 @@ export class Store {
       else if (name in this.state) this.state[name] = value;
     }
     clearTimeout(this.later);
-    this.later = setTimeout(() => history.replaceState(null, "", this.address()), 250); // browsers limit the rate
+    this.later = setTimeout(() => this.write(), 250); // browsers limit the rate
     if (!silent) for (const listener of this.listeners) listener(Object.keys(changes));
+  }
+
+  /** Into the address. Other choices are a step that the Back button undoes; another time or axis is none. */
+  write() {
+    const now = JSON.stringify(this.state);
+    if (now === this.written) history.replaceState(null, "", this.address());
+    else history.pushState(null, "", this.address());
+    this.written = now;
   }
 
   /** Everything to its default but these; the axes stay as they are. */
@@ -58,5 +66,6 @@ export class Store {
     }
     changes.cursor = Math.min(1, Math.max(0, changes.cursor)) || 0;
     this.set(changes);
+    this.written = JSON.stringify(this.state);
   }
 }

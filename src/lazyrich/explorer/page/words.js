@@ -6,8 +6,8 @@ const get = (id) => document.getElementById(id);
 
 export function tellView({ header }, state) {
   get("rings").textContent = header.exact ? "half way, predicted" : "half way to the target";
-  get("legend").textContent = header.exact ? `theory, exact (${header.method})` : "theory, integrated (flow)";
-  get("told").textContent = [header.sizes.join("-"), ...header.tasks, ...header.notes, ...(state.descent && state.then.length ? ["gradient descent is drawn for one task only"] : [])].filter((part) => part).join(" · ");
+  get("legend").textContent = header.exact ? `theory, exact (${header.method})` : `theory, integrated (${header.method}${header.error ? `, to ${header.error.toExponential(0)}` : ""})`;
+  get("told").textContent = [header.sizes.join("-"), ...header.tasks, ...header.notes, ...(state.depth > 2 && state.start === "aligned" ? ["aligned with the task: of many layers only these have a closed form"] : []), ...(state.descent && state.then.length ? ["gradient descent is drawn for one task only"] : [])].filter((part) => part).join(" · ");
   get("remarks").textContent = header.remarks.join(" · ");
 }
 
