@@ -391,3 +391,40 @@ def test_what_cannot_be_used_is_said(call, sentence, unchecked_shapes):
     with pytest.raises(lr.InvalidInput) as error:
         call()
     assert str(error.value) == sentence
+
+
+def test_a_slow_layer_is_followed_to_its_end():
+    """It arrives where the network without a remedy does, late; at a fixed time it would look as if it forgot less."""
+    old, new = (lr.Task.from_correlations(np.random.default_rng(seed).normal(size=(3, 4))) for seed in (0, 1))
+    found = lr.sequences.remedies(old, new, lr.inits.zero_balanced(0, sizes=(4, 2, 3), scale=0.1))
+    (nothing,), slow = found.of("nothing"), found.of("slower first layer")
+    for each, slower in zip(slow, (10, 100), strict=True):
+        assert each.forgetting == pytest.approx(nothing.forgetting, abs=1e-3)
+        assert each.time > slower * nothing.time
+
+
+def test_remedies_need_one_measure_of_losses(rng):
+    old, new = (lr.Task.from_data(rng.normal(size=(30, 4)), rng.normal(size=(30, 3))) for _ in range(2))
+    with pytest.raises(lr.InvalidInput, match="old and new must share their Σxx, and these are off by"):
+        lr.sequences.remedies(old, new, lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1))
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([1], "others must map names to networks, and it is"),
+        ({"x": 5}, r"others\['x'\] must be a linear network without biases, of 4 inputs and 3 outputs, and it is 5"),
+    ],
+)
+def test_other_networks_can_learn_the_same(others, words):
+    task = lr.Task.from_correlations(np.eye(3, 4))
+    other = lr.Task.from_correlations(2 * np.eye(3, 4))
+    with pytest.raises(lr.InvalidInput, match=words):
+        lr.sequences.remedies(task, other, lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1), others=others)
+
+
+def test_a_penalty_too_strong_for_explicit_steps_is_refused():
+    tasks = [lr.Task.from_correlations(s * np.eye(3, 4)) for s in (1.0, 2.0)]
+    with pytest.raises(lr.InvalidInput, match="penalty is too strong for times to 10: strength × time is 1e"):
+        start = lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1)
+        lr.continual(tasks, start, [0.0, 10.0], penalty=lr.sequences.Penalty(1e6, "weights"))

@@ -40,11 +40,12 @@ class Noise:
     for, and on nothing that was drawn before. With `key = jax.random.key(seed)` and `fold = jax.random.fold_in`, the
     step n = 0, 1, … on P samples takes
 
-    - the batch `randint(fold(fold(key, 0), n), (b,), 0, P)` with replacement, and without it
-      `permutation(fold(fold(key, 0), n // m), P)[b * (n % m):][:b]`, m = P // b batches an epoch;
+    - the batch `randint(fold(fold(key, 0), n), (b,), 0, P, "int32")` with replacement, and without it
+      `permutation(fold(fold(key, 0), n // m), arange(P, dtype="int32"))[b * (n % m):][:b]`, with m = P // b batches an
+      epoch;
     - the noise on labels `normal(fold(fold(key, 1), n), (samples of the step, outputs))`;
     - that on the weights of layer ℓ = 0, 1, … `normal(fold(fold(fold(key, 2), n), ℓ), shape)`, where biases are the
-      last column of their layer.
+      last column of their layer. Normal numbers are of double precision, in JAX with `jax.enable_x64()`.
 
     Parameters
     ----------
@@ -132,11 +133,22 @@ class Seeded(NamedTuple):
         return f"{self.noise}, seed {self.seed}"
 
 
+def as_noise(value: object) -> Noise:
+    """Noise, or a sentence."""
+    if not isinstance(value, Noise):
+        raise _no_noise(value)
+    return value
+
+
+def _no_noise(value: object) -> InvalidInput:
+    return InvalidInput(f"noise must be an lr.Noise such as Noise(batch=8), and it is {_check.shown(value)}.")
+
+
 def seeded(noise: object, seed: object, tasks: Sequence[Task], steps: int) -> list[Seeded]:
     """Noise and seed of each network: one noise, or one per network, and one seed per network, or the first of them."""
     noises = [noise] * len(tasks) if noise is None or isinstance(noise, Noise) else noise
     if not isinstance(noises, list | tuple) or not all(each is None or isinstance(each, Noise) for each in noises):
-        raise InvalidInput(f"noise must be an lr.Noise such as Noise(batch=8), and it is {_check.shown(noise)}.")
+        raise _no_noise(noise)
     if len(noises) != len(tasks):
         raise InvalidInput(f"noise must be one, or one per problem ({len(tasks)}), and there are {len(noises)}.")
     chosen = [Noise() if each is None else each for each in noises]

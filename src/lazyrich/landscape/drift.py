@@ -20,7 +20,7 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
 from lazyrich.losses import Own
-from lazyrich.noise import Noise
+from lazyrich.noise import Noise, as_noise
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory, as_trajectory
 from lazyrich.velocity import velocity
@@ -79,7 +79,7 @@ def expected_drift(traj: Trajectory, rate: float, noise: Noise | None = None) ->
     >>> drift.ravel().round(3)  # rate · t · (W1² − W2²): the larger layer loses
     array([ 0. , -0.3])
     """
-    problem, noise = as_trajectory(traj).problem, noise or Noise()
+    problem, noise = as_trajectory(traj).problem, Noise() if noise is None else as_noise(noise)
     rate = _check.positive("rate", rate)
     _check_problem(problem, noise)
     times, again = np.unique(np.asarray(traj.times), return_inverse=True)

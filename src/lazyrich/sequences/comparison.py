@@ -1,8 +1,8 @@
 """What helps against forgetting, by how much, and at what cost: one network, two tasks, every remedy.
 
-The network has learned the old task to the end. Then it learns the new one, with each remedy for the same time, and
-three numbers are told: what is forgotten of the old task, what is missing of the new one, both as parts of what lies
-between the tasks, and when the new one was learned as far as it was.
+The network has learned the old task to the end. Then it learns the new one to the end with each remedy, and three
+numbers are told: what is forgotten of the old task, what is missing of the new one, both as parts of what lies between
+the tasks, and when the new one was learned as far as it will be.
 
 **No remedy beats replay in the end.** With shared white inputs and Δ = ‖T_new − T_old‖, a network that computes W has
 forgotten F = ½‖W − T_old‖² and misses N = ½‖W − T_new‖². By the triangle inequality √F + √N ≥ Δ/√2, whatever W, and
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,10 @@ NOTHING, REPLAY, WEIGHTS, FISHER = "nothing", "replay", "penalty on weights", "p
 LAYER, DECAYING, STOPPING, NETWORK = "slower first layer", "weight decay", "early stopping", "another network"
 KINDS = (NOTHING, REPLAY, WEIGHTS, FISHER, LAYER, DECAYING, STOPPING, NETWORK)
 _LEFT = 0.05  # of the way to where the new task's loss ends
-_LONGER = 8.0  # than a task needs without a remedy
+_LONGER = 8.0  # than a task needs without a remedy: how far a run goes at first,
+_FURTHER, _MOST = 4.0, 6  # and by what factor it goes on, so many times at most, until
+_SETTLED = 1e-4  # of what lies between the tasks is all that changes in its second half
+_SHARED = 1e-6  # of the largest correlation
 _RECORDS = 600
 
 
@@ -101,13 +105,13 @@ class Remedies:
 def remedies(old: Task, new: Task, network: Network, *, others: Mapping[str, Network] | None = None) -> Remedies:
     """What helps against forgetting an old task while a new one is learned, by how much, and at what cost.
 
-    The network learns the old task to the end, and then the new one for eight times as long as it needs: without a
-    remedy; with replay of 1, 5, 20 and 50 %; with penalties on weights and by Fisher information; with a slower first
+    The network learns the old task to the end, and then the new one until its losses have settled: without a remedy;
+    with replay of 1, 5, 20 and 50 %; with penalties on weights and by Fisher information; with a slower first
     layer; with weight decay; and it is stopped early.
 
     Parameters
     ----------
-    old, new : two tasks, of the same inputs
+    old, new : two tasks that share their Σxx, as white inputs do
     network : a linear one, where the old task begins
     others : names of other networks, of another width or initialisation, which learn both without a remedy
 
@@ -125,14 +129,21 @@ def remedies(old: Task, new: Task, network: Network, *, others: Mapping[str, Net
     if not isinstance(network, Network) or not network.activation.linear or network.depth < 2:
         raise InvalidInput(f"network must be linear, of two layers at least, and it is {_check.shown(network)}.")
     needs_no_biases(network, "remedies")
+    apart, size = (float(np.abs(xx).max()) for xx in (old.sigma_xx - new.sigma_xx, old.sigma_xx))
+    if apart > _SHARED * size:
+        raise InvalidInput(
+            f"old and new must share their Σxx, and these are off by {apart / size:.2g} of the largest entry: their "
+            "losses have no common measure then; try lr.continual, which takes any tasks."
+        )
     between = float(tasks[0].loss(tasks[1].target) - tasks[0].loss(tasks[0].target))
     if between <= 0:
         raise InvalidInput("new must ask for another map than old, or there is nothing to forget, and it does not.")
+    starts = _as_others(others, network)
     trial = _trial(tasks, between, network)
     plain = trial.run()
     found = [trial.told(NOTHING, "", plain)]
-    runs = [(name, start) for name, start in (others or {}).items()]
-    with progress(4 + len(FRACTIONS) + 2 * len(STRENGTHS) + len(SLOWER) + len(DECAY) + len(runs), "remedies") as step:
+    count = len(FRACTIONS) + 2 * len(STRENGTHS) + len(SLOWER) + len(DECAY) + len(starts)
+    with progress(count, "remedies") as step:
         for fraction in FRACTIONS:
             found.append(trial.told(REPLAY, f"{fraction:.0%}".replace("%", " %"), trial.run(fraction=fraction)))
             step(1)
@@ -148,7 +159,7 @@ def remedies(old: Task, new: Task, network: Network, *, others: Mapping[str, Net
             found.append(trial.told(DECAYING, f"γ = {gamma:g}", trial.run(weight_decay=[0.0, gamma])))
             step(1)
         found += trial.stopped(plain)
-        for name, start in runs:
+        for name, start in starts.items():
             found.append(trial.told(NETWORK, name, _trial(tasks, between, start).run()))
             step(1)
     return Remedies(tasks[0], tasks[1], between, tuple(found), trial.course(plain))
@@ -156,7 +167,7 @@ def remedies(old: Task, new: Task, network: Network, *, others: Mapping[str, Net
 
 @dataclass(frozen=True)
 class _Trial:
-    """One network through both tasks, for the same times whatever the remedy."""
+    """One network through both tasks, the second until nothing changes any more."""
 
     tasks: tuple[Task, ...]
     between: float
@@ -174,9 +185,19 @@ class _Trial:
         """Both stages with a remedy in the second."""
         plan = replay(self.tasks, fraction) if fraction else sequential(self.tasks)
         given = None if rates is None else np.array(rates)
-        return continual(
-            plan, self.network, self.spans, rates=given, weight_decay=np.array(weight_decay), penalty=penalty
-        )
+        first, times = self.spans
+        for _ in range(_MOST):
+            how: dict[str, Any] = {"rates": given, "weight_decay": np.array(weight_decay), "penalty": penalty}
+            found = continual(plan, self.network, (first, times), **how)
+            if self.settled(found):
+                break
+            times = np.append(times, times[-1] * np.geomspace(1.0, _FURTHER, _RECORDS // 4)[1:])
+        return found
+
+    def settled(self, run: Continual) -> bool:
+        """Whether next to nothing changes in the second half of the second stage."""
+        times, course = run.trajectories[-1].times, self.course(run)
+        return bool(np.ptp(course[times >= times[-1] / 2], axis=0).max() <= _SETTLED)
 
     def told(self, kind: str, setting: str, run: Continual) -> Remedy:
         traj, new = run.trajectories[-1], self.tasks[1]
@@ -205,6 +226,25 @@ class _Trial:
             forgotten, missing = np.array(losses) / self.between
             found.append(Remedy(STOPPING, f"t = {time:.3g}", float(forgotten), float(missing), time, traj.method))
         return found
+
+
+def _as_others(others: object, network: Network) -> dict[str, Network]:
+    """Networks by name that can learn the same, or a sentence."""
+    if others is None:
+        return {}
+    if not isinstance(others, Mapping):
+        raise InvalidInput(
+            f"others must map names to networks, and it is {_check.shown(others)}: try {{'wide': network}}."
+        )
+    ends = network.sizes[0], network.sizes[-1]
+    for name, start in others.items():
+        linear = isinstance(start, Network) and start.activation.linear and not start.biased
+        if not linear or (start.sizes[0], start.sizes[-1]) != ends:
+            raise InvalidInput(
+                f"others[{name!r}] must be a linear network without biases, of {ends[0]} inputs and {ends[1]} outputs, "
+                f"and it is {_check.shown(start)}."
+            )
+    return dict(others)
 
 
 def _trial(tasks: tuple[Task, ...], between: float, network: Network) -> _Trial:

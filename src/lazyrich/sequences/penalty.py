@@ -37,6 +37,7 @@ from lazyrich.velocity import flat_velocity
 METRICS = ("weights", "fisher", "outputs")
 METHOD = "penalised"
 _RTOL = 1e-10
+_STIFFEST = 3e5  # rate × time that explicit steps are taken for: half a minute
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,12 @@ def held_flow(problem: Problem, stiffness: Sequence[Array], times: Float[Array, 
         np.asarray(eta * F).ravel() for eta, F in zip(problem.rates, stiffness, strict=True)
     ])  # fmt: skip
     states, end = [anchor] * int(np.count_nonzero(times == 0)), float(times[-1])
+    if float(curb.max(initial=0.0)) * end > _STIFFEST:
+        raise InvalidInput(
+            f"penalty is too strong for times to {end:.4g}: strength × time is {float(curb.max()) * end:.2g}, and "
+            f"explicit steps take too long beyond {_STIFFEST:.0g}; try a weaker one, an earlier end, or "
+            "metric='outputs', which is exact."
+        )
     with progress(end, "penalised flow") as move_on:
         atol = 1e-3 * _RTOL * float(np.abs(anchor).max())
         solver = DOP853(
@@ -143,7 +150,8 @@ def held_flow(problem: Problem, stiffness: Sequence[Array], times: Float[Array, 
         for _ in range(max_steps):
             if len(states) == len(times):
                 break
-            failed = solver.step()
+            with np.errstate(over="ignore", invalid="ignore"):  # a step that was too long is taken again
+                failed = solver.step()
             if failed:
                 raise RuntimeError(f"the penalised flow cannot go on from t = {solver.t:.4g}: {failed}")
             between = solver.dense_output()

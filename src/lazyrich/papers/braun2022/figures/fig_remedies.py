@@ -12,11 +12,11 @@ from lazyrich.tasks import Task
 TITLE = "What helps against forgetting, by how much, and at what cost"
 ABOUT = (
     "An 8-16-6 network has learned one task and learns another that has something in common with it, on white inputs, "
-    "with each of the usual remedies for the same time; losses are parts of what lies between the tasks (settings of "
+    "to the end, with each of the usual remedies; losses are parts of what lies between the tasks (settings of "
     "our own, not in the paper). Replay of a fraction ρ forgets (1 − ρ)² and misses ρ², which is on the line that no "
     "network is below. A penalty on all weights alike comes next; that by Fisher information and early stopping of "
-    "this rich network are twice as far off, weight decay and a slower first layer further. Width and initialisation "
-    "change nothing in the end."
+    "this rich network are twice as far off, weight decay further. A slower first layer, width and initialisation "
+    "change the time alone."
 )
 CALLS = ("lr.sequences.remedies", "lr.sequences.replay", "lr.sequences.Penalty", "lr.plot.remedies")
 CHECKS = {
