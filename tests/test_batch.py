@@ -328,7 +328,7 @@ class TestRefusals:
             ({"problems": 3}, "problems must be a list of problems, and it is a int."),
             (
                 {"problems": [3]},
-                "problem must be a lazyrich Problem, and it is a int: try Problem(task, network).",
+                "problems[0] must be a lazyrich Problem, and it is a int: try Problem(task, network).",
             ),
             ({"rate": 0}, "rate must be above 0, and the least is 0."),
             ({"rate": [1, 2, 3]}, "rate must be one number, or one per problem (2), and it has shape (3,)."),
@@ -354,7 +354,10 @@ class TestRefusals:
         "change, sentence",
         [
             ({"rtol": 0.5}, "rtol must lie between 1e-14 and 0.01, and it is 0.5."),
-            ({"times": [[0.0, 1.0]] * 3}, "times must be a vector, and it has shape (3, 2)."),
+            (
+                {"times": [[0.0, 1.0]] * 3},
+                "times must be a vector, or hold one row per problem (2), and it has shape (3, 2).",
+            ),
             ({"times": [-1.0]}, "times must not be negative, and the least is -1."),
             ({"rtol": 0.0}, "rtol must be above 0, and it is 0."),
         ],

@@ -406,8 +406,8 @@ SENTENCES = {
     r"^loss must be a function of outputs and targets \(samples × outputs\) written in JAX, and .* TypeError": lambda: (
         classified(loss=lambda f: f)
     ),
-    r"^loss must be a function .* and <lambda> raised TracerArrayConversionError on them: try jax": lambda: classified(
-        loss=lambda f, y: np.sum(np.asarray(f) - y, axis=1)
+    r"^loss must be a function .* and <lambda> or its gradient raised TracerArrayConversionError on": lambda: (
+        classified(loss=lambda f, y: np.sum(np.asarray(f) - y, axis=1))
     ),
     r"^loss must have a finite gradient where all outputs are 0, .* and <lambda> has none: try lr\.descend": lambda: (
         classified(loss=lambda f, y: ((f - y) ** 2).sum(-1) + (f**2).sum(-1) ** 0.5).facts

@@ -409,6 +409,7 @@ def test_remedies_need_one_measure_of_losses(rng):
         lr.sequences.remedies(old, new, lr.inits.zero_balanced(0, sizes=(4, 5, 3), scale=0.1))
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize(
     ("others", "words"),
     [

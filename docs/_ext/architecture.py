@@ -36,6 +36,7 @@ UPSTAIRS = {  # what of a room stands on rooms that stand on the rest of it
     "lazyrich.batch.fates": "batch: fate",
     "lazyrich.batch.exact": "batch: solve",
     "lazyrich.batch.device": "batch: solve",
+    "lazyrich.laziness.records": "laziness: of a run",  # which draws itself
     "lazyrich.methods.gram": "methods: equations",
     "lazyrich.methods.linearised": "methods: equations",
     "lazyrich.methods.decoupled": "methods: equations",

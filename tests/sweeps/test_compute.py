@@ -428,9 +428,9 @@ class TestBadCells:
         assert result.status.tolist() == [COMPLETE, COMPLETE, COMPLETE]
         told = lacking(result)
         assert told[(1,), "mode_strengths"] == "mode_strengths belongs to linear networks, and this one is tanh."
-        assert set(told) == {((1,), "kernel_distance"), ((1,), "mode_strengths"), ((2,), "mode_strengths")}
+        assert set(told) == {((1,), "mode_strengths"), ((2,), "mode_strengths")}
         assert np.isfinite(result.values["loss"]).all()
-        assert np.isfinite(result.values["kernel_distance"]).all(axis=1).tolist() == [True, False, True]
+        assert np.isfinite(result.values["kernel_distance"]).all()
 
     def test_an_observable_of_another_size(self):
         """The store has one size for all cells. What does not fit is not kept; the others are."""

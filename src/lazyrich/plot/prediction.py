@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lazyrich._check import InvalidInput
+from lazyrich._typing import Array, Float
 from lazyrich.plot import style
 
 if TYPE_CHECKING:
@@ -115,16 +116,25 @@ def _draw_modes(axes: Axes, prediction: Prediction, run: Trajectory | None) -> N
 def _draw_end(axes: Axes, prediction: Prediction) -> AxesImage:
     """The Gram matrix in the limit where it is known, and the network function otherwise.
 
-    Of a nonlinear network E[f xᵀ], what its modes are of. A linear map nearest to it would show inputs that hardly
-    vary, and little else.
+    Of a nonlinear network the covariance of outputs and inputs: which input speaks for which output, whatever their
+    means. A linear map nearest to it would show inputs that hardly vary, and little else.
     """
     known, traj = prediction.fate, prediction.trajectory
     if known is not None and known.gram_limit is not None:
         axes.set_title("QQᵀ in the limit")
         return style.draw_gram(axes, known.gram_limit, traj.problem.task.d_in)
     linear, when = traj.problem.network.activation.linear, "in the limit" if known else f"at t = {traj.times[-1]:g}"
-    axes.set(title=f"{'W' if linear else 'E[f xᵀ]'} {when}", xlabel="input", ylabel="output")
+    axes.set(title=f"{'W' if linear else 'Cov(f, x)'} {when}", xlabel="input", ylabel="output")
+    if not linear:
+        return style.draw_matrix(axes, _covariance(traj))
     image = style.draw_matrix(axes, known.function_limit if known else prediction.last_function)
     if traj.problem.network.biased:
         axes.set_xlabel("input, and last the constant of the biases")
     return image
+
+
+def _covariance(traj: Trajectory) -> Float[Array, "out in"]:
+    """Of outputs with inputs over the samples at the last time, without the constant input of biases."""
+    X = np.asarray(traj.problem.task.inputs)[:, : traj.problem.network.d_in]
+    f: Array = traj.at(traj.times[-1:]).outputs[0]
+    return (f - f.mean(axis=0)).T @ (X - X.mean(axis=0)) / len(X)

@@ -5,6 +5,9 @@ huggingface   a callback, which adds to what the Trainer logs when it logs
 flax          modules of Flax (NNX and Linen) as a Monitor takes them
 
 Plain PyTorch and equinox need none: `lr.laziness.Monitor` in the loop.
+
+>>> sorted(lr.laziness.adapters.__all__)
+['FlaxMonitor', 'HuggingFaceMonitor', 'LightningMonitor']
 """
 
 import lazy_loader
