@@ -26,6 +26,7 @@ def server_for(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            loop="asyncio",  # wherever uvloop is installed too: one loop, and its transports, is what is tested
             ws="auto",
             ws_max_size=_MOST_FRAME,
             ws_per_message_deflate=False,  # it would take longer than the computation
