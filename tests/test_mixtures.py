@@ -242,7 +242,7 @@ OTHERS = lr.Task.from_data([[1.0, 0.0], [0.0, 5.0]], [1.0, 2.0])
     (lambda: lr.sequences.replay([ONE, WIDE], 0.1),
      "tasks must all have the inputs and outputs of the first (2 and 1), and tasks[1] has 3 and 1."),
     (lambda: lr.sequences.Schedule([ONE, TWO], [[1, 0], [0.5, 0.4]]),
-     "shares[1] must have the sum 1, and it is 0.9: try weights / sum(weights)."),
+     "shares[1] must have the sum 1, and it is 0.9: try shares[1] / sum(shares[1])."),
     (lambda: lr.sequences.Schedule([ONE, TWO], [1, 0]), "shares must be a matrix, and it has shape (2,)."),
     (lambda: lr.sequences.curriculum([ONE, TWO], 1), "stages must be at least 2, and it is 1."),
     (lambda: lr.sequences.interleaved([ONE, TWO], [2, 1]),

@@ -393,6 +393,7 @@ def test_what_cannot_be_used_is_said(call, sentence, unchecked_shapes):
     assert str(error.value) == sentence
 
 
+@pytest.mark.long
 def test_a_slow_layer_is_followed_to_its_end():
     """It arrives where the network without a remedy does, late; at a fixed time it would look as if it forgot less."""
     old, new = (lr.Task.from_correlations(np.random.default_rng(seed).normal(size=(3, 4))) for seed in (0, 1))

@@ -100,4 +100,4 @@ def test_the_explorer_says_the_same_threshold():
     page = (SOURCE / "explorer" / "page" / "help.html").read_text(encoding="utf-8")
     assert USUAL.lazy == 0.1 and USUAL.learned == 0.99
     assert "until 99 % of the loss has gone, the kernel moves by less than a tenth of its size" in page
-    assert "Below 0.1 is lazy" in page
+    assert "below the grey line a network is" in page
