@@ -115,7 +115,9 @@ def _page(namespace: ModuleType) -> str:
 
 def _described(thing: Any, full: str) -> str:
     if inspect.ismodule(thing):
-        return f"```{{py:module}} {full}\n```\n\n## {full.rpartition('.')[2]}\n\n{markdown(inspect.getdoc(thing))}"
+        own, _, name = full.rpartition(".")
+        back = f"```{{py:currentmodule}} {own}\n```"  # what follows on the page belongs to the namespace again
+        return f"```{{py:module}} {full}\n```\n\n## {name}\n\n{markdown(inspect.getdoc(thing))}\n\n{back}"
     body, name = markdown(inspect.getdoc(thing)), full.rpartition(".")[2]
     if not inspect.isclass(thing):
         return _directive("function", _signature(thing, name), body, fence=4)

@@ -29,7 +29,7 @@ _NOTHING = 1e-12  # of the test loss that a mode could make: what it adds is rou
 
 
 @dataclass(frozen=True, eq=False)
-class Modes:
+class ByMode:
     """What the modes add to the test loss since t = 0, strongest of training first; with `rest` they add up to all.
 
     >>> problem = lr.Problem(lr.Task.from_correlations(np.diag([3.0, 1.0])), lr.Network([np.zeros((2, 2))]))
@@ -49,7 +49,7 @@ class Modes:
 
 def by_mode(
     prediction: Prediction, test: Task, loss: Float[Array, " T"], first: float, seen: Float[Array, " n"]
-) -> Modes:
+) -> ByMode:
     """At the times of the prediction, whose test loss is known there, and at first; all happens at times like those
     that were `seen`."""
     frames, problem = prediction.frames, prediction.trajectory.problem
@@ -61,7 +61,7 @@ def by_mode(
     added = d * (a - a0) * ((a + a0) / 2 - b)  # ½[(a − b)² − (a0 − b)²], without a difference of squares
     rest = loss - first - added.sum(axis=1)
     course = prediction.course.at(seen) if prediction.exact else prediction.course
-    return Modes(frames.s, b, d, a, added, rest, _hurts_from(prediction, course, a0, b, d > 0))
+    return ByMode(frames.s, b, d, a, added, rest, _hurts_from(prediction, course, a0, b, d > 0))
 
 
 def _hurts_from(

@@ -10,7 +10,7 @@ import numpy as np
 
 from lazyrich._rounding import cleared
 from lazyrich._typing import Array, Float
-from lazyrich.generalisation.modes import Modes, by_mode
+from lazyrich.generalisation.modes import ByMode, by_mode
 from lazyrich.generalisation.stopping import Course, Stopping, best
 from lazyrich.observables.held_out import as_tested, loss_on
 from lazyrich.predict import predict
@@ -41,7 +41,7 @@ class Curve:
     train: Float[Array, " T"]  # losses
     test: Float[Array, " T"]
     best: Stopping  # over the whole course, whatever times were asked for
-    by_mode: Modes | None  # of linear networks and squared error
+    by_mode: ByMode | None  # of linear networks and squared error
     course: Course  # test loss and its derivative wherever it was looked at
 
     @property
