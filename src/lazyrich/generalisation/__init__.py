@@ -4,4 +4,4 @@ from lazyrich.generalisation.modes import ByMode
 from lazyrich.generalisation.result import Curve, curve
 from lazyrich.generalisation.stopping import Stopping
 
-__all__ = ["Curve", "ByMode", "Stopping", "curve"]
+__all__ = ["ByMode", "Curve", "Stopping", "curve"]
