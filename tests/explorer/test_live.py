@@ -314,10 +314,9 @@ def test_malformed_messages_are_all_answered(running):
 
 def test_what_breaks_the_protocol_ends_one_connection_only(running):
     with running.live() as other:
-        with running.live() as link:
-            with pytest.raises(ConnectionClosed):  # it may end before all has been sent
-                link.send("x" * 2**21)
-                link.recv(timeout=60)
+        with running.live() as link, pytest.raises(ConnectionClosed):  # it may end before all has been sent
+            link.send("x" * 2**21)
+            link.recv(timeout=60)
         with running.live() as link:
             link.send(b"\xff\xfe", text=True)
             with pytest.raises(ConnectionClosed):
