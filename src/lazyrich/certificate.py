@@ -362,10 +362,9 @@ def _semigroup(problem: Problem, solution: Any, times: Float[Array, " T"]) -> fl
     if end == 0:
         return None
     restarted, name = solution.restarted(end / 2), "gram" if solution.gives_gram else "function"
-    through = getattr(solution, name)(np.array([end]))[0]
-    resumed = getattr(restarted, name)(np.array([end - end / 2]))[0]
-    size = np.linalg.norm(through) + np.linalg.norm(problem.task.target) + np.linalg.norm(problem.network.function)
-    return _ratio(np.linalg.norm(resumed - through), size)
+    through = getattr(solution, name)(np.array([end]))
+    resumed = getattr(restarted, name)(np.array([end - end / 2]))
+    return _each(resumed - through, _scale(problem, name, through))
 
 
 def _doubt(problem: Problem, solution: Any, end: float) -> float:
