@@ -275,7 +275,8 @@ def test_predict_reports_in_words(capsys, folder):
     assert out.rstrip().endswith("Figure: new/lazyrich-predict.png")
     assert (folder / "new/lazyrich-predict.png").read_bytes().startswith(PNG)
     rows = [line.split() for line in out.split("\n\n")[1].splitlines()]
-    assert rows[0] == ["time", "loss"] and len(rows) == 12
+    assert rows[0] == ["time", "loss"] and len(rows) == 17
+    assert 0 < float(rows[2][0]) < 0.02 * float(rows[-1][0])  # what happens early is seen
     assert [float(row[1]) for row in rows[1:]] == sorted((float(row[1]) for row in rows[1:]), reverse=True)
 
 

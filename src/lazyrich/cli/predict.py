@@ -30,7 +30,7 @@ _DESCRIPTION = """\
 Which theorems apply to a network and a task, which modes it will learn and when, the predicted
 loss curve, and a figure. Several --data are learned in turn. Time is learning rate × steps."""
 _FIGURE = "lazyrich-predict.png"
-_ROWS = 11  # of the loss table
+_ROWS = 16  # of the loss table
 _TIMES, _MOST_TIMES = 201, 100_000
 _SAME = 1e-7  # relative difference of maps that whiten the same inputs
 
@@ -287,8 +287,7 @@ def _report(prediction: Prediction) -> str:
     traj, lines = prediction.trajectory, [str(prediction), ""]
     if not prediction.exact and (method := _method_if_whitened(traj.problem)):
         lines += [f"On whitened inputs (--whiten) the method {method} would apply.", ""]
-    wanted = np.linspace(0, float(traj.times[-1]), _ROWS)
-    chosen = np.unique([int(np.argmin(np.abs(traj.times - time))) for time in wanted])
+    chosen = np.unique(np.linspace(0, len(traj.times) - 1, _ROWS).round().astype(int))  # close where the times are
     loss = cleared(traj.loss, float(np.max(traj.loss)))
     lines.append(table([{"time": float(traj.times[i]), "loss": float(loss[i])} for i in chosen]))
     if traj.status.end is End.COMPLETE and prediction.still_falling:
