@@ -135,7 +135,7 @@ def _of_solution(trajectory: Trajectory) -> dict[str, float | None]:
         "initial_error": initial_error,
         "semigroup": _semigroup(problem, solution, times),
         "agreement": _worst(_evaluations_agree(problem, solution, chosen), *_arrays_agree(trajectory)),
-        "doubt": None if trajectory.pushed else _doubt(problem, solution, float(times[-1])),
+        "doubt": None if trajectory.pushed else solution.doubt_until(float(times[-1])),
     }
 
 
@@ -365,12 +365,6 @@ def _semigroup(problem: Problem, solution: Any, times: Float[Array, " T"]) -> fl
     through = getattr(solution, name)(np.array([end]))
     resumed = getattr(restarted, name)(np.array([end - end / 2]))
     return _each(resumed - through, _scale(problem, name, through))
-
-
-def _doubt(problem: Problem, solution: Any, end: float) -> float:
-    """An imbalance beyond rounding acts on the directions to be learned as rounding does."""
-    doubt = float(solution.doubt_until(end))
-    return doubt * max(1.0, problem.facts.orbit_error / _EPS) if doubt else 0.0
 
 
 def _worst(*figures: float) -> float:

@@ -302,3 +302,12 @@ def test_answers_at_any_inputs_and_for_ever():
         found.tangent.answers([0.0], X[:, :1])
     with pytest.raises(lr.InvalidInput, match=r"^inputs must be finite"):
         found.tangent.answers([0.0], np.nan * X)
+
+
+def test_answers_of_a_network_that_nothing_moves():
+    dead = lr.Network([-np.ones((2, 1)), np.ones((1, 2))], "relu")
+    problem = lr.Problem(lr.Task.from_data([[1.0], [2.0]], [[1.0], [2.0]]), dead)
+    assert (
+        lr.lazy_limit(problem, [0.0, 1.0]).tangent.answers([0.0, 1.0, np.inf], [[1.0], [-2.0]])[:, 1].tolist()
+        == [[4.0]] * 3
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
-from oracles import integrate
+from oracles import extended, integrate
 from oracles.starts_mp import to_float, zero_balanced_mp
 from scipy.optimize import brentq
 
@@ -265,3 +267,60 @@ def test_columns_that_are_almost_one_are_doubted():
         runs.append(lr.solve(lr.Problem(lr.Task.from_correlations(moved), network), times, method="riccati"))
     spread = max(np.linalg.norm(run.function - runs[0].function, axis=(1, 2)).max() for run in runs)
     assert spread <= 2 * max(run.solution.doubt_until(400.0) for run in runs), spread
+
+
+def backwards(seed: int, L: int, near: float) -> lr.Problem:
+    """Aligned modes that set out backwards, their two smallest layers equal but for a share `near`."""
+    rng = np.random.default_rng([41, seed, L])
+    n = int(rng.integers(2, 4))
+    frames = [np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(L + 1)]
+    sizes = rng.uniform(1.3, 1.6, size=(L, n))
+    sizes[1] = rng.uniform(0.7, 1.2, size=n)
+    sizes[0] = -sizes[1] * (1 - near)
+    layers = [(after * b) @ before.T for b, before, after in zip(sizes, frames[:-1], frames[1:], strict=True)]
+    sigma = (frames[-1] * np.sort(rng.uniform(0.5, 2.0, size=n))[::-1]) @ frames[0].T
+    return lr.Problem(lr.Task.from_correlations(sigma), lr.Network(layers))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("L", "near"), [(2, 1e-6), (2, 1e-12), (3, 1e-5), (3, 1e-12), (4, 1e-8)])
+def test_aligned_modes_tell_how_far_rounding_may_have_moved_their_passage(L, near):
+    """The given floats, followed with more digits: they are further from the closed form than the last digit, and no
+    further than is told."""
+    problem = backwards(0, L, near)
+    course = lr.predict(problem).course
+    passed = course.times[np.flatnonzero(course.loss > 0.02 * course.loss[0]).max() + 1]
+    traj = lr.solve(problem, np.linspace(0.0, 1.2 * passed, 25))
+    found = lr.predict(problem, traj.times)
+    assert found.exact and traj.method == ("modes" if L == 2 else "deep_modes")
+    states = extended.weights(problem.network.weights, problem.task.sigma_yx, traj.times)
+    truth = np.array([functools.reduce(lambda W, layer: layer @ W, state) for state in states])
+    off = float(np.abs(traj.function - truth).max() / np.abs(truth).max())
+    assert 3e-3 * found.error <= off <= found.error  # told, and not simply large
+    assert found.error > 1e-12 and any("separatrix" in note for note in traj.notes)
+    assert not traj.certificate().exact
+
+
+@pytest.mark.long
+def test_a_family_member_near_the_separatrix_tells_how_far_off_it_may_be():
+    for seed in range(2):
+        rng = np.random.default_rng([42, seed])
+        c = 10 ** rng.uniform(-12, -5)
+        (U, V, T), s = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(3)), np.array([0.9, 0.5, 0.2])
+        hidden = np.linalg.qr(rng.normal(size=(7, 7)))[0]
+        first, second = np.sqrt(np.hypot(s, c)), np.zeros((2, 3))
+        second[0], second[1] = s / first, c / first  # W2 = U [s/first, c/first]: D has the eigenvalues c and −c
+        layers = [
+            hidden[:, :3] * first @ V.T,
+            U @ (second[0, :, None] * hidden[:, :3].T + second[1, :, None] * hidden[:, 3:6].T),
+        ]
+        sigma = T @ np.diag([1.0, 0.6, 0.3]) @ np.linalg.qr(rng.normal(size=(3, 3)))[0].T
+        if np.linalg.det(sigma) * np.linalg.det(layers[1] @ layers[0]) > 0:
+            sigma = -sigma
+        problem = lr.Problem(lr.Task.from_correlations(sigma), lr.Network(layers))
+        found = lr.predict(problem)
+        assert found.method == "family"
+        times = np.linspace(0.0, min(float(found.course.times[-1]), 150.0), 20)
+        function = lr.solve(problem, times).function
+        truth = np.array([np.asarray(W2 @ W1, dtype=float) for W1, W2 in extended.weights(layers, sigma, times)])
+        assert 1e-12 < np.abs(function - truth).max() / np.abs(truth).max() <= found.error

@@ -1,6 +1,6 @@
-"""Gradient flow of two linear layers in extended precision (80 bits, 18 digits), by extrapolated midpoint steps.
+"""Gradient flow of linear layers in extended precision (80 bits, 18 digits), by extrapolated midpoint steps.
 
-    Ẇ1 = η1 W2ᵀE,   Ẇ2 = η2 E W1ᵀ,   E = Σyx − W2W1
+    Ẇ_ℓ = η_ℓ W_{L:ℓ+1}ᵀ E W_{ℓ−1:1}ᵀ,   E = Σyx − W_L…W_1
 
 Bulirsch and Stoer's method with the step sequence 2, 4, …, 16 (order 16) and fixed large steps, each so short that
 ‖flow‖·H ≤ 1/8. Good to about 1e-17 of the weights over a few time units, so that float64 can be judged to its last
@@ -19,25 +19,43 @@ SEQUENCE = (2, 4, 6, 8, 10, 12, 14, 16)
 
 
 def weights(
-    weights0: Sequence[ArrayLike], sigma_yx: ArrayLike, times: ArrayLike, rates: Sequence[float] = (1.0, 1.0)
+    weights0: Sequence[ArrayLike], sigma_yx: ArrayLike, times: ArrayLike, rates: Sequence[float] | None = None
 ) -> list[list[Array]]:
-    """W1 and W2 at each time, in extended precision; times from 0 on, not decreasing."""
+    """All layers at each time, in extended precision; times from 0 on, not decreasing."""
     state = [np.asarray(W, dtype=np.longdouble) for W in weights0]
+    rates = [1.0] * len(state) if rates is None else rates
     S = np.asarray(sigma_yx, dtype=np.longdouble)
     now, states = 0.0, []
     for t in np.asarray(times, dtype=float):
         while now < t:
-            size = float(np.sum(state[0] ** 2) + np.sum(state[1] ** 2) + np.sqrt(np.sum(S**2)))
-            H = min(t - now, 0.125 / (max(rates) * size))
+            H = min(t - now, 0.125 / (max(rates) * _speed(state, S)))
             state, now = _step(state, S, rates, np.longdouble(H)), now + H
         states.append(state)
     return states
 
 
+def _speed(state: list[Array], S: Array) -> float:
+    """A bound on how fast the flow changes: of two layers ‖W1‖² + ‖W2‖² + ‖S‖."""
+    sizes = np.array([np.sqrt(float(np.sum(W**2))) for W in state])
+    others = np.array([[np.prod(np.delete(sizes, [i, j])) for j in range(len(sizes))] for i in range(len(sizes))])
+    return float(
+        np.sum(np.diag(others) ** 2) + np.sqrt(float(np.sum(S**2))) * others.max(where=_apart(others), initial=0)
+    )
+
+
+def _apart(M: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return ~np.eye(len(M), dtype=bool)
+
+
 def _slope(state: list[Array], S: Array, rates: Sequence[float]) -> list[Array]:
-    W1, W2 = state
-    E = S - W2 @ W1
-    return [rates[0] * (W2.T @ E), rates[1] * (E @ W1.T)]
+    below = [np.eye(state[0].shape[1], dtype=np.longdouble)]
+    for W in state:
+        below.append(W @ below[-1])
+    pulled, slopes = S - below[-1], []
+    for W, before, rate in zip(reversed(state), reversed(below[:-1]), reversed(list(rates)), strict=True):
+        slopes.append(rate * (pulled @ before.T))
+        pulled = W.T @ pulled
+    return slopes[::-1]
 
 
 def _step(state: list[Array], S: Array, rates: Sequence[float], H: np.longdouble) -> list[Array]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Where inputs lack directions. Layers that were balanced before these are left out need not be so after.
 _ON_SUPPORT = "try task.whitened(), then problem.on_support(), then lr.balanced(its network)"
 DOUBTFUL = 1e-12  # by how much rounding may have moved the function before it is told, relative
+ON_THE_WAY = (0.25, 0.5, 0.75)  # of its end: where a mode is most sensitive to when it set out
+_EPS = float(np.finfo(np.float64).eps)
 FOREVER = 1e200  # what np.inf stands for among the times of a closed form: every exponential has ended, none overflows
 
 
@@ -114,6 +116,11 @@ class Solution(ABC):
     gives_gram: ClassVar[bool] = False  # the Gram matrix is its state: weights take more work, and are not analytic
     problem: Problem
 
+    @property
+    def imbalance(self) -> float:
+        """How far the weights are from the balance that the theorem asks for, relative."""
+        return 0.0
+
     @abstractmethod
     def function(self, times: Array) -> Array:
         """W_L…W_1 at each time."""
@@ -151,8 +158,8 @@ class Solution(ABC):
         return Doubts()
 
     def doubt_until(self, time: float) -> float:
-        """The larger of the two."""
-        return max(self.doubts_until(time))
+        """The larger of the two. An imbalance beyond rounding acts on the directions to be learned as rounding does."""
+        return float(max(self.doubts_until(time))) * max(1.0, self.imbalance / _EPS)
 
     def likely_half_times(self) -> Float[Array, " j"]:
         """About when modes will be half way, as far as the set-up tells; where to look first, and no promise."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,10 +33,21 @@ from lazyrich import _check
 from lazyrich._typing import Array, Real
 from lazyrich.facts import Condition, Facts, Refusal
 from lazyrich.methods._course import Courses
-from lazyrich.methods.base import Method, Separatrix, Solution, aligned_with_the_task, linear_layers
+from lazyrich.methods.base import (
+    DOUBTFUL,
+    ON_THE_WAY,
+    Doubts,
+    Method,
+    Separatrix,
+    Solution,
+    aligned_with_the_task,
+    linear_layers,
+)
 
 if TYPE_CHECKING:
     from lazyrich.problem import Problem
+
+_SAFETY = 32  # by which what is taken for rounding is larger than what rounding does
 
 
 def deep_mode_strength(L: int, s: Real, a0: Real, times: Real) -> Array:
@@ -75,6 +87,7 @@ class DeepModesSolution(Solution):
         size = np.abs(self.initial)
         slack = np.divide(rounding, size, out=np.zeros_like(size), where=size > 0)
         self.courses = Courses(self.initial, np.array(problem.rates), self.s, self.d, slack)
+        self.noise = slack / _SAFETY
 
     def strengths(self, times: Array) -> Array:
         """a of each mode at each time (T, m)."""
@@ -95,6 +108,32 @@ class DeepModesSolution(Solution):
     def analytic(self, times: Array) -> dict[str, Any]:
         return {"weights": self.weights(times)}
 
+    def doubts_until(self, time: float) -> Doubts:
+        """A mode that begins backwards waits for what its two smallest layers differ by. Rounding of that moves the
+        passage, which shows most on the way up."""
+        of_two = np.sort(self.noise, axis=0)[-2:].sum(axis=0) * (np.abs(self.courses.y0) + self.courses.gap)
+        new = self.courses.gap + 2 * np.maximum(self.courses.y0, 0.0)
+        moving = (new > 0) & (self.s > 0) & (self.d > 0)
+        if not np.any(moving & (of_two > DOUBTFUL * new / 10)):
+            return Doubts()
+        target = self.s[moving] / self.d[moving]
+        ends = np.zeros(len(self.s))
+        ends[moving] = target
+        passed = [courses.when(share * ends) for courses in (self.courses, self._moved) for share in ON_THE_WAY]
+        clock = np.append(np.concatenate(passed)[:, None], time)
+        clock = np.unique(clock[clock <= time])
+        apart = np.abs(np.prod(self._moved.sizes(clock), axis=1) - self.strengths(clock))[:, moving]
+        return Doubts(initialisation=float(apart.max()) / float(np.linalg.norm(target)))
+
+    @cached_property
+    def _moved(self) -> Courses:
+        """The courses where the second smallest layer is larger by what rounding may be."""
+        second = np.argsort(np.abs(self.initial) / np.sqrt(self.problem.rates)[:, None], axis=0, kind="stable")[1]
+        initial = self.initial.copy()
+        modes = np.arange(initial.shape[1])
+        initial[second, modes] *= 1 + np.sort(self.noise, axis=0)[-2:].sum(axis=0)
+        return Courses(initial, self.courses.eta, self.s, self.d, self.courses.slack)
+
     def separatrix(self) -> Separatrix:
         """How far the two smallest layers of a mode that could be learned are from b₁/√η₁ = −b₂/√η₂, relative to them:
         0 where it starts at zero or backwards and never leaves; 1 where they are equal and it goes forwards."""
@@ -107,5 +146,6 @@ class DeepModesSolution(Solution):
 
     def restarted(self, time: float) -> DeepModesSolution:
         later = copy(self)
+        later.__dict__.pop("_moved", None)
         later.courses = self.courses.restarted(time)
         return later

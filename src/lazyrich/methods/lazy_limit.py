@@ -251,7 +251,7 @@ class SampledTangent(_OnSamples):
         kernel = np.asarray(sum(new.T @ known for new, known in pairs))
         first = _outputs(self.problem.network, inputs)
         # 1/g² is then no more than double precision can take back
-        resolved = np.minimum(times, (_RESOLVED * max(float(self.x.g.max()), 1e-150)) ** -2)
+        resolved = np.minimum(times, (_RESOLVED * max(float(self.x.g.max()), 1e-140)) ** -2)
         return first + (self.x.drive(resolved)[:, 0] @ kernel.T).reshape(len(times), *first.shape)
 
 

@@ -37,6 +37,9 @@ from lazyrich._typing import Array, Real
 from lazyrich.alignment import lengths
 from lazyrich.facts import Condition, Facts, Refusal
 from lazyrich.methods.base import (
+    DOUBTFUL,
+    ON_THE_WAY,
+    Doubts,
     Method,
     Separatrix,
     Solution,
@@ -109,6 +112,7 @@ class ModesSolution(Solution):
         F, target = spectrum(fit.U, self.s, fit.V, 0.0), unit.gain * problem.task.sigma_yx
         eps = {"eps": problem.network.eps, "eps_task": problem.task.eps}
         cutoff = np.sqrt(2) * rounding(np.concatenate([W1.T, W2]), F, target, alone=True, **eps)
+        self.noise = cutoff[:m] / 4  # of ‖p + q‖; the cutoff is some times what rounding does
         plus, minus, a0 = lengths(self.p + self.q), lengths(self.p - self.q), np.sum(self.p * self.q, axis=1)
         self.plus = np.where(plus > cutoff[:m], plus, 0.0)
         self.minus = np.where(minus > cutoff[len(cutoff) - m :][::-1], minus, 0.0)
@@ -119,7 +123,10 @@ class ModesSolution(Solution):
 
     def state(self, times: Array) -> ModeState:
         """The modes at the times of the problem (T, m)."""
-        t = times[:, None]
+        return self._at(times[:, None])
+
+    def _at(self, t: Array) -> ModeState:
+        """The modes, perhaps each at times of its own."""
         if self.gamma:
             return _evolve_decaying(self.s, self.a0, self.d, self.gamma, t)
         target = np.divide(self.s, self.d, out=np.zeros_like(self.s), where=self.d > 0)  # inputs never seen: no change
@@ -154,6 +161,26 @@ class ModesSolution(Solution):
 
     def analytic(self, times: Array) -> dict[str, Any]:
         return {"weights": self.weights(times)}
+
+    def doubts_until(self, time: float) -> Doubts:
+        """A mode that begins backwards waits for its ‖p + q‖. Rounding of that moves the passage, which shows most on
+        the way up."""
+        moving = (self.plus > self.noise) & (self.s > 0) & (self.d > 0)
+        if self.gamma or not np.any(moving & (self.noise > DOUBTFUL * self.plus / 10)):
+            return Doubts()
+        moved, target = copy(self), self.s[moving] / self.d[moving]
+        moved.plus = np.where(moving, self.plus + self.noise, self.plus)
+        moved.l = moved.plus * self.minus
+        fastest = np.where(moving, self.d * np.hypot(self.l, 2 * self.s), 1.0)
+        low, high = np.log(1e-6 / fastest), np.log(np.minimum(time, 1e6 / fastest))
+        low, high = (np.broadcast_to(np.minimum(edge, high), (len(ON_THE_WAY), len(edge))) for edge in (low, high))
+        wanted = np.array(ON_THE_WAY)[:, None] * np.where(moving, self.s / np.where(moving, self.d, 1.0), 1.0)
+        for _ in range(50):
+            middle = (low + high) / 2
+            early = self._at(np.exp(middle)).a < wanted
+            low, high = np.where(early, middle, low), np.where(early, high, middle)
+        apart = np.abs(moved._at(np.exp(high)).a - self._at(np.exp(high)).a)[:, moving]
+        return Doubts(initialisation=float(apart.max()) / float(np.linalg.norm(target)))
 
     def separatrix(self) -> Separatrix:
         """Smallest ‖p + q‖ of a mode that could be learned, relative to its weights; 0 where it never will

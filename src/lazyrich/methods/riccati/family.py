@@ -46,6 +46,7 @@ _TAIL = 1e-7  # largest last Legendre coefficient of a step, relative: what come
 _REACH = 1.0  # longest step, in units of 1/‖E‖
 _REST = 1e-15  # errors of the function that are nothing but rounding, relative
 _PICARD = 24  # iterations that are enough for any step so long
+_OF_PARTNER = 8.0  # its start is computed from D and W2W1: so many times the rounding of weights, at most (seen: 5.4)
 
 
 class Family(Method):
@@ -144,8 +145,12 @@ class FamilySolution(Solution):
         unit = self.problem.canonical
         return unit.target - unit.gain * self.function(times / unit.clock)
 
+    @property
+    def imbalance(self) -> float:
+        return self.problem.facts.orbit_error
+
     def doubts_until(self, time: float) -> Doubts:
-        return self.partner.doubts_until(time)
+        return Doubts(*(_OF_PARTNER * doubt for doubt in self.partner.doubts_until(time)))
 
     def likely_half_times(self) -> Float[Array, " k"]:
         return self.partner.likely_half_times()

@@ -208,6 +208,10 @@ class RiccatiSolution(Solution):
         """The Gram matrix at complex times, for derivatives by complex step."""
         return {"gram": self._stacked(self.clock * times, "gram")}
 
+    @property
+    def imbalance(self) -> float:
+        return self.problem.facts.orbit_error
+
     def doubts_until(self, time: float) -> Doubts:
         """How far rounding may have moved the function by then, relative."""
         return Doubts(*map(float, self.graded.doubts_until(np.array(self.clock * time))))
