@@ -17,6 +17,7 @@ map from the hidden layer to the outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def inductive_projection(traj: Trajectory, of: str = "property", layer: int = 1)
     return np.stack(found)
 
 
-def _over(part: Float[Array, "..."], whole: Float[Array, "..."], scale: Float[Array, ""]) -> Float[Array, "..."]:
+def _over(part: Any, whole: Any, scale: Any) -> Any:
     """A ratio, nan where the whole is rounding beside what it is part of."""
     there = whole > 1e-24 * scale
     return np.where(there, part / np.where(there, whole, 1.0), np.nan)

@@ -23,6 +23,7 @@ from lazyrich.observables._reading import as_groups, as_hidden_layer, samples
 from lazyrich.observables.crossings import filled, first_crossings, soonest, starting_times
 from lazyrich.observables.modes import half_way
 from lazyrich.observables.representations import features
+from lazyrich.observables.scaling import distances
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _RESTS = 1e-3  # of the way of a squared distance, the least of them at 1e-6 of the longest: nearer to its end it rests
@@ -47,7 +48,7 @@ def hidden_distances(traj: Trajectory, layer: int = 1) -> Float[Array, "T P P"]:
     array([0.141421, 2.378414])
     """
     layer = as_hidden_layer(as_trajectory(traj).problem, layer, "hidden_distances")
-    return np.stack([_distances(H) for H in features(traj, layer, "hidden_distances")])
+    return np.stack([distances(H) for H in features(traj, layer, "hidden_distances")])
 
 
 def differentiation(
@@ -67,9 +68,11 @@ def differentiation(
 
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=8, strengths=0.001))
-    >>> parted = lr.observables.differentiation(lr.solve(problem, [0.0, 100.0]))
-    >>> parted[3, [7, 0, 2]].round(1)  # the canary from the oak, the salmon, the robin
-    array([10.9, 14.6, 23.4])
+    >>> traj = lr.solve(problem, [0.0, 100.0])
+    >>> float(lr.observables.differentiation(traj, [range(4), range(4, 8)])[0, 1].round(2))  # animals from plants
+    10.77
+    >>> float(lr.observables.differentiation(traj, [["salmon"], ["sunfish"]])[0, 1].round(2))
+    20.17
     """
     problem = as_trajectory(traj).problem
     layer = as_hidden_layer(problem, layer, "differentiation")
@@ -81,7 +84,7 @@ def differentiation(
     upper = np.triu_indices(len(members), k=1)
 
     def apart(at: Trajectory) -> Float[Array, "T pairs"]:
-        return np.stack([_distances(means @ H)[upper] ** 2 for H in features(at, layer, "differentiation")])
+        return np.stack([distances(means @ H)[upper] ** 2 for H in features(at, layer, "differentiation")])
 
     times = np.full((len(members), len(members)), np.nan)
     if len(upper[0]):
@@ -111,7 +114,3 @@ def _when_half_way(
     near = _RESTS * np.maximum(way, 1e-6 * way.max())
     known = filled(curves, start, last[None], near[None])
     return first_crossings(curves, known, last[None]).half_times[0]
-
-
-def _distances(H: Float[Array, "n h"]) -> Float[Array, "n n"]:
-    return np.linalg.norm(H[:, None] - H, axis=2)

@@ -56,7 +56,7 @@ def illusory_correlations(traj: Trajectory) -> Float[Array, "T P out"]:
     >>> task = lr.Task.from_data(np.eye(2), [[1.0, 1.0], [1.0, -0.5]])  # the second item lacks the second feature
     >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-4))
     >>> lr.observables.illusory_correlations(lr.solve(problem, [0.0, 8.0, 60.0]))[:, 1, 1].round(3)
-    array([0.   , 0.211, 0.   ])
+    array([0.   , 0.091, 0.   ])
     """
     return _outside(traj)(answers(traj))
 
@@ -78,7 +78,7 @@ def illusions(traj: Trajectory) -> Illusions:
     >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-4))
     >>> found = lr.observables.illusions(lr.solve(problem, np.linspace(0.0, 60.0, 61)))
     >>> found.size[1, 1].round(3), found.time[1, 1].round(3)
-    (np.float64(0.236), np.float64(8.882))
+    (np.float64(0.135), np.float64(7.18))
     """
     outside, times = _outside(traj), np.asarray(traj.times, dtype=np.float64)
     along = outside(answers(traj))
