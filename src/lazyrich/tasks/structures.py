@@ -58,7 +58,10 @@ def from_covariance(covariance: ArrayLike, *, items: Sequence[str] = (), name: s
         raise InvalidInput(f"covariance must have no negative eigenvalue, and its least is {values[0]:.3g}.")
     if size == 0:
         raise InvalidInput("covariance must not be zero: items without features teach nothing.")
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    values = np.where(
+        values > len(C) * np.finfo(np.float64).eps * values[-1], values, 0.0
+    )  # the root of rounding is none
+    root = (vectors * np.sqrt(values)) @ vectors.T
     return Task.from_data(np.eye(len(C)), (root + root.T) / 2, items=items, name=name)
 
 
