@@ -6,8 +6,9 @@ nothing. Lowering the stress
 
     Σ_{i<j} (‖z_i − z_j‖ − d_ij)²
 
-from there (SMACOF: de Leeuw 1977) shows all items, none of them quite as far as it is. A configuration may be turned
-and mirrored at will: each is turned onto the one after it, from the last one back, so that items move and axes do not.
+from there (SMACOF: de Leeuw 1977) shows all items, none of them quite as far as it is; there may be several ways to do
+so, and where one of them ends, paths jump to another. A configuration may be turned and mirrored at will: each is turned
+onto the one after it, from the last one back, so that items move and axes do not.
 """
 
 from __future__ import annotations
@@ -48,13 +49,26 @@ def mds(traj: Trajectory, dimensions: int = 2, layer: int = 1, stress: bool = Fa
     """
     layer = as_hidden_layer(as_trajectory(traj).problem, layer, "mds")
     d, stress = _check.count("dimensions", dimensions), _check.flag("stress", stress)
-    placed: list[Array] = []
-    for H in reversed(list(features(traj, layer, "mds"))):
-        Z = classical(H, d)
-        if stress:
-            Z = relaxed(distances(H), shaken(Z) if not placed else placed[-1])
-        placed.append(turned(Z, placed[-1]) if placed else principal(Z))
-    return np.stack(placed[::-1])
+    activities = list(features(traj, layer, "mds"))
+    placed = [classical(H, d) for H in activities]
+    if stress:
+        placed = _course([distances(H) for H in activities], shaken(placed[-1]))
+    placed[-1] = principal(placed[-1])
+    for k in range(len(placed) - 2, -1, -1):
+        placed[k] = turned(placed[k], placed[k + 1])
+    return np.stack(placed)
+
+
+def _course(wanted: list[Array], Z: Float[Array, "n d"]) -> list[Array]:
+    """Points of least stress for each of the distances, from the last back, on, and back again, each from where its
+    neighbour is: once is not enough, for the last one's nearest least may be one that no other leads to."""
+    placed = [Z] * len(wanted)
+    there = range(len(wanted))
+    for way in (reversed(there), there, reversed(there)):
+        for k in way:
+            placed[k] = relaxed(wanted[k], Z)
+            Z = placed[k] if wanted[k].any() else Z  # from a single point no item would ever leave
+    return placed
 
 
 def classical(H: Float[Array, "n h"], dimensions: int) -> Float[Array, "n d"]:
