@@ -7,8 +7,8 @@ nothing. Lowering the stress
     Σ_{i<j} (‖z_i − z_j‖ − d_ij)²
 
 from there (SMACOF: de Leeuw 1977) shows all items, none of them quite as far as it is; there may be several ways to do
-so, and where one of them ends, paths jump to another. A configuration may be turned and mirrored at will: each is turned
-onto the one after it, from the last one back, so that items move and axes do not.
+so, and where one of them ends, paths jump to another. A configuration may be turned and mirrored at will: each is
+turned onto the one after it, from the last one back, so that items move and axes do not.
 """
 
 from __future__ import annotations
