@@ -124,8 +124,8 @@ SAYS = {
     ),
     r"^groups must be lists of items, .* and it is \[0, 1\]": lambda traj: obs.differentiation(traj, [0, 1]),
     r"^groups must not be empty, and group 1 is": lambda traj: obs.differentiation(traj, [[0], []]),
-    r"^groups must have no item in common, and 'salmon' is there twice": lambda traj: obs.differentiation(
-        traj, [[0], ["salmon"]]
+    r"^groups must have each item once, and 'salmon' is there twice": lambda traj: obs.differentiation(
+        traj, [[0, "salmon"], [1]]
     ),
     r"^each item of groups must be one of 'salmon', .* and it is 'samon' \(did you mean 'salmon'\?\)": lambda traj: (
         obs.differentiation(traj, [["samon"], [1]])

@@ -60,8 +60,8 @@ def as_item(problem: Problem, item: object, name: str = "item") -> int:
     return _check.index(name, item, _items(problem))
 
 
-def as_groups(problem: Problem, groups: object) -> list[list[int]]:
-    """Groups of items, by names or numbers, none of them in two."""
+def as_groups(problem: Problem, groups: object, *, disjoint: bool = False) -> list[list[int]]:
+    """Groups of items, by names or numbers, each item once in a group, or `disjoint`, in all of them."""
     if isinstance(groups, str) or not isinstance(groups, Iterable):
         raise InvalidInput(
             f"groups must be lists of items, such as [[0, 1], [2, 3]], and it is {_check.shown(groups)}."
@@ -72,11 +72,12 @@ def as_groups(problem: Problem, groups: object) -> list[list[int]]:
     found = [[as_item(problem, item, "each item of groups") for item in group] for group in given]
     if not all(found):
         raise InvalidInput(f"groups must not be empty, and group {found.index([])} is.")
-    everything = [item for group in found for item in group]
-    if len(set(everything)) < len(everything):
-        twice = next(item for item in everything if everything.count(item) > 1)
-        named = problem.task.items[twice] if problem.task.items else twice
-        raise InvalidInput(f"groups must have no item in common, and {named!r} is there twice.")
+    for group in [[item for group in found for item in group]] if disjoint else found:
+        if len(set(group)) < len(group):
+            twice = next(item for item in group if group.count(item) > 1)
+            named = problem.task.items[twice] if problem.task.items else twice
+            what = "no item in common" if disjoint else "each item once"
+            raise InvalidInput(f"groups must have {what}, and {named!r} is there twice.")
     return found
 
 

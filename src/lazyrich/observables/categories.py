@@ -38,7 +38,7 @@ def typicality(traj: Trajectory, groups: Groups, layer: int = 1) -> Float[Array,
     Parameters
     ----------
     traj : of any network
-    groups : lists of items, by number or by name
+    groups : lists of items, by number or by name, none of them in two
     layer : ℓ of a hidden layer, from 1
 
     Returns
@@ -51,7 +51,7 @@ def typicality(traj: Trajectory, groups: Groups, layer: int = 1) -> Float[Array,
     array([[1.5, 0.5, 1. , 1. ]])
     """
     layer = as_hidden_layer(as_trajectory(traj).problem, layer, "typicality")
-    members = as_groups(traj.problem, groups)
+    members = as_groups(traj.problem, groups, disjoint=True)
     found = []
     for H in features(traj, layer, "typicality"):
         apart, typical = H - H.mean(axis=0), np.full(len(H), np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _MOST = 64  # items whose names can be read
 _STATES = 120  # of a path that are drawn, where there are more
-_MARKERS = "os^Dv"
 
 
 class Tree(NamedTuple):
@@ -94,23 +94,25 @@ def mds(traj: Trajectory, axes: Axes | None = None, layer: int = 1) -> Figure:
     if len(apart) > _STATES:
         traj = traj.at(np.asarray(traj.times)[_evenly(apart, _STATES)])
     paths = points_of(traj, layer=layer, stress=True)
-    rank = np.argsort(merged(apart[-1]).leaves)
-    colours = style.mode_colours(len(names))
     with style.drawn_on(axes) as panel:
-        for item, name in enumerate(names):
-            colour, (x, y) = colours[rank[item]], paths[:, item].T
-            panel.plot(x, y, color=colour, linewidth=1.5)
-            panel.plot(x[0], y[0], ".", color=colour, markersize=4)
-            panel.plot(x[-1], y[-1], _MARKERS[rank[item] % 2], color=colour, markersize=6)
-            side = -1 if x[-1] < 0 else 1
-            panel.annotate(
-                name, (x[-1], y[-1]), (6 * side, 4), textcoords="offset points",
-                ha="right" if side < 0 else "left", fontsize="small",
-            )  # fmt: skip
-        panel.set(xlabel="MDS 1", ylabel="MDS 2")
-        panel.set_aspect("equal", adjustable="datalim")
-        panel.margins(0.16)
+        draw_paths(panel, paths, names, np.argsort(merged(apart[-1]).leaves))
     return style.figure_of(panel)
+
+
+def draw_paths(panel: Axes, paths: Float[Array, "T n 2"], names: Sequence[str], rank: Array) -> None:
+    """A path per item from a dot to its name, shaded by its rank."""
+    colours = style.mode_colours(len(names))
+    for item, name in enumerate(names):
+        colour, (x, y) = colours[rank[item]], paths[:, item].T
+        panel.plot(x, y, color=colour, linewidth=1.5)
+        panel.plot(x[0], y[0], ".", color=colour, markersize=4)
+        panel.plot(x[-1], y[-1], "os"[rank[item] % 2], color=colour, markersize=6)
+        side = "right" if x[-1] < 0 else "left"
+        beside = (-6 if x[-1] < 0 else 6, 4)
+        panel.annotate(name, (x[-1], y[-1]), beside, textcoords="offset points", ha=side, fontsize="small")
+    panel.set(xlabel="MDS 1", ylabel="MDS 2")
+    panel.set_aspect("equal", adjustable="datalim")
+    panel.margins(0.2)
 
 
 def _evenly(apart: Float[Array, "T n n"], count: int) -> Array:

@@ -24,7 +24,7 @@ _ITEMS, _DRAWS = 200, 8
     conditions="P one-hot items.",
     tolerance=1e-12,
 )
-def typicality(rng: Rng) -> float:
+def matches(rng: Rng) -> float:
     Y = rng.normal(size=(5, 4))
     U, s, Vt = np.linalg.svd(sum(np.outer(y, e) for y, e in zip(Y, np.eye(5), strict=True)) / 5)
     mode = int(rng.integers(4))
@@ -43,7 +43,7 @@ def typicality(rng: Rng) -> float:
     tolerance=0.06,
     seeds=4,
 )
-def coherence(rng: Rng) -> float:
+def seen_or_lost(rng: Rng) -> float:
     A, q = float(2.0 ** rng.uniform(-1.0, 1.0)), rng.uniform(0.25, 0.35)
     off = []
     for wanted in (rng.uniform(3.0, 6.0), 0.2):
@@ -82,7 +82,7 @@ def taught(rows: Array, known: int) -> Array:
     conditions="The weights of the new output begin at zero and are trained to the end, the first layer is held.",
     tolerance=1e-9,
 )
-def novel_property(rng: Rng) -> float:
+def property_taught(rng: Rng) -> float:
     H = rng.normal(size=(6, 4))
     return relative_error(formulas.novel_property(H, 2), taught(H, 2))
 
@@ -96,6 +96,6 @@ def novel_property(rng: Rng) -> float:
     conditions="The hidden activity of the new item begins at zero and is trained to the end, the upper layer is held.",
     tolerance=1e-9,
 )
-def novel_item(rng: Rng) -> float:
+def item_taught(rng: Rng) -> float:
     N = rng.normal(size=(5, 3))
     return relative_error(formulas.novel_item(N, 1), taught(N, 1))

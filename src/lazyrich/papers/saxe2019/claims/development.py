@@ -30,7 +30,7 @@ NOT_CHECKED = (
     conditions="White inputs, two layers, balanced and aligned with the modes of the task.",
     tolerance=1e-9,
 )
-def deep(rng: Rng) -> float:
+def sigmoids(rng: Rng) -> float:
     sigma_yx, U, s, V = draws.target(rng, 4, 3)
     a0 = rng.uniform(0.01, 0.3, size=3)
     times = np.linspace(0.0, 3.0, 7)
@@ -46,7 +46,7 @@ def deep(rng: Rng) -> float:
     conditions="White inputs, one layer, any initialisation.",
     tolerance=1e-10,
 )
-def shallow(rng: Rng) -> float:
+def one_rate(rng: Rng) -> float:
     sigma_yx, U, s, V = draws.target(rng, 4, 3)
     start, times = draws.gaussian(rng, (3, 4), 0.5), np.linspace(0.0, 3.0, 7)
     (W,) = layers(start, sigma_yx, times)
@@ -63,7 +63,7 @@ def shallow(rng: Rng) -> float:
     conditions="One mode of two balanced layers, white inputs, a₀ < εs.",
     tolerance=1e-8,
 )
-def transition(rng: Rng) -> float:
+def sudden(rng: Rng) -> float:
     s, share = rng.uniform(1.0, 3.0), rng.uniform(0.1, 0.3)
     took = []
     for a0 in (1e-2 * s, 1e-5 * s):
@@ -83,7 +83,7 @@ def transition(rng: Rng) -> float:
     conditions="White inputs, two layers, balanced and aligned with the modes of the task.",
     tolerance=1e-9,
 )
-def hidden_similarity(rng: Rng) -> float:
+def same_similarity(rng: Rng) -> float:
     sigma_yx, U, s, V = draws.target(rng, 3, 4)
     a0, times = rng.uniform(0.01, 0.3, size=3), [0.0, 0.4, 1.5]
     W1, _ = layers(draws.aligned(rng, U, V, a0, (4, 6, 3)), sigma_yx, times)
