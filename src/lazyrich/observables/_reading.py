@@ -6,6 +6,7 @@ Layers are counted as in W_1 … W_L. Hidden layer ℓ is what W_ℓ feeds, ℓ 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def as_groups(problem: Problem, groups: object, *, disjoint: bool = False) -> li
     found = [[as_item(problem, item, "each item of groups") for item in group] for group in given]
     if not all(found):
         raise InvalidInput(f"groups must not be empty, and group {found.index([])} is.")
-    for group in [[item for group in found for item in group]] if disjoint else found:
+    for group in [list(chain(*found))] if disjoint else found:
         if len(set(group)) < len(group):
             twice = next(item for item in group if group.count(item) > 1)
             named = problem.task.items[twice] if problem.task.items else twice

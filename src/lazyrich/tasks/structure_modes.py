@@ -87,7 +87,7 @@ def tree_modes(*, branches: Sequence[int] = (2, 2, 2), flip: float = 0.1) -> Mod
     branches, flip = as_branches(branches), as_flip(flip)
     M, depth = leaves_below(branches), len(branches)
     rho = (1 - 2 * flip) ** (2.0 * np.arange(depth, -1, -1))
-    steps = M * np.diff(rho, prepend=0.0)
+    steps = np.array(M) * np.diff(rho, prepend=0.0)
     c, vectors, nodes = [np.array([steps.sum()])], [np.ones((M[0], 1))], 1
     for level, count in enumerate(branches):
         apart = np.kron(np.eye(nodes), np.repeat(_contrasts(count), M[level + 1], axis=0))

@@ -98,7 +98,7 @@ def coherence(p: float, q: float, members: int, own: int, items: int, features: 
 def item_overlap(C: float, A: float) -> float:
     """(v̂ᵀv)² of the strongest mode with a category of coherence C, in the limit of many items; A = features/items.
 
-    >>> item_overlap(2.0, 1.0), item_overlap(0.5, 1.0)
+    >>> item_overlap(4.0, 1.0), item_overlap(0.5, 1.0)
     (0.75, 0.0)
     """
     square = C * np.sqrt(A)  # of the singular value, in units of the noise

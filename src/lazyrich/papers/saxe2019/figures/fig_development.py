@@ -46,7 +46,7 @@ CHECKS = {
 }
 QUICK = {"records": 121}
 
-_LEVELS = {"kingdoms": [range(4), range(4, 8)], "families": [range(2), range(2, 4)], "species": [[0], [1]]}
+_LEVELS = {"kingdoms": ([0, 1, 2, 3], [4, 5, 6, 7]), "families": ([0, 1], [2, 3]), "species": ([0], [1])}
 _KIN = {"itself": 0, "its sister": 1, "a cousin": 2, "a stranger": 4}
 _RATE = 0.25
 
@@ -61,7 +61,7 @@ def compute(*, flip: float = 0.1, a0: float = 1e-4, records: int = 481) -> Datas
     one = solve(Problem(task, Network([np.zeros((8, 8))])), run.times)
     apart, parted = [], []
     for groups in _LEVELS.values():
-        apart.append([_squared(rsm_in(each), *map(list, groups)) for each in (traj, run)])
+        apart.append([_squared(rsm_in(each), *groups) for each in (traj, run)])
         parted.append([differentiation(each, groups)[0, 1] for each in (traj, run)])
     found = illusions(traj)
     item, feature = np.unravel_index(np.argmax(np.abs(found.size)), found.size.shape)
