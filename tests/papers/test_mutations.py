@@ -116,12 +116,7 @@ BY_HAND = {
     "a transition that takes twice as long": ("saxe2019/transition", "transition", "np.log(", "2 * np.log("),
     "a sigmoid of half the rate": ("saxe2019/deep", "deep", "np.exp(-2 * s", "np.exp(-s"),
     "modes of one layer that grow like their strength": ("saxe2019/shallow", "shallow", "np.exp(-np", "np.exp(-s * np"),
-    "one layer that does not begin at zero": (
-        "saxe2019/illusions",
-        "illusions",
-        "layers([np.zeros((4, 4))]",
-        "layers([rng.normal(size=(4, 4))] * 2",
-    ),
+    "two layers in place of one": ("saxe2019/illusions", "illusions", "max(outside(one),", "max(outside(two),"),
     "covariances of one level less": (
         "saxe2019/tree",
         "tree_modes",
