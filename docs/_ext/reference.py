@@ -41,6 +41,7 @@ NAMESPACES = {
     "lazyrich.papers.kunin2024.formulas": "those of Kunin et al.",
     "lazyrich.papers.saxe2014.formulas": "those of Saxe et al.",
     "lazyrich.papers.lampinen2019.formulas": "those of Lampinen and Ganguli",
+    "lazyrich.papers.saxe2019.formulas": "those of Saxe, McClelland and Ganguli on semantic development",
 }
 
 _INDEX = """\

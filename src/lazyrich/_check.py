@@ -129,6 +129,19 @@ def as_labels(name: str, value: Any) -> list[int] | list[str]:
     return [int(label) for label in array]
 
 
+def words(name: str, value: Any, count: int) -> tuple[str, ...]:
+    """So many names, each once."""
+    if isinstance(value, str) or not isinstance(value, Iterable) or not all(isinstance(word, str) for word in value):
+        raise InvalidInput(f"{name} must be a list of words, and it is {shown(value)}.")
+    found = tuple(value)
+    if len(found) != count:
+        raise InvalidInput(f"{name} must hold one name per sample ({count}), and it holds {len(found)}.")
+    if len(set(found)) != count:
+        twice = next(word for word in found if found.count(word) > 1)
+        raise InvalidInput(f"{name} must name each sample in its own way, and {twice!r} is there twice.")
+    return found
+
+
 def read_only(array: Array) -> Array:
     """The same array, not to be written to any more."""
     array.flags.writeable = False

@@ -91,7 +91,7 @@ from paper_pages import meaning, names
 
 task = lr.Task.from_data(np.arange(12.0).reshape(4, 3) ** 2, np.eye(4))
 net = lr.Network([np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((4, 2))])
-print(lr.solve(lr.Problem(task, net), [0.0, 5.0]).method, lr.tasks.ring(items=5).d_in)
+print(lr.solve(lr.Problem(task, net), [0.0, 5.0]).method, lr.tasks.common(items=5).d_in)
 paper = lr.papers.papers()[0]
 found = [meaning(code, paper.key, line) is not None for code, line in names(paper.readme)]
 print(paper.key, len(found), all(found))

@@ -20,8 +20,6 @@ from lazyrich.explorer.wire import Header
 _VANISHED = 1e-9  # of the largest kernel so far: what is left has the direction of rounding
 _NUMBERS = 150_000  # of all matrices in a message: 0.6 MB
 _DRAWINGS = 60  # times at which the network is drawn
-_ANIMALS = ("semantic hierarchy", "revised kingdom", "colour hierarchy")
-_ITEMS = ("salmon", "sunfish", "robin", "canary", "rose", "daisy", "oak", "pine")  # two of a kind, in their order
 
 
 class View(NamedTuple):
@@ -65,7 +63,7 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "balance": problem.facts.lam[0] if problem.network.depth == 2 else None,
         "boundaries": [stage.start + stage.end for stage in stages],
         "tasks": [part.problem.task.name for part in parts],
-        "items": _ITEMS if problem.task.name in _ANIMALS else [f"x{i}" for i in range(1, problem.task.d_in + 1)],
+        "items": problem.task.items or [f"x{i}" for i in range(1, problem.task.d_in + 1)],
         "unlearned": stages[0].unlearned if run is None else [],  # modes, from 0
         "lazy_below": lr.laziness.USUAL.lazy,
         "learned_by": [None if stage.regime is None else stage.start + stage.regime.learned_by for stage in stages],

@@ -23,7 +23,7 @@ from lazyrich.landscape.steps import Steps, Timed, steps_of
 from lazyrich.methods.base import FOREVER
 from lazyrich.methods.mode_maps import as_stepping
 from lazyrich.methods.solve import solve
-from lazyrich.observables.crossings import Strengths, filled, first_crossings, starting_times
+from lazyrich.observables.crossings import Strengths, filled, first_crossings, soonest, starting_times
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory
 
@@ -173,14 +173,6 @@ class Begun(NamedTuple):
         return self.fit.V[:, : len(self.fit.s)]
 
     @property
-    def soonest(self) -> float:
-        """A time before anything has changed."""
-        problem, fit = self.trajectory.problem, self.fit
-        sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + float(fit.s.max())
-        inputs = max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300)
-        return min(0.01 / (max(problem.rates) * inputs * max(sizes, 1e-300)), 1e-19 * FOREVER)
-
-    @property
     def near(self) -> Float[Array, " m"]:
         """How close to its limit each mode counts as resting: a thousandth of its way, weak ones too."""
         fit, scale = self.fit, max(float(self.fit.s.max()), float(np.abs(self.initial).max()))
@@ -220,7 +212,8 @@ def half_times_of(many: Sequence[Begun], strengths: Strengths) -> list[tuple[Flo
     most = max(len(times) for times in likely)
     padded = np.stack([np.append(times, np.full(most - len(times), np.inf)) for times in likely])
     limit, near = np.stack([one.fit.a for one in many]), np.stack([one.near for one in many])
-    times = starting_times(np.array([one.soonest for one in many]), padded)
+    first = [soonest(one.trajectory.problem, float(one.fit.s.max())) for one in many]
+    times = starting_times(np.array(first), padded)
     found, curves = first_crossings(strengths, filled(strengths, times, limit, near), limit)
     return [(own, c.times[0, np.isfinite(c.times[0])]) for own, c in zip(found, curves, strict=True)]
 

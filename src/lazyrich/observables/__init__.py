@@ -12,9 +12,12 @@ from lazyrich.observables.balance import (
     neuron_balance_distribution,
     neuron_coordinates,
 )
+from lazyrich.observables.categories import category_coherence, inductive_projection, typicality
 from lazyrich.observables.decoupling import coupling, decoupling, peak_time
+from lazyrich.observables.differentiation import differentiation, hidden_distances
 from lazyrich.observables.distances import cka, function_distance, hamming_distance, parameter_distance
 from lazyrich.observables.held_out import loss_on
+from lazyrich.observables.illusions import Illusions, illusions, illusory_correlations
 from lazyrich.observables.kernels.along import (
     kernel_alignment,
     kernel_distance,
@@ -33,6 +36,7 @@ from lazyrich.observables.representations import (
     rsm_out,
     stable_rank,
 )
+from lazyrich.observables.scaling import mds
 from lazyrich.observables.singular import (
     mode_alignment,
     off_diagonal_fraction,
@@ -41,17 +45,24 @@ from lazyrich.observables.singular import (
 )
 
 __all__ = [
+    "Illusions",
     "activation_patterns",
     "activation_regions",
     "balancedness",
+    "category_coherence",
     "cka",
     "conserved",
     "coupling",
     "decoupling",
+    "differentiation",
     "effective_rank",
     "function_distance",
     "half_times",
     "hamming_distance",
+    "hidden_distances",
+    "illusions",
+    "illusory_correlations",
+    "inductive_projection",
     "input_gram",
     "kernel_alignment",
     "kernel_distance",
@@ -60,6 +71,7 @@ __all__ = [
     "kernels",
     "linearisation_gap",
     "loss_on",
+    "mds",
     "mode_alignment",
     "mode_strengths",
     "neuron_balance",
@@ -75,4 +87,5 @@ __all__ = [
     "singular_modes",
     "singular_values",
     "stable_rank",
+    "typicality",
 ]

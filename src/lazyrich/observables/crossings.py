@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.methods.base import FOREVER
+from lazyrich.problem import Problem
 
 #: Of some of the problems (their indices), at times of their own: the strengths of all modes.
 Strengths = Callable[[Array, Float[Array, "b T"]], Float[Array, "b T m"]]
@@ -61,6 +63,13 @@ def shares(curves: Curves, limit: Float[Array, "B m"]) -> Float[Array, "B T m"]:
     way = limit[:, None] - first
     scale = np.maximum(np.abs(curves.strengths).max(axis=(1, 2)), np.abs(limit).max(axis=1))[:, None, None]
     return (curves.strengths - first) / np.where(np.abs(way) > STILL * scale, way, np.inf)
+
+
+def soonest(problem: Problem, strongest: float) -> float:
+    """A time before anything has changed; `strongest` is the largest singular value of the best map."""
+    sizes = sum(float(np.linalg.norm(W, 2)) ** 2 for W in problem.network.weights) + strongest
+    inputs = max(float(np.linalg.norm(problem.task.sigma_xx, 2)), 1e-300)
+    return min(0.01 / (max(problem.rates) * inputs * max(sizes, 1e-300)), 1e-19 * FOREVER)
 
 
 def starting_times(soonest: Float[Array, " B"], likely: Float[Array, "B j"]) -> Float[Array, "B T"]:

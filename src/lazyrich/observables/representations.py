@@ -115,7 +115,7 @@ def rsm_out(traj: Trajectory, layer: int = 1, cutoff: float = 1e-6) -> Float[Arr
     cutoff = _check.positive("cutoff", cutoff)
     Y = np.eye(problem.task.d_out) if problem.task.targets is None else problem.task.targets
     similar = []
-    for N in _outward(traj, layer):
+    for N in outward(traj, layer):
         left, s, _ = np.linalg.svd(N, full_matrices=False)
         seen = s > cutoff * s[0]
         H = Y @ (left[:, seen] / s[seen])
@@ -199,7 +199,7 @@ def features(traj: Trajectory, layer: int, wanted_by: str) -> Iterator[Float[Arr
             yield H[:, : H.shape[1] - problem.network.biased]  # without the constant unit of biases
 
 
-def _outward(traj: Trajectory, layer: int) -> Iterator[Float[Array, "out h"]]:
+def outward(traj: Trajectory, layer: int) -> Iterator[Float[Array, "out h"]]:
     """N_ℓ at one time after the other; from QQᵀ, up to a rotation of the hidden units."""
     state = traj.state
     if state.weights is None:

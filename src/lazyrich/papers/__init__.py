@@ -7,7 +7,8 @@
     data            the images that experiments learn from
     gallery         one page with all figures
 
-    saxe2014 braun2022 chizat2019 lampinen2019 kunin2024 tu2024 domine2025 notes post      the rooms, each with a README
+    saxe2014 braun2022 chizat2019 lampinen2019 saxe2019 kunin2024 tu2024 domine2025 notes post
+                    the rooms, each with a README
 
 The library knows nothing of papers, and papers nothing of each other.
 """

@@ -26,6 +26,7 @@ KEYS = (
     "braun2022",
     "chizat2019",
     "lampinen2019",
+    "saxe2019",
     "kunin2024",
     "tu2024",
     "domine2025",
@@ -50,8 +51,8 @@ def paper(key: str) -> Paper:
 def papers(key: str | None = None) -> list[Paper]:
     """All papers, or the one of that key.
 
-    >>> [paper.key for paper in lr.papers.papers()]
-    ['saxe2014', 'braun2022', 'chizat2019', 'lampinen2019', 'kunin2024', 'tu2024', 'domine2025', 'notes', 'post']
+    >>> print(*[paper.key for paper in lr.papers.papers()])
+    saxe2014 braun2022 chizat2019 lampinen2019 saxe2019 kunin2024 tu2024 domine2025 notes post
     """
     return [paper(each) for each in (KEYS if key is None else (_check.choice("source", key, KEYS),))]
 

@@ -1,3 +1,4 @@
+from .concepts import mds, tree
 from .curves import kernel_distance, loss, modes
 from .ensembles import ensemble, fates
 from .limits import limits
@@ -15,6 +16,8 @@ __all__ = [
     "limits",
     "loss",
     "map",
+    "mds",
     "modes",
     "remedies",
+    "tree",
 ]

@@ -43,14 +43,7 @@ def gram(traj: Trajectory, indices: ArrayLike | None = None) -> Figure:
     >>> len(lr.plot.gram(lr.solve(problem, range(100)), indices=[0, -1]).axes)  # two, and the colour bar
     3
     """
-    count = len(two_layer_linear(traj, "plot.gram").times)
-    if indices is None:
-        fallen = np.maximum.accumulate(traj.loss[0] - np.asarray(traj.loss))
-        parts = np.searchsorted(fallen, fallen[-1] * np.linspace(0, 1, _SHOWN)[1:-1])
-        indices = np.unique([0, *parts, count - 1])
-    places = [_check.index("indices", i, count) for i in np.atleast_1d(indices)]
-    if not places:
-        raise InvalidInput("indices must name at least one of the times, and it is empty.")
+    places = chosen_times(two_layer_linear(traj, "plot.gram"), indices)
     chosen = np.asarray(traj.gram)[places]
     with style.styled():
         figure = style.new_figure(2.9 * len(places) + 0.9, 3.2)
@@ -61,6 +54,19 @@ def gram(traj: Trajectory, indices: ArrayLike | None = None) -> Figure:
             panel.set_title(f"t = {float(traj.times[i]):.4g}")
         figure.colorbar(image, ax=list(panels), shrink=0.8, label="QQᵀ")
     return figure
+
+
+def chosen_times(traj: Trajectory, indices: ArrayLike | None) -> list[int]:
+    """Places of the times to show: those asked for, or four between which the loss falls alike."""
+    count = len(traj.times)
+    if indices is None:
+        fallen = np.maximum.accumulate(traj.loss[0] - np.asarray(traj.loss))
+        parts = np.searchsorted(fallen, fallen[-1] * np.linspace(0, 1, _SHOWN)[1:-1])
+        indices = np.unique([0, *parts, count - 1])
+    places = [_check.index("indices", i, count) for i in np.atleast_1d(indices)]
+    if not places:
+        raise InvalidInput("indices must name at least one of the times, and it is empty.")
+    return places
 
 
 def fate(problem: Problem | Fate, axes: Axes | None = None) -> Figure:

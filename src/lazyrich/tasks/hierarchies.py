@@ -13,7 +13,9 @@ from lazyrich import _check
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.tasks.task import Task
 
-# rows: items (two fish, two birds, two flowers, two trees); columns: features, one per node of the tree
+#: Two of a kind, in the order of the rows: two fish, two birds, two flowers, two trees.
+_ITEMS = ("salmon", "sunfish", "robin", "canary", "rose", "daisy", "oak", "pine")
+# rows: items; columns: features, one per node of the tree
 _KINGDOM = np.array(
     [
         [1, 1, 1, 0, 1, 0, 0, 0],
@@ -43,6 +45,8 @@ def semantic_hierarchy(*, split: float = 0.1) -> Task:
 
     >>> lr.tasks.semantic_hierarchy().modes.s.round(3)
     array([0.389, 0.371, 0.258, 0.256, 0.18 , 0.18 , 0.179, 0.179])
+    >>> lr.tasks.semantic_hierarchy().items
+    ('salmon', 'sunfish', 'robin', 'canary', 'rose', 'daisy', 'oak', 'pine')
     """
     return _one_hot(_KINGDOM, split, "semantic hierarchy")
 
@@ -116,4 +120,4 @@ def binary_tree(rng: Rng, *, levels: int = 5, features: int = 1000, flip: float 
 
 def _one_hot(items: Float[Array, "item feature"], split: float, name: str) -> Task:
     factors = 1 + _check.number("split", split) / np.arange(1, items.shape[1] + 1)
-    return Task.from_data(np.eye(len(items)), items * factors, name=name)
+    return Task.from_data(np.eye(len(items)), items * factors, name=name, items=_ITEMS)

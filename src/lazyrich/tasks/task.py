@@ -11,7 +11,7 @@ and the samples themselves are kept where they were given, since nonlinear netwo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -75,6 +75,7 @@ class Task:
     name: str = ""
     constant: bool = False  # the last input is always 1: what biases are weights from
     classes: tuple[Any, ...] = ()  # of labels, in the order of the outputs
+    items: tuple[str, ...] = ()  # names of the samples, in their order, where they have names
 
     def __post_init__(self) -> None:
         for name in ("sigma_yx", "sigma_xx", "sigma_yy", "inputs", "targets", "input_map"):
@@ -83,7 +84,15 @@ class Task:
                 object.__setattr__(self, name, _check.read_only(_check.as_matrix(name, array)))  # a copy of its own
 
     @classmethod
-    def from_data(cls, inputs: ArrayLike, targets: ArrayLike, *, reduction: str = "mean", name: str = "") -> Task:
+    def from_data(
+        cls,
+        inputs: ArrayLike,
+        targets: ArrayLike,
+        *,
+        reduction: str = "mean",
+        name: str = "",
+        items: Sequence[str] = (),
+    ) -> Task:
         """A task from samples.
 
         Parameters
@@ -92,6 +101,7 @@ class Task:
             targets, whole ones too: classes are for `from_labels`
         reduction : "mean" or "sum" over samples
         name : for people
+        items : names of the samples, by which figures and groups know them; none without
 
         Returns
         -------
@@ -126,6 +136,7 @@ class Task:
             reduction=reduction,
             eps=_check.eps_of(inputs, targets),
             name=name,
+            items=() if isinstance(items, tuple) and not items else _check.words("items", items, len(X)),
         )
 
     @classmethod
@@ -370,6 +381,7 @@ class Task:
         about: dict[str, Any] = {
             "sigma_xx": np.eye(self.d_in) if full else V @ V.T, "sigma_yy": self.sigma_yy, "eps": self.eps,
             "reduction": self.reduction, "input_map": self._map(M), "name": self.name, "classes": self.classes,
+            "items": self.items,
         }  # fmt: skip
         if U is None or self.targets is None:
             return Task(sigma_yx=self.sigma_yx @ M, **about)
@@ -403,7 +415,7 @@ class Task:
             )
         X, Y = self.inputs - self.inputs.mean(axis=0), self.targets - self.targets.mean(axis=0)
         task = Task.from_data(X, Y, reduction=self.reduction, name=self.name)
-        return replace(task, eps=self.eps, input_map=self.input_map, classes=self.classes)
+        return replace(task, eps=self.eps, input_map=self.input_map, classes=self.classes, items=self.items)
 
     def with_constant(self) -> Task:
         """The same task with a last input that is always 1, as networks with biases see it; `Problem` asks for it.
@@ -424,7 +436,7 @@ class Task:
         M = self.input_map
         if M is not None:
             M = np.block([[M, np.zeros((len(M), 1))], [np.zeros((1, M.shape[1])), np.ones((1, 1))]])
-        return replace(task, constant=True, eps=self.eps, input_map=M, classes=self.classes)
+        return replace(task, constant=True, eps=self.eps, input_map=M, classes=self.classes, items=self.items)
 
     def without_constant(self) -> Task:
         """The task before `with_constant`."""
@@ -433,7 +445,7 @@ class Task:
         assert self.inputs is not None and self.targets is not None  # a constant is added to samples only
         task = Task.from_data(self.inputs[:, :-1], self.targets, reduction=self.reduction, name=self.name)
         M = None if self.input_map is None else self.input_map[:-1, :-1]
-        return replace(task, eps=self.eps, input_map=M, classes=self.classes)
+        return replace(task, eps=self.eps, input_map=M, classes=self.classes, items=self.items)
 
     def _map(self, M: Float[Array, "in in"]) -> Float[Array, "in original"]:
         return M if self.input_map is None else M @ self.input_map

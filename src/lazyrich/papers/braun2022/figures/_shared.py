@@ -11,10 +11,10 @@ from lazyrich.observables.decoupling import decoupling
 from lazyrich.papers.base.figure import Axes, DataArray
 from lazyrich.papers.base.types import Colour, Look
 from lazyrich.plot import style
-from lazyrich.tasks import Modes, Task
+from lazyrich.tasks import Modes, Task, semantic_hierarchy
 
 #: The eight things of the living kingdom, in the order of its rows, and the nodes above them from the root down.
-ITEMS = ("salmon", "sunfish", "robin", "canary", "rose", "daisy", "oak", "pine")
+ITEMS = semantic_hierarchy().items
 KINDS = (("living",), ("animal", "plant"), ("fish", "bird", "flower", "tree"))
 
 

@@ -8,7 +8,7 @@ from lazyrich import Network, Problem, continual, solve
 from lazyrich._typing import Array, Float
 from lazyrich.inits import zero_balanced
 from lazyrich.inits.random import random_frame
-from lazyrich.observables import mode_strengths
+from lazyrich.observables import mode_strengths, scaling
 from lazyrich.papers.base.figure import Axes, Check, Dataset, Figure, Picture, SubFigure, dataset
 from lazyrich.papers.braun2022.figures._shared import (
     ITEMS,
@@ -140,21 +140,9 @@ def _mds(points: Float[Array, "row stage snapshot item feature"], iterations: in
     alone it would show the two widest splits of the tree and no leaves. Steps of SMACOF then lower the stress.
     """
     X = (points - points.mean(axis=-2, keepdims=True)).reshape(-1, points.shape[-1])
-    squares = np.sum(X**2, axis=1)
-    wanted = np.sqrt(np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0.0))
-    values, vectors = np.linalg.eigh(X @ X.T)
-    Z = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
-    Z = Z + 1e-3 * np.random.default_rng(0).normal(size=Z.shape) * np.abs(Z).max()  # items may coincide there
-    for _ in range(iterations):
-        apart = _distances(Z)
-        ratio = np.divide(wanted, apart, out=np.zeros_like(wanted), where=apart > 1e-12)
-        Z = (ratio.sum(axis=1)[:, None] * Z - ratio @ Z) / len(Z)
-    stress = np.sqrt(np.sum((_distances(Z) - wanted) ** 2) / np.sum(wanted**2))
-    return Z.reshape(*points.shape[:-1], 2), float(stress)
-
-
-def _distances(Z: Float[Array, "n axis"]) -> Float[Array, "n n"]:
-    return np.hypot(Z[:, 0, None] - Z[:, 0], Z[:, 1, None] - Z[:, 1])
+    wanted, plane = scaling.distances(X), scaling.classical(X, 2)[:, ::-1]
+    Z = scaling.relaxed(wanted, scaling.shaken(plane), iterations, settled=0.0)
+    return Z.reshape(*points.shape[:-1], 2), scaling.stress_of(wanted, Z)
 
 
 def _numbers(data: Dataset) -> dict[str, float]:

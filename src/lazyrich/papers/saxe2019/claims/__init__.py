@@ -1,0 +1,1 @@
+"""What Saxe, McClelland and Ganguli state on semantic development, by topic."""

@@ -1,0 +1,1 @@
+"""Figures on Saxe, McClelland and Ganguli 2019."""
