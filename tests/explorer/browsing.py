@@ -81,7 +81,7 @@ class Page:
         pairs = urllib.parse.parse_qsl(urllib.parse.urlparse(self.tab.url).fragment)
         return {name: json.loads(value) for name, value in pairs}
 
-    def drawn(self, axis: str, style: str = "solid") -> list[np.ndarray]:
+    def drawn(self, axis: str, style: str = "") -> list[np.ndarray]:
         """The curves in one of the three panels, without marks and levels."""
         return [y for _, y in self._traces(axis, style)]
 
@@ -91,7 +91,7 @@ class Page:
 
     def times(self) -> np.ndarray:
         """When the curves are drawn, as the server computed them: single precision, and so too the first and last."""
-        return np.array(self._traces("y", "solid")[0][0], dtype=float)
+        return np.array(self._traces("loss", "")[0][0], dtype=float)
 
     def cursor_time(self) -> float:
         """When the pictures beside the curves are drawn."""
@@ -101,11 +101,11 @@ class Page:
 
     def rings(self, axis: str) -> np.ndarray:
         """Times and values of the marks in a panel."""
-        return np.concatenate([np.stack(pair, axis=1) for pair in self._traces(axis, "", "markers")])
+        return np.concatenate([np.stack(pair, axis=1) for pair in self._traces(axis, "", "rings")])
 
-    def _traces(self, axis: str, style: str, mode: str = "lines") -> list[tuple[np.ndarray, np.ndarray]]:
-        read = "t => [t.yaxis, t.mode, t.line?.dash ?? '', Array.from(t.x), Array.from(t.y)]"
-        traces = self.tab.evaluate(f"() => document.getElementById('plot').data.map({read})")
+    def _traces(self, axis: str, style: str, mode: str = "line") -> list[tuple[np.ndarray, np.ndarray]]:
+        read = "t => [t.panel, t.kind, t.dash ?? '', Array.from(t.x), Array.from(t.y)]"
+        traces = self.tab.evaluate(f"() => document.getElementById('plot').drawn.traces.map({read})")
         found = [(x, y) for name, kind, dash, x, y in traces if (name, kind, dash) == (axis, mode, style)]
         return [(np.array(x, dtype=float), np.array(y, dtype=float)) for x, y in found]
 
@@ -118,9 +118,9 @@ class Page:
 def shows(page: Page, state: dict[str, Any]) -> None:
     """The figure is that of this state."""
     expected = view(State.from_dict({**State().to_dict(), **state})).arrays
-    loss, modes = page.drawn("y"), page.drawn("y2")
+    loss, modes = page.drawn("loss"), page.drawn("modes")
     np.testing.assert_array_equal(np.array(loss).T, np.float32(expected["loss"]))
     shown = np.append(True, np.diff(expected["times"]) > 0)  # no stroke from one task to the next
     np.testing.assert_array_equal(np.array(modes).T[shown], np.float32(expected["modes"][shown, :16]))
-    np.testing.assert_array_equal(page.drawn("y3")[0][shown], np.float32(expected["movement"][shown]))
+    np.testing.assert_array_equal(page.drawn("kernel")[0][shown], np.float32(expected["movement"][shown]))
     assert np.isnan(np.array(modes).T[~shown]).all()

@@ -112,8 +112,8 @@ def test_logarithmic_axes(page: Page) -> None:
     page.tab.check("#log-loss")
     page.tab.check("#log-time")
     assert page.state == {"seed": 3, "logLoss": True, "logTime": True}
-    kinds = "() => { const l = document.getElementById('plot').layout; return [l.yaxis.type, l.xaxis.type] }"
-    assert page.tab.evaluate(kinds) == ["log", "log"]
+    kinds = "() => { const { panels, time } = document.getElementById('plot').drawn; return [panels.loss.log, time.log] }"
+    assert page.tab.evaluate(kinds) == [True, True]
 
 
 def test_the_neuron_and_its_hyperboloid(page: Page) -> None:
@@ -187,13 +187,13 @@ def test_an_address_restores_everything_in_another_window(page: Page, browser: A
     page.tab.locator("#time").focus()
     page.tab.keyboard.press("Home")
     page.settle()
-    url, curves, told = page.tab.url, page.drawn("y2"), page.tab.inner_text("#sentence")
+    url, curves, told = page.tab.url, page.drawn("modes"), page.tab.inner_text("#sentence")
     other = Page(browser, address)
     other.tab.goto(url)
     other.tab.wait_for_selector("body[data-drawn]")
     other.settle()
     assert other.tab.url == url
-    np.testing.assert_array_equal(other.drawn("y2"), curves)
+    np.testing.assert_array_equal(other.drawn("modes"), curves)
     assert other.tab.inner_text("#sentence") == told
     assert other.tab.is_checked("#log-loss") and other.tab.input_value("#time") == "0"
     other.check()
@@ -214,7 +214,7 @@ def test_my_own_data(page: Page, tmp_path: Path) -> None:
     network = lr.inits.zero_balanced(State().seed, sizes=(3, 14, 2), scale=State().scale)
     times = view(State.from_dict(page.state)).arrays["times"]
     np.testing.assert_allclose(
-        page.drawn("y")[0], lr.solve(lr.Problem(task, network), times).loss, rtol=1e-5, atol=1e-9
+        page.drawn("loss")[0], lr.solve(lr.Problem(task, network), times).loss, rtol=1e-5, atol=1e-9
     )
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n")
     page.tab.set_input_files("#control-data", tmp_path / "bad.csv")

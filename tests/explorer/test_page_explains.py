@@ -102,7 +102,7 @@ def test_values_are_read_under_the_pointer(page: Page) -> None:
     box = page.tab.locator("#plot-frame").bounding_box()
     page.tab.mouse.move(box["x"] + 58 + 0.5 * (box["width"] - 72), box["y"] + 60)
     told = page.tab.inner_text("#readout")
-    times, (loss,) = page.times(), page.drawn("y")
+    times, (loss,) = page.times(), page.drawn("loss")
     k = int(np.argmin(np.abs(times - times[-1] / 2)))
     assert f"t = {times[k]:.3g}" in told and f"loss {loss[k]:.3g}" in told
     page.tab.mouse.move(5, 5)

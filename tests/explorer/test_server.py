@@ -108,7 +108,6 @@ KINDS = {
 def test_the_page_and_its_files(running):
     assert running.ask("GET", "/").content == (PAGE / "index.html").read_bytes()
     assert running.ask("GET", "/help").content == (PAGE / "help.html").read_bytes()
-    assert "plotly.js" in running.ask("GET", "/plotly.min.js").text[:200]
     for file in PAGE.iterdir():
         answer = running.ask("GET", f"/page/{file.name}")
         assert answer.content == file.read_bytes()
@@ -138,7 +137,7 @@ def test_hello(running):
         "//evil.example/help/",
         "/../../etc/passwd",
         "/etc/passwd",
-        "/plotly.min.js/../plotly.json",
+        "/help/../page.json",
         "/export/sh",
     ],
 )
@@ -156,7 +155,7 @@ def test_every_answer_has_the_policy(running):
         pass
     answers = [
         refused.value.response,
-        *(running.ask("GET", path) for path in ("/", "/help", "/hello", "/plotly.min.js", "/page/style.css", "/none")),
+        *(running.ask("GET", path) for path in ("/", "/help", "/hello", "/page/style.css", "/none")),
         running.ask("HEAD", "/"),
         running.ask("DELETE", "/"),
         running.ask("GET", "/", headers={"host": "evil.example"}),

@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import plotly
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -221,7 +220,6 @@ def _files() -> dict[str, Path]:
     return files | {
         "/": folder / "index.html",
         "/help": folder / "help.html",
-        "/plotly.min.js": Path(plotly.__file__).parent / "package_data" / "plotly.min.js",
     }
 
 
