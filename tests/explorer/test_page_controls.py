@@ -59,6 +59,7 @@ TRIED: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "lam": ({"start": "lambda_balanced", "width": 8}, -1.5, {"lam": -1.5}),
     "angle": (NEURON, 30, {"angle": 30}),
     "prior": ({"start": "prior"}, "revised_kingdom", {"prior": "revised_kingdom"}),
+    "nudge": ({"seed": 4, "scale": 0.05, "task": "own", "matrix": "3 0; 0 2", "width": 4}, 0.001, {"nudge": 0.001}),
     "seed": ({}, 11, {"seed": 11}),
     "rates": ({"start": "aligned"}, 2, {"start": "aligned", "rates": [2, 1]}),
     "weight_decay": ({}, 0.03, {"weight_decay": 0.03}),

@@ -59,6 +59,7 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "kind": "view",
         "method": parts[0].method,
         "exact": all(stage.exact for stage in stages),
+        "predicted": all(stage.fate is not None for stage in stages),  # and not read off the curves
         "error": stages[0].error,
         "methods": [part.method for part in parts],
         "sizes": problem.network.sizes,
@@ -88,7 +89,7 @@ def descent(state: State, script: Script | None = None) -> View:
     return View(header, arrays, script, [])
 
 
-def weights(shown: View) -> tuple[Header, dict[str, Array]]:
+def weights(shown: View, drawings: int = _DRAWINGS) -> tuple[Header, dict[str, Array]]:
     """Every layer at few times, for the drawing of the network: exact weights cost more than all else of a view.
 
     A network wider than its inputs and outputs together may have no more than its Gram matrix.
@@ -96,7 +97,7 @@ def weights(shown: View) -> tuple[Header, dict[str, Array]]:
     parts, times = shown.script.parts, shown.arrays["times"]
     if not all(part.knows("weights") for part in parts):
         return {"kind": "weights", "layers": 0}, {}
-    each = max(2, _DRAWINGS // len(parts))
+    each = max(2, drawings // len(parts))
     some = [np.unique(np.linspace(0, len(part.times) - 1, each).astype(int)) for part in parts]
     few = [part.at(part.times[places]) for part, places in zip(parts, some, strict=True)]
     first = np.cumsum([0, *(len(part.times) for part in parts[:-1])])

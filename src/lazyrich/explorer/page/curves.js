@@ -11,9 +11,9 @@ const BEYOND = 0.05; // of a range, that an axis goes on beyond it
 const SMALLEST = 1e-12; // of the largest loss, on a logarithmic axis
 
 export class Curves {
-  constructor(place, line, frame, { move, resized, hovered }) {
-    const none = { view: null, captions: null, descent: null, page: null, span: [0, 1], size: { width: 0, height: 0 } };
-    Object.assign(this, { place, line, plot: new Plot(place), ...none });
+  constructor(place, { line, frame, curtain }, { move, resized, hovered }) {
+    const none = { view: null, captions: null, descent: null, pinned: null, marks: [], seen: 1, page: null, span: [0, 1], size: { width: 0, height: 0 } };
+    Object.assign(this, { place, line, curtain, plot: new Plot(place), ...none });
     const drag = (event) => {
       if (!this.view) return;
       const time = this.toTime(Plot.share(event.clientX - frame.getBoundingClientRect().left, this.size.width));
@@ -52,17 +52,46 @@ export class Curves {
 
   draw() {
     const { times, loss, modes, targets } = this.view.arrays;
-    const end = times.values.at(-1);
+    const end = Math.max(times.values.at(-1), this.pinned?.arrays.times.values.at(-1) ?? 0);
     this.span = this.page.logTime ? [times.values.find((t) => t > 0) ?? end, end] : [0, end];
     if (this.size.width < 100 || this.size.height < 100) return;
     const traces = [
+      ...this.before(),
       ...this.losses(times, loss),
       ...this.modes(times, modes, targets),
       ...this.kernel(times),
+      ...this.numbered(),
     ];
+    this.curtain.hidden = this.seen === 1;
+    this.curtain.style.left = `${Plot.place(this.seen, this.size.width)}px`;
     const parts = this.view.header.boundaries.slice(0, -1);
     this.plot.draw(traces, { panels: this.panels(), time: { log: this.page.logTime, range: this.span }, parts, ...this.size });
     this.place.setAttribute("aria-label", this.inWords());
+  }
+
+  /** The curves that were pinned, thin and grey. */
+  before() {
+    if (!this.pinned) return [];
+    const { times, loss, modes, movement } = this.pinned.arrays;
+    const thin = (panel, values) => line(panel, times.values, values, colour("soft"), { width: 1 });
+    const strengths = Array.from({ length: Math.min(modes.shape[1], MOST_MODES) }, (_, k) => thin("modes", column(modes, k)));
+    return [...Array.from({ length: loss.shape[1] }, (_, k) => thin("loss", column(loss, k))), ...strengths, thin("kernel", movement.values)];
+  }
+
+  /** The marks of a story that lie on a curve, as far as it may be seen. */
+  numbered() {
+    const { times, loss, modes, movement } = this.view.arrays;
+    const found = [];
+    this.marks.forEach(({ panel, mode, share }, k) => {
+      const values = { loss: () => column(loss, mode), modes: () => column(modes, mode), kernel: () => movement.values }[panel];
+      const half = this.captions?.half_times.find((mark) => mark.mode === mode);
+      const time = share === null ? half?.time : this.toTime(share);
+      if (!values || time === undefined || this.toShare(time) > this.seen) return;
+      const i = Math.max(0, times.values.findIndex((t) => t >= time));
+      const at = share === null ? [time, half.strength] : [times.values[i], values()[i]];
+      found.push({ panel, kind: "mark", x: [at[0]], y: [at[1]], number: k, color: colour("green") });
+    });
+    return found;
   }
 
   losses(times, loss) {
@@ -87,7 +116,7 @@ export class Curves {
         traces.push(line("modes", t.values, column(descended, k), colour("ink"), { dash: "dot", width: 1.2 }));
       }
     }
-    const marks = (this.captions?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1));
+    const marks = (this.captions?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1) && this.toShare(time) <= this.seen);
     if (marks.length) traces.push(rings("modes", marks));
     if (this.view.header.boundaries.length === 1) traces.unshift(...this.levels(targets.values.slice(0, count)));
     return traces;
@@ -97,7 +126,7 @@ export class Curves {
   levels(targets) {
     const [from, to] = this.span;
     const { unlearned } = this.view.header;
-    const missed = unlearned.filter((k) => k < targets.length);
+    const missed = this.seen < 1 ? [] : unlearned.filter((k) => k < targets.length); // not before it was predicted
     const levels = (values, shade, width) => line("modes", values.flatMap(() => [from, to, null]), values.flatMap((s) => [s, s, null]), shade, { dash: "dash", width });
     return [
       levels([...targets].filter((_, k) => !missed.includes(k)), colour("soft"), 1),
@@ -115,7 +144,7 @@ export class Curves {
       line("kernel", [from, to], [below, below], colour("soft"), { dash: "dash", width: 1 }),
       line("kernel", times.values, this.parted(kernel.values), colour("blue"), { dash: "dash", width: 1.2 }),
       line("kernel", times.values, this.parted(movement.values), colour("blue")),
-      ...(this.captions ? [rings("kernel", this.decisive())] : []), // with the sentence that it belongs to
+      ...(this.captions && this.seen === 1 ? [rings("kernel", this.decisive())] : []), // with the sentence that it belongs to
     ];
   }
 
@@ -137,11 +166,12 @@ export class Curves {
   /** The axes: those of the theory, also where gradient descent over it diverges. */
   panels() {
     const { loss, modes, targets, movement } = this.view.arrays;
+    const old = this.pinned?.arrays;
     const levels = this.view.header.boundaries.length === 1 ? [...targets.values.slice(0, MOST_MODES)] : [];
-    const most = 1.05 * Math.max(ROOM * this.view.header.lazy_below, ...movement.values);
+    const most = 1.05 * Math.max(ROOM * this.view.header.lazy_below, ...movement.values, ...(old?.movement.values ?? []));
     return {
-      loss: { share: SHARES.loss, ticks: 5, ...(this.page.logLoss ? decades(loss.values) : { range: withZero(loss.values) }) },
-      modes: { share: SHARES.modes, ticks: 5, range: withZero([...modes.values, ...levels]) },
+      loss: { share: SHARES.loss, ticks: 5, ...(this.page.logLoss ? decades(loss.values) : { range: withZero([...loss.values, ...(old?.loss.values ?? [])]) }) },
+      modes: { share: SHARES.modes, ticks: 5, range: withZero([...modes.values, ...levels, ...(old?.modes.values ?? [])]) },
       kernel: { share: SHARES.kernel, ticks: 4, range: [0, most], percent: true },
     };
   }
@@ -150,6 +180,7 @@ export class Curves {
   legend() {
     const tasks = this.view.arrays.loss.shape[1];
     const entries = tasks > 1 ? series().slice(0, tasks).map((shade, k) => [shade, `task ${k + 1}`]) : [];
+    if (this.pinned) entries.push([colour("soft"), this.pinned.words]);
     if (this.descent) {
       const { end, steps, rate } = this.descent.header;
       const reached = this.descent.arrays.times.values.at(-1) < 0.98 * this.view.arrays.times.values.at(-1) ? ` until ${(steps * rate).toPrecision(3)}` : "";

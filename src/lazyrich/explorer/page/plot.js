@@ -13,7 +13,7 @@ export class Plot {
 
   /**
    * `panels`: name → { share: [bottom, top] of the height, log, range, ticks, percent }; `time`: { log, range };
-   * `traces`: { panel, kind: "line" | "rings" | "words", x, y, … } in the order in which they lie over each other;
+   * `traces`: { panel, kind: "line" | "rings" | "words" | "mark", x, y, … } in the order in which they lie over each other;
    * `parts`: times of upright lines.
    */
   draw(traces, { panels, time, parts, width, height }) {
@@ -79,6 +79,18 @@ export class Plot {
 
   rings({ panel, x, y, color }) {
     return x.map((time, i) => svg("circle", { class: "ring", cx: this.x(time), cy: this.y(panel, y[i]), r: 4, fill: "none", stroke: color, "stroke-width": 1.8 }));
+  }
+
+  mark({ panel, x, y, number, color }) {
+    const [cx, cy] = [this.x(x[0]), this.y(panel, y[0])];
+    const away = Math.max(MARGIN.l + 10, cx - 14);
+    const group = svg("g", { class: "mark", "data-mark": number });
+    group.append(
+      svg("circle", { cx, cy, r: 3.5, fill: color }),
+      svg("circle", { class: "badge", cx: away, cy: Math.max(10, cy - 13), r: 8.5, fill: color }),
+      svg("text", { class: "number", x: away, y: Math.max(10, cy - 13) + 4, "text-anchor": "middle" }, `${number + 1}`),
+    );
+    return [group];
   }
 
   words({ panel, x, y, text, color }) {
