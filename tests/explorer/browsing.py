@@ -14,12 +14,30 @@ from typing import Any
 import numpy as np
 
 from lazyrich.explorer.state import State
+from lazyrich.explorer.stories import story_named
 from lazyrich.explorer.view import view
 
-__all__ = ["NEURON", "Page", "free_port", "shows", "started"]
+__all__ = ["NEURON", "STATES", "Page", "free_port", "shows", "started", "state_of"]
 
 #: The single neuron, whose parameter space is drawn.
 NEURON = {"task": "random_regression", "d_in": 2, "start": "single_neuron", "scale": 1, "lam": -2}
+
+
+def state_of(story: str, step: int = 0, **more: Any) -> dict[str, Any]:
+    """What a step of a story shows."""
+    told = story_named(story)
+    return {**told.state, **told.steps[step].state, **more}
+
+
+#: One of each kind.
+STATES = {
+    "staircase": state_of("staircase"),
+    "lazy": state_of("lazy-rich"),
+    "rich-fast": state_of("lazy-rich", 3),
+    "delayed": state_of("delayed"),
+    "forgetting": state_of("forgetting"),
+    "saddle": state_of("saddle"),
+}
 
 
 def started(port: int = 0) -> tuple[subprocess.Popen, str]:
@@ -56,7 +74,8 @@ class Page:
 
     def open(self, state: dict[str, Any] | None = None, **page: Any) -> Page:
         """As if its address had been opened; a tab that is there already is used again."""
-        address = "#" + urllib.parse.urlencode({k: json.dumps(v) for k, v in {**(state or {}), **page}.items()})
+        choices = {"story": "", **(state or {}), **page}
+        address = "#" + urllib.parse.urlencode({k: json.dumps(v) for k, v in choices.items()})
         if self.tab.url.startswith(self.address):
             change = "history.replaceState(null, '', address); dispatchEvent(new HashChangeEvent('hashchange'))"
             self.tab.evaluate(f"address => {{ {change} }}", address)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
 
-from .browsing import NEURON, Page, shows
+from .browsing import NEURON, STATES, Page, shows
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -49,15 +48,16 @@ def test_a_network_without_weights_says_so(page: Page) -> None:
     assert "16 of 30 hidden" in page.tab.locator("#network text").all_text_contents()
 
 
-@pytest.mark.parametrize("preset", PRESETS, ids=[preset["name"] for preset in PRESETS])
-def test_the_first_screen_holds_the_whole_figure(page: Page, preset: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("story", ["", "staircase"])
+def test_the_first_screen_holds_the_whole_figure(page: Page, name: str, story: str) -> None:
     page.tab.set_viewport_size({"width": 1440, "height": 900})
     try:
-        page.open(preset["state"]).settle()
+        page.open(STATES[name], story=story).settle()
         page.tab.wait_for_timeout(200)
         bar = page.tab.locator("#time-bar").bounding_box()["y"]
         boxes = [page.tab.locator(name) for name in ("#plot", "#network", "#phase-caption", "#function", "#gram")]
-        boxes.append(page.tab.locator("#neuron" if preset["name"] == "delayed" else "#points"))
+        boxes.append(page.tab.locator("#neuron" if name == "delayed" else "#points"))
         for part in boxes:
             box = part.bounding_box()
             assert box["height"] > 14 and box["y"] + box["height"] <= bar
@@ -112,7 +112,7 @@ def test_values_are_read_under_the_pointer(page: Page) -> None:
 def test_keys_reach_everything_and_discard_nothing(page: Page) -> None:
     page.open({"seed": 7})
     page.tab.locator('[data-name="scale"] input[type=range]').focus()
-    page.tab.keyboard.press("2")  # on a slider it is no preset
+    page.tab.keyboard.press("2")  # on a slider it opens no story
     assert page.state == {"seed": 7}
     page.tab.click("#export > summary")
     page.tab.keyboard.press("Escape")

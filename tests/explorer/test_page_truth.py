@@ -11,15 +11,13 @@ from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import pdist
 
 import lazyrich as lr
-from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
 
-from .browsing import Page
+from .browsing import STATES, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-STORIES = {preset["name"]: preset["state"] for preset in PRESETS}
 LAMBDA = {"start": "lambda_balanced", "lam": 5.0, "scale": 0.1}
 
 
@@ -35,10 +33,10 @@ def problem_of(state: dict[str, Any]) -> lr.Problem:
 )
 def test_branches_join_at_the_hidden_distances(page: Page, name: str, cursor: float) -> None:
     """By scipy's average linkage of the columns of W1; what a tree cannot say of them is told."""
-    page.open(STORIES[name], cursor=cursor).settle()
+    page.open(STATES[name], cursor=cursor).settle()
     read = "() => [...document.querySelectorAll('#points .branch')].map(b => +b.dataset.height).sort((a, b) => a - b)"
     heights = page.tab.evaluate(read)
-    traj = lr.solve(problem_of({**STORIES[name], "then": []}), [page.cursor_time()])
+    traj = lr.solve(problem_of({**STATES[name], "then": []}), [page.cursor_time()])
     apart = pdist(traj.weights[0][0].T)
     tree = linkage(apart, "average")
     np.testing.assert_allclose(heights, np.sort(tree[:, 2]), rtol=0.02, atol=1e-3 * apart.max())
@@ -54,7 +52,7 @@ def test_branches_join_at_the_hidden_distances(page: Page, name: str, cursor: fl
 
 
 def test_branches_are_drawn_as_long_as_they_say(page: Page) -> None:
-    page.open(STORIES["staircase"]).settle()
+    page.open(STATES["staircase"]).settle()
     place = "b => [+b.dataset.height, b.getBBox().x + b.getBBox().width]"
     read = f"() => [...document.querySelectorAll('#points .branch')].map({place})"
     height, right = np.array(page.tab.evaluate(read)).T
@@ -73,7 +71,7 @@ def hue(fill: str) -> str:
     return "lazy" if b > r else "delayed rich" if b > g else "rich"
 
 
-@pytest.mark.parametrize("state", [LAMBDA, STORIES["delayed"]], ids=["lambda", "delayed"])
+@pytest.mark.parametrize("state", [LAMBDA, STATES["delayed"]], ids=["lambda", "delayed"])
 def test_the_colour_of_a_cell_is_its_verdict(page: Page, state: dict[str, Any]) -> None:
     page.open(state).settle()
     cells = page.tab.evaluate(
@@ -127,9 +125,9 @@ def test_the_axis_of_lambda_is_labelled_where_it_says(page: Page) -> None:
 # the headline and the curves --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", STATES)
 def test_the_number_of_the_headline_is_on_the_curve(page: Page, name: str) -> None:
-    page.open(STORIES[name]).settle()
+    page.open(STATES[name]).settle()
     page.tab.wait_for_timeout(200)
     told = [float(n) for n in re.findall(r"moves by ([\d.]+) %", page.tab.inner_text("#sentence"))]
     rings = page.rings("kernel")
@@ -142,29 +140,27 @@ def test_the_number_of_the_headline_is_on_the_curve(page: Page, name: str) -> No
 
 def test_both_falls_of_delayed_rich_are_seen(page: Page) -> None:
     """On either axis: the first is over by t = 0.1 of 48."""
-    page.open()
-    page.tab.click('[data-preset="delayed"]')
-    page.settle()
-    assert page.tab.is_checked("#log-time")
+    page.open(STATES["delayed"], logTime=True).settle()
     times, (loss,) = page.times(), page.drawn("loss")
     left = page.tab.evaluate("() => document.getElementById('plot').drawn.time.range[0]")
     seen = loss[times >= left * 0.999]
     assert seen[0] - 2.0 > 0.8 * (loss[0] - 2.0) and np.abs(np.diff(seen)).max() < 0.25 * np.ptp(seen)
-    traj = lr.solve(problem_of(STORIES["delayed"]), times)
+    traj = lr.solve(problem_of(STATES["delayed"]), times)
     np.testing.assert_allclose(loss, traj.loss, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["staircase", "saddle"])
 def test_modes_have_the_numbers_and_half_times_of_the_fate(page: Page, name: str) -> None:
-    page.open(STORIES[name]).settle()
+    page.open(STATES[name]).settle()
     page.tab.wait_for_timeout(200)
-    fate = lr.fate(problem_of(STORIES[name]))
+    fate = lr.fate(problem_of(STATES[name]))
     for k, curve in enumerate(page.drawn("modes")):
         assert curve[0] == pytest.approx(fate.initial[k], abs=1e-6)
         assert curve[-1] == pytest.approx(fate.limit[k], abs=0.02 * fate.s[0])
     when = fate.half_times[np.isfinite(fate.half_times)]
     np.testing.assert_allclose(page.rings("modes")[:, 0], when, rtol=1e-6)
-    text = "() => document.getElementById('plot').drawn.traces.filter(t => t.kind === 'words').map(t => [t.text, t.y[0]])"
+    words = "filter(t => t.kind === 'words').map(t => [t.text, t.y[0]])"
+    text = f"() => document.getElementById('plot').drawn.traces.{words}"
     missed = [[f"mode {k + 1} is not learned", fate.s[k]] for k in fate.missed]
     assert page.tab.evaluate(text) == [[words, pytest.approx(level)] for words, level in missed]
     for k in fate.missed:
@@ -173,7 +169,7 @@ def test_modes_have_the_numbers_and_half_times_of_the_fate(page: Page, name: str
 
 def test_the_level_of_a_missed_mode_is_seen_on_its_grid_line(page: Page) -> None:
     """It is at 2, where a line of the grid is; the grid's colour is another, and thinner."""
-    page.open(STORIES["saddle"]).settle()
+    page.open(STATES["saddle"]).settle()
     lines = page.tab.evaluate(
         "() => [getComputedStyle(document.querySelector('#plot .axis')).stroke, "
         "...document.getElementById('plot').drawn.traces.filter(t => t.dash === 'dash' && t.panel === 'modes')"
@@ -184,11 +180,12 @@ def test_the_level_of_a_missed_mode_is_seen_on_its_grid_line(page: Page) -> None
     assert shade != grid and width >= 2
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", STATES)
 def test_nothing_lies_over_the_curves(page: Page, name: str) -> None:
-    page.open({**STORIES[name], "descent": not STORIES[name].get("then")}).settle()
+    page.open({**STATES[name], "descent": not STATES[name].get("then")}).settle()
     over = page.tab.evaluate(
-        """() => { const plots = [...document.querySelectorAll('#plot clipPath rect')].map(p => p.getBoundingClientRect());
+        """() => { const box = (node) => node.getBoundingClientRect();
+        const plots = [...document.querySelectorAll('#plot clipPath rect')].map(box);
         return ['#key', '#legend', '#readout', ...['loss', 'modes', 'kernel', 'time'].map(n => `.title.${n}`)]
         .filter(s => { const b = document.querySelector(s).getBoundingClientRect(); return b.width && plots.some(p =>
           b.left < p.right && p.left < b.right && b.top + 2 < p.bottom && p.top + 2 < b.bottom) }) }"""
@@ -199,7 +196,7 @@ def test_nothing_lies_over_the_curves(page: Page, name: str) -> None:
 @pytest.mark.parametrize("page_state", [{}, {"logLoss": True, "logTime": True}], ids=["linear", "logarithmic"])
 def test_curves_lie_where_their_values_are(page: Page, page_state: dict[str, Any]) -> None:
     """Pixels of every curve against its numbers, by the two ticks of each axis that lie farthest apart."""
-    page.open(STORIES["staircase"], **page_state).settle()
+    page.open(STATES["staircase"], **page_state).settle()
     drawn = page.tab.evaluate(
         """() => { const read = (t) => [+t.getAttribute('x'), +t.getAttribute('y') - 4, t.textContent,
           t.getAttribute('text-anchor')];

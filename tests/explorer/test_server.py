@@ -15,6 +15,7 @@ from websockets.exceptions import InvalidStatus
 import lazyrich as lr
 from lazyrich.explorer import export, server
 from lazyrich.explorer.state import State
+from lazyrich.explorer.stories import STORIES
 from lazyrich.explorer.uploads import MOST_UPLOAD
 
 from .serving import heard, send
@@ -119,7 +120,9 @@ def test_hello(running):
     told = running.ask("GET", "/hello").json()
     assert told["version"] == lr.__version__ and told["most_upload"] == MOST_UPLOAD
     assert [control["name"] for control in told["controls"]] == list(told["defaults"])
-    assert State.from_dict(told["defaults"]) == State() and len(told["presets"]) == 6
+    assert State.from_dict(told["defaults"]) == State() and [story["name"] for story in told["stories"]] == [
+        story.name for story in STORIES
+    ]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def _state(address: str) -> State:
     """Of an address: name=value behind the #, with JSON values."""
     from lazyrich.explorer.state import State
 
-    pairs = dict(parse_qsl(address.rpartition("#")[2], keep_blank_values=True))
+    pairs = dict(parse_qsl(address.partition("#")[2], keep_blank_values=True))
     if not pairs:
         raise InvalidInput(
             f"--own must be the address of a view, such as '#scale=0.01&seed=3', and it is {_check.shown(address)}."

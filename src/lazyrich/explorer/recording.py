@@ -82,7 +82,9 @@ def _has_slider(name: str, state: State) -> bool:
 
 def _sources(state: State) -> tuple[str, ...]:
     method = prepared(state).problem.facts.method
-    return {"deep_modes": ("saxe2014",), "shallow": ("saxe2019",), "family": ("tu2024",)}.get(method or "", ("braun2022",))
+    return {"deep_modes": ("saxe2014",), "shallow": ("saxe2019",), "family": ("tu2024",)}.get(
+        method or "", ("braun2022",)
+    )
 
 
 # packing ----------------------------------------------------------------------------------------------------

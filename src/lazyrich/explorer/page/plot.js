@@ -84,11 +84,13 @@ export class Plot {
   mark({ panel, x, y, number, color }) {
     const [cx, cy] = [this.x(x[0]), this.y(panel, y[0])];
     const away = Math.max(MARGIN.l + 10, cx - 14);
+    const above = cy - 13 > this.places()[panel].top + 4;
+    const high = above ? cy - 13 : cy + 14; // not into the title over a panel
     const group = svg("g", { class: "mark", "data-mark": number });
     group.append(
       svg("circle", { cx, cy, r: 3.5, fill: color }),
-      svg("circle", { class: "badge", cx: away, cy: Math.max(10, cy - 13), r: 8.5, fill: color }),
-      svg("text", { class: "number", x: away, y: Math.max(10, cy - 13) + 4, "text-anchor": "middle" }, `${number + 1}`),
+      svg("circle", { class: "badge", cx: away, cy: high, r: 8.5, fill: color }),
+      svg("text", { class: "number", x: away, y: high + 4, "text-anchor": "middle" }, `${number + 1}`),
     );
     return [group];
   }
