@@ -3,7 +3,7 @@ sliders.
 
 A recording holds the same messages as the live page gets, one set for each state. Numbers are packed to be small:
 
-    float     what is drawn on logarithmic axes, rounded to 14 bits behind the first: three parts in 100,000 of each number
+    float     what is drawn on logarithmic axes, with 14 bits behind the first: within three parts in 100,000
     fixed     all else, in 8191 steps of its largest entry; of the layers at some times, from which the page makes
               the function and the Gram matrix
 
