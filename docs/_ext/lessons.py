@@ -9,7 +9,9 @@ import nbformat
 from myst_nb.core.read import read_myst_markdown_notebook
 from sphinx.application import Sphinx
 
-_FOLDED = re.compile(r"^(`{3,}|:{3,})\{(?:admonition|dropdown)\} ([^\n]+)\n((?::[\w-]+:[^\n]*\n)*)(.*?)^\1$", re.M | re.S)
+_FOLDED = re.compile(
+    r"^(`{3,}|:{3,})\{(?:admonition|dropdown)\} ([^\n]+)\n((?::[\w-]+:[^\n]*\n)*)(.*?)^\1$", re.M | re.S
+)
 _LINK = re.compile(r"\]\(([\w-]+)\.md(#[\w-]+)?\)")  # to another lesson
 _BEYOND = re.compile(r"\[([^\]]+)\]\((?:\.\./)[^)]*\)")  # to a page that is not beside the notebook
 

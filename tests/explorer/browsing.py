@@ -124,7 +124,8 @@ class Page:
 
     def _traces(self, axis: str, style: str, mode: str = "line") -> list[tuple[np.ndarray, np.ndarray]]:
         read = "t => [t.panel, t.kind, t.dash ?? '', Array.from(t.x), Array.from(t.y)]"
-        traces = self.tab.evaluate(f"() => document.getElementById('plot').drawn.traces.map({read})")
+        now = "document.getElementById('plot').drawn.traces.filter(t => !t.pinned)"
+        traces = self.tab.evaluate(f"() => {now}.map({read})")
         found = [(x, y) for name, kind, dash, x, y in traces if (name, kind, dash) == (axis, mode, style)]
         return [(np.array(x, dtype=float), np.array(y, dtype=float)) for x, y in found]
 

@@ -4,12 +4,15 @@ numbers against the library."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import pdist
 
 import lazyrich as lr
 from lazyrich.cli import main
@@ -134,16 +137,17 @@ def test_exact_numbers_against_the_closed_form(alone: Page) -> None:
     np.testing.assert_allclose(np.sort(np.array(alone.drawn("modes")).T), np.sort(modes), atol=1e-3)
 
 
-def test_matrices_follow_from_the_layers(alone: Page) -> None:
+def test_what_follows_from_the_layers_is_right_and_says_its_time(alone: Page) -> None:
     load(alone, cursor=0.5, story="staircase", **state_of("staircase"))
-    traj = lr.solve(prepared(State.from_dict(state_of("staircase"))).problem, [alone.cursor_time()])
+    told = re.search(r"matrices at t = ([\d.]+), the nearest", alone.tab.inner_text("#drawn-at"))
+    assert told is not None and float(told[1]) == pytest.approx(alone.cursor_time(), rel=0.05)
+    times = alone.times()
+    time = times[np.argmin(np.abs(times - float(told[1])))]
+    traj = lr.solve(prepared(State.from_dict(state_of("staircase"))).problem, [time])
     read = "b => +b.dataset.height"
     heights = alone.tab.evaluate(f"() => [...document.querySelectorAll('#points .branch')].map({read})")
-    from scipy.cluster.hierarchy import linkage
-    from scipy.spatial.distance import pdist
-
     wanted = np.sort(linkage(pdist(traj.weights[0][0].T), "average")[:, 2])
-    np.testing.assert_allclose(np.sort(heights), wanted, rtol=0.15, atol=0.02 * wanted.max())  # of 32 times the nearest
+    np.testing.assert_allclose(np.sort(heights), wanted, atol=2e-3 * wanted.max())
 
 
 def test_it_works_in_a_frame_without_an_origin(alone: Page, file: Path, tmp_path: Path) -> None:

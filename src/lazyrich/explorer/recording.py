@@ -34,7 +34,7 @@ from lazyrich.explorer.stories import Step, Story, cited, story_json
 from lazyrich.explorer.view import View, view, weights
 from lazyrich.explorer.wire import Header, plain
 
-_DRAWINGS = 32  # times at which matrices are kept
+_DRAWINGS = 44  # times at which matrices are kept
 _FEWEST = 4  # of them, where there are many large matrices
 _NUMBERS = 3_000_000  # in the layers of all states, about
 _SHIFT = 9  # bits that a single-precision number loses

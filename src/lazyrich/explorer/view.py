@@ -65,6 +65,7 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "sizes": problem.network.sizes,
         "balance": problem.facts.lam[0] if problem.network.depth == 2 else None,
         "boundaries": [stage.start + stage.end for stage in stages],
+        "starts": np.cumsum([0, *(len(part.times) for part in parts[:-1])]).tolist(),  # places in `times`, of each task
         "tasks": [part.problem.task.name for part in parts],
         "items": _ITEMS if problem.task.name in _ANIMALS else [f"x{i}" for i in range(1, problem.task.d_in + 1)],
         "unlearned": stages[0].unlearned if run is None else [],  # modes, from 0

@@ -73,7 +73,7 @@ export class Curves {
   before() {
     if (!this.pinned) return [];
     const { times, loss, modes, movement } = this.pinned.arrays;
-    const thin = (panel, values) => line(panel, times.values, values, colour("soft"), { width: 1 });
+    const thin = (panel, values) => ({ ...line(panel, times.values, values, colour("soft"), { width: 1 }), pinned: true });
     const strengths = Array.from({ length: Math.min(modes.shape[1], MOST_MODES) }, (_, k) => thin("modes", column(modes, k)));
     return [...Array.from({ length: loss.shape[1] }, (_, k) => thin("loss", column(loss, k))), ...strengths, thin("kernel", movement.values)];
   }
@@ -151,7 +151,7 @@ export class Curves {
   /** What the sentence tells: the farthest that the kernel has moved by the time when the loss has fallen, task by task. */
   decisive() {
     const { times, movement } = this.view.arrays;
-    const starts = [...times.values.keys()].filter((i) => i === 0 || times.values[i] === times.values[i - 1]);
+    const { starts } = this.view.header;
     return this.view.header.learned_by.flatMap((learned, k) => {
       if (learned === null) return [];
       const [from, to] = [starts[k], starts[k + 1] ?? times.values.length];
@@ -191,9 +191,8 @@ export class Curves {
 
   /** Without a stroke from one task to the next, whose modes and kernel are others: the first value of each is left out. */
   parted(values) {
-    const { times } = this.view.arrays;
-    if (this.view.header.boundaries.length === 1) return values;
-    return values.map((value, i) => (i > 0 && times.values[i] === times.values[i - 1] ? NaN : value));
+    const { starts } = this.view.header;
+    return starts.length === 1 ? values : values.map((value, i) => (i > 0 && starts.includes(i) ? NaN : value));
   }
 
   cursor(time) {

@@ -224,8 +224,8 @@ function moved() {
   const time = timeNow();
   const { times, frames } = view.arrays;
   const index = nearest(times.values, time);
-  let frame = frames.values.findIndex((i) => i >= index);
-  if (frame < 0) frame = frames.values.length - 1;
+  const frame = nearest(Array.from(frames.values, (i) => times.values[i]), time);
+  if (recorded) get("drawn-at").textContent = `network, tree and matrices at t = ${times.values[frames.values[frame]].toPrecision(3)}, the nearest there is`;
   curves.cursor(time);
   matrices.function.draw(frame);
   if (view.arrays.gram) matrices.gram.draw(frame);

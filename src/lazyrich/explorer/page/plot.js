@@ -78,7 +78,8 @@ export class Plot {
   }
 
   rings({ panel, x, y, color }) {
-    return x.map((time, i) => svg("circle", { class: "ring", cx: this.x(time), cy: this.y(panel, y[i]), r: 4, fill: "none", stroke: color, "stroke-width": 1.8 }));
+    const there = x.map((_, i) => i).filter((i) => Number.isFinite(this.x(x[i]))); // a logarithmic axis has no zero
+    return there.map((i) => svg("circle", { class: "ring", cx: this.x(x[i]), cy: this.y(panel, y[i]), r: 4, fill: "none", stroke: color, "stroke-width": 1.8 }));
   }
 
   mark({ panel, x, y, number, color }) {
