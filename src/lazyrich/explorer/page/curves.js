@@ -87,7 +87,8 @@ export class Curves {
       const half = this.captions?.half_times.find((mark) => mark.mode === mode);
       const time = share === null ? half?.time : this.toTime(share);
       if (!values || time === undefined || this.toShare(time) > this.seen) return;
-      const i = Math.max(0, times.values.findIndex((t) => t >= time));
+      const after = times.values.findIndex((t) => t >= time);
+      const i = after < 0 ? times.values.length - 1 : after; // pinned curves may go on for longer
       const at = share === null ? [time, half.strength] : [times.values[i], values()[i]];
       found.push({ panel, kind: "mark", x: [at[0]], y: [at[1]], number: k, color: colour("green") });
     });
