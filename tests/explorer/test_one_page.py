@@ -26,6 +26,7 @@ from .browsing import Page, state_of
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 MOST = 3_000_000  # bytes
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +80,13 @@ def test_every_step_is_played(alone: Page, story: Story) -> None:
     for number, step in enumerate(story.steps):
         alone.settle()
         assert alone.tab.inner_text("#story-count") == f"{number + 1} of {len(story.steps)}"
-        is_that_of(alone, state_of(story.name, number))
+        if not (step.question and step.question.hides):
+            is_that_of(alone, state_of(story.name, number))
         assert alone.tab.locator("#story-text math").count() == step.text.count("$") // 2
         if step.question:
             hides = step.question.seen < 1
+            asked = step.question.hides
+            assert not asked or (alone.drawn(asked) == [] and "kernel" not in alone.tab.inner_text("#readout"))
             assert alone.tab.is_visible("#curtain") == hides and alone.tab.inner_text("#story-answer") == ""
             if hides:
                 assert not alone.tab.is_visible("#sentence")
@@ -103,6 +107,36 @@ def test_every_step_is_played(alone: Page, story: Story) -> None:
         alone.tab.evaluate("() => document.activeElement.blur()")
         alone.tab.keyboard.press("ArrowRight")
     assert alone.tab.is_disabled("#story-next")
+
+
+#: A student's question → what is clicked, and words of the answer. Choices are those of a student who is right.
+QUESTIONS = {
+    "Why does nothing happen for so long?": (["staircase"], "For a long time nothing seems to happen"),
+    "Which part is learned first, and why?": (["staircase", "→", "1"], "so the strong ones are first"),
+    "Would smaller weights take much longer?": (["staircase", "→", "→", "2"], "The wait grows with the logarithm"),
+    "What does the hidden layer do meanwhile?": (["staircase", "→", "→", "→"], "plants part from animals"),
+    "What does lazy mean?": (["lazy-rich", "2"], "That is called lazy"),
+    "What does λ do?": (["lazy-rich", "→", "→"], "rich where it is small"),
+    "Are large weights lazy?": (["lazy-rich", "→", "→", "→", "1"], "It is the balance of the layers"),
+    "Why does the loss rest, and then fall again?": (["delayed", "1"], "turns to the target"),
+    "Why does it forget what it has learned?": (["forgetting", "2"], "overwrites the function"),
+    "Why does it get stuck, and does it ever get out?": (["saddle", "2"], "the flow has come to a saddle"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_ten_questions_are_answered_in_so_many_clicks(alone: Page, question: str) -> None:
+    clicks, words = QUESTIONS[question]
+    load(alone)
+    if clicks[0] == "staircase":
+        clicks = clicks[1:]  # it is open already
+    for click in clicks:
+        option = f"#story-options button:nth-child({int(click) + 1})" if click.isdigit() else ""
+        alone.tab.click("#story-next" if click == "→" else option or f'[data-story="{click}"]')
+    alone.settle()
+    assert words in " ".join(alone.tab.inner_text("#story").split())
+    (row,) = [line for line in (DOCS / "explorer.md").read_text().splitlines() if line.startswith(f"| {question}")]
+    assert row.split("|")[3].split(",")[0].strip() == str(len(clicks))
 
 
 MARKS = "() => [...document.querySelectorAll('#plot [data-mark], h2 [data-mark]')].map(m => m.dataset.mark)"

@@ -32,13 +32,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction. Curves are hidden beyond the share `seen` of the axis until it is made; `reveal` is chosen then."""
+    """A prediction. Until it is made, curves are hidden beyond the share `seen` of the axis, and all of the panel
+    `hides`; then `reveal` is chosen."""
 
     ask: str
     options: tuple[str, ...]
     right: int  # of them
     answer: str
     seen: float = 1.0
+    hides: str = ""
     reveal: Choices = field(default_factory=dict)
 
 
@@ -154,6 +156,7 @@ _LAZY_TO_RICH = Story(
                 "By 1.9 % ②. A network whose kernel stays learns like linear regression on features that it was given, "
                 "each mode exponentially and all at the same speed. That is called lazy.",
                 seen=0.35,
+                hides="kernel",
             ),
         ),
         Step(
@@ -190,6 +193,7 @@ _LAZY_TO_RICH = Story(
                 "The kernel moves by more than half of its size ②: rich, and fast. It is the balance of the layers "
                 "that makes this network lazy or rich, more than the size of its weights.",
                 seen=0.03,
+                hides="kernel",
             ),
         ),
     ),
@@ -277,15 +281,15 @@ _FORGETTING = Story(
             ),
         ),
         Step(
-            "Another change: every target turns its sign. Each mode has to go from $s$ to $-s$, and nothing else "
-            "changes.",
+            "Another change: every target turns its sign. As the new task counts them, modes have to go from $-s$ to "
+            "$s$, and nothing else changes.",
             state={"then": ["reversal"]},
             marks=(Mark("modes", 0, share=0.75), Mark("loss", 1, share=0.75)),
             question=Question(
                 "Is that quickly learned?",
                 ("Quickly, for only signs change", "It takes about as long as before", "It gets stuck on the way"),
                 2,
-                "Strengths fall quickly to zero ①, and there they stay: $\\dot a \\propto |a|$ at $\\lambda = 0$, "
+                "They go quickly to zero ①, and there they stay: $\\dot a \\propto |a|$ at $\\lambda = 0$, "
                 "and at zero is a saddle. The loss rests where a network that says nothing has it ②.",
                 seen=0.5,
             ),
@@ -398,6 +402,7 @@ def _step(step: Step) -> dict[str, object]:
             "right": asked.right,
             "answer": _typeset(asked.answer),
             "seen": asked.seen,
+            "hides": asked.hides,
             "reveal": dict(asked.reveal),
         },
     }

@@ -12,7 +12,7 @@ const SMALLEST = 1e-12; // of the largest loss, on a logarithmic axis
 
 export class Curves {
   constructor(place, { line, frame, curtain }, { move, resized, hovered }) {
-    const none = { view: null, captions: null, descent: null, pinned: null, marks: [], seen: 1, page: null, span: [0, 1], size: { width: 0, height: 0 } };
+    const none = { view: null, captions: null, descent: null, pinned: null, marks: [], seen: 1, hides: "", page: null, span: [0, 1], size: { width: 0, height: 0 } };
     Object.assign(this, { place, line, curtain, plot: new Plot(place), ...none });
     const drag = (event) => {
       if (!this.view) return;
@@ -61,7 +61,7 @@ export class Curves {
       ...this.modes(times, modes, targets),
       ...this.kernel(times),
       ...this.numbered(),
-    ];
+    ].filter(({ panel }) => panel !== this.hides);
     this.curtain.hidden = this.seen === 1;
     this.curtain.style.left = `${Plot.place(this.seen, this.size.width)}px`;
     const parts = this.view.header.boundaries.slice(0, -1);
@@ -169,7 +169,7 @@ export class Curves {
     const { loss, modes, targets, movement } = this.view.arrays;
     const old = this.pinned?.arrays;
     const levels = this.view.header.boundaries.length === 1 ? [...targets.values.slice(0, MOST_MODES)] : [];
-    const most = 1.05 * Math.max(ROOM * this.view.header.lazy_below, ...movement.values, ...(old?.movement.values ?? []));
+    const most = this.hides === "kernel" ? 1 : 1.05 * Math.max(ROOM * this.view.header.lazy_below, ...movement.values, ...(old?.movement.values ?? []));
     return {
       loss: { share: SHARES.loss, ticks: 5, ...(this.page.logLoss ? decades(loss.values) : { range: withZero([...loss.values, ...(old?.loss.values ?? [])]) }) },
       modes: { share: SHARES.modes, ticks: 5, range: withZero([...modes.values, ...levels, ...(old?.modes.values ?? [])]) },
@@ -213,7 +213,8 @@ export class Curves {
     const row = ({ shape, values }) => Array.from(values.slice(index * shape[1], (index + 1) * shape[1]), (v) => v.toPrecision(3));
     const strengths = row(modes);
     const shown = strengths.slice(0, 3).join(", ") + (strengths.length > 3 ? " …" : "");
-    return `t = ${times.values[index].toPrecision(3)}: loss ${row(loss).join(" and ")}; modes ${shown}; kernel ${percent(movement.values[index])}`;
+    const moved = this.hides === "kernel" ? "" : `; kernel ${percent(movement.values[index])}`;
+    return `t = ${times.values[index].toPrecision(3)}: loss ${row(loss).join(" and ")}; modes ${shown}${moved}`;
   }
 }
 

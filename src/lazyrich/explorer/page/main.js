@@ -187,7 +187,7 @@ function drawView() {
 
 function drawCurves() {
   clearTimeout(marks);
-  curves.update({ view, captions, descent, pinned, marks: stories.marks, seen: stories.seen }, store.page);
+  curves.update({ view, captions, descent, pinned, marks: stories.marks, seen: stories.seen, hides: stories.hides }, store.page);
   curves.cursor(timeNow());
   showKey(curves.legend());
 }

@@ -44,6 +44,11 @@ export class Stories {
     return this.question && this.chosen === null ? this.question.seen : 1;
   }
 
+  /** The panel that a question asks about, until it is answered. */
+  get hides() {
+    return this.question && this.chosen === null ? this.question.hides : "";
+  }
+
   get marks() {
     return this.step?.marks ?? [];
   }
