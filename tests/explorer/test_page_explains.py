@@ -10,8 +10,9 @@ import pytest
 import lazyrich as lr
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
+from lazyrich.explorer.stories import STORIES, Story
 
-from .browsing import NEURON, STATES, Page, shows
+from .browsing import NEURON, STATES, Page, shows, state_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -144,3 +145,40 @@ def test_the_back_button_undoes(page: Page) -> None:
         page.rest()
         assert page.state == {**before, "cursor": 0.5}
         shows(page, before)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=[story.name for story in STORIES])
+def test_a_story_is_told_live(page: Page, story: Story) -> None:
+    """Every step by keys, with the numbers of its state, before and after the prediction."""
+    page.open()
+    page.tab.click(f'[data-story="{story.name}"]')
+    for number, step in enumerate(story.steps):
+        page.tab.wait_for_function(f"document.getElementById('story-count').textContent.startsWith('{number + 1} of')")
+        page.rest()
+        page.settle()
+        if step.question:
+            page.tab.click(f"#story-options button:nth-child({step.question.right + 1})")
+            page.rest()
+            page.settle()
+            assert page.tab.inner_text("#story-answer") and page.tab.is_visible("#sentence")
+        reveal = step.question.reveal if step.question else {}
+        page.tab.wait_for_timeout(200)
+        shows(page, state_of(story.name, number, **reveal))
+        page.tab.evaluate("() => document.activeElement.blur()")
+        page.tab.keyboard.press("PageDown")
+    page.tab.click("#story-close")
+    assert page.tab.locator("#story[hidden]").count() == 1 and "story" not in page.state
+
+
+def test_pinned_curves_stay_beside_those_of_another_start(page: Page) -> None:
+    page.open({"seed": 5})
+    (before,) = page.drawn("loss")
+    page.tab.click("#pin")
+    page.tab.locator('[data-name="scale"] input[type=number]').fill("0.01")
+    page.rest()
+    shows(page, {"seed": 5, "scale": 0.01})
+    kept = "document.getElementById('plot').drawn.traces.find(t => t.pinned && t.panel === 'loss')"
+    np.testing.assert_array_equal(page.tab.evaluate(f"() => Array.from({kept}.y)"), before)
+    assert "pinned" in page.tab.inner_text("#key")
+    page.tab.click("#pin")
+    assert not page.tab.evaluate(f"() => Boolean({kept})")
