@@ -111,6 +111,7 @@ store.onChange((names) => {
   }
   if (store.page.cursor > stories.seen) store.set({ cursor: stories.seen });
   stories.tell();
+  if (pinned && pinned.story !== store.page.story) pin(null); // they belong to the story that was told
   if (view && names.includes("step")) drawCurves();
 });
 
@@ -271,7 +272,7 @@ for (const button of get("inputs").querySelectorAll("button")) {
 
 /** Keeps the curves that are there, so that others can be compared with them. */
 function pin(what) {
-  pinned = what && { ...what, words: stories.story ? "before" : "pinned" };
+  pinned = what && { ...what, story: store.page.story, words: stories.story ? "before" : "pinned" };
   get("pin").setAttribute("aria-pressed", String(Boolean(pinned)));
   if (view) drawCurves();
 }
