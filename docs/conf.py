@@ -4,6 +4,8 @@ _ext/mathml       mathematics as MathML, made at build time: no script, no font 
 _ext/ledger       ledger/*.md, written from lazyrich.papers and from what `make claims` measured
 _ext/paper_pages  papers/*.md, the READMEs of the papers' rooms
 _ext/reference    reference/*.md, written from the public names and their docstrings
+_ext/lessons      notebooks/*.ipynb, the lessons to take away
+_ext/first_page   story.html, a story of the explorer in one file, which the first page shows
 _ext/architecture generated/*, the picture and the table of rooms, from the import graph
 """
 
@@ -23,7 +25,7 @@ copyright = "The lazyrich authors, MIT licence"
 version = release = lazyrich.__version__
 
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design"]
-extensions += ["mathml", "ledger", "paper_pages", "reference", "architecture"]
+extensions += ["mathml", "ledger", "paper_pages", "reference", "architecture", "lessons", "first_page"]
 exclude_patterns = ["examples", "generated"]
 
 # Strict: every reference must lead somewhere; only what signatures mention of other packages is not ours to document.

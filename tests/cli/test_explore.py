@@ -120,7 +120,7 @@ def test_a_host_that_is_not_there(capsys, served):
     assert "cannot be served" in told
 
 
-@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "plotly", "websockets"])
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "websockets"])
 def test_a_missing_extra_is_one_sentence(capsys, served, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     told = refused(capsys, "--no-browser")

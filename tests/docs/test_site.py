@@ -15,6 +15,7 @@ from . import DOCS
 
 import architecture  # isort: skip
 import ledger as ledger_page  # isort: skip
+import lessons  # isort: skip
 import paper_pages  # isort: skip
 from check_links import faults  # isort: skip
 from mathml import NotMathematics, to_mathml  # isort: skip
@@ -223,3 +224,20 @@ class TestLinks:
             "index.html links to there.html#bottom, which has no such anchor",
             "there.html loads https://example.org/x.js from elsewhere",
         ]
+
+
+class TestLessons:
+    @pytest.mark.parametrize("page", sorted((DOCS / "notebooks").glob("*.md")), ids=lambda page: page.stem)
+    def test_are_notebooks_with_the_same_code_and_answers(self, page):
+        text = page.read_text(encoding="utf-8")
+        if page.stem == "index":
+            assert all(f'href="{other.stem}.ipynb"' in text for other in page.parent.glob("*.md") if other != page)
+            return
+        made = json.loads(lessons.notebook(text))
+        cells = made["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        assert len(code) == text.count("```{code-cell}") and not any(cell["outputs"] for cell in code)
+        prose = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        assert "{admonition}" not in prose and "{dropdown}" not in prose and ".md)" not in prose
+        assert prose.count("<details>") == text.count("{admonition}") + text.count("{dropdown}")
+        assert made == json.loads(lessons.notebook(text))  # the same again

@@ -14,12 +14,30 @@ from typing import Any
 import numpy as np
 
 from lazyrich.explorer.state import State
+from lazyrich.explorer.stories import story_named
 from lazyrich.explorer.view import view
 
-__all__ = ["NEURON", "Page", "free_port", "shows", "started"]
+__all__ = ["NEURON", "STATES", "Page", "free_port", "shows", "started", "state_of"]
 
 #: The single neuron, whose parameter space is drawn.
 NEURON = {"task": "random_regression", "d_in": 2, "start": "single_neuron", "scale": 1, "lam": -2}
+
+
+def state_of(story: str, step: int = 0, **more: Any) -> dict[str, Any]:
+    """What a step of a story shows."""
+    told = story_named(story)
+    return {**told.state, **told.steps[step].state, **more}
+
+
+#: One of each kind.
+STATES = {
+    "staircase": state_of("staircase"),
+    "lazy": state_of("lazy-rich"),
+    "rich-fast": state_of("lazy-rich", 3),
+    "delayed": state_of("delayed"),
+    "forgetting": state_of("forgetting"),
+    "saddle": state_of("saddle"),
+}
 
 
 def started(port: int = 0) -> tuple[subprocess.Popen, str]:
@@ -56,7 +74,8 @@ class Page:
 
     def open(self, state: dict[str, Any] | None = None, **page: Any) -> Page:
         """As if its address had been opened; a tab that is there already is used again."""
-        address = "#" + urllib.parse.urlencode({k: json.dumps(v) for k, v in {**(state or {}), **page}.items()})
+        choices = {"story": "", **(state or {}), **page}
+        address = "#" + urllib.parse.urlencode({k: json.dumps(v) for k, v in choices.items()})
         if self.tab.url.startswith(self.address):
             change = "history.replaceState(null, '', address); dispatchEvent(new HashChangeEvent('hashchange'))"
             self.tab.evaluate(f"address => {{ {change} }}", address)
@@ -81,7 +100,7 @@ class Page:
         pairs = urllib.parse.parse_qsl(urllib.parse.urlparse(self.tab.url).fragment)
         return {name: json.loads(value) for name, value in pairs}
 
-    def drawn(self, axis: str, style: str = "solid") -> list[np.ndarray]:
+    def drawn(self, axis: str, style: str = "") -> list[np.ndarray]:
         """The curves in one of the three panels, without marks and levels."""
         return [y for _, y in self._traces(axis, style)]
 
@@ -91,7 +110,7 @@ class Page:
 
     def times(self) -> np.ndarray:
         """When the curves are drawn, as the server computed them: single precision, and so too the first and last."""
-        return np.array(self._traces("y", "solid")[0][0], dtype=float)
+        return np.array(self._traces("loss", "")[0][0], dtype=float)
 
     def cursor_time(self) -> float:
         """When the pictures beside the curves are drawn."""
@@ -101,11 +120,12 @@ class Page:
 
     def rings(self, axis: str) -> np.ndarray:
         """Times and values of the marks in a panel."""
-        return np.concatenate([np.stack(pair, axis=1) for pair in self._traces(axis, "", "markers")])
+        return np.concatenate([np.stack(pair, axis=1) for pair in self._traces(axis, "", "rings")])
 
-    def _traces(self, axis: str, style: str, mode: str = "lines") -> list[tuple[np.ndarray, np.ndarray]]:
-        read = "t => [t.yaxis, t.mode, t.line?.dash ?? '', Array.from(t.x), Array.from(t.y)]"
-        traces = self.tab.evaluate(f"() => document.getElementById('plot').data.map({read})")
+    def _traces(self, axis: str, style: str, mode: str = "line") -> list[tuple[np.ndarray, np.ndarray]]:
+        read = "t => [t.panel, t.kind, t.dash ?? '', Array.from(t.x), Array.from(t.y)]"
+        now = "document.getElementById('plot').drawn.traces.filter(t => !t.pinned)"
+        traces = self.tab.evaluate(f"() => {now}.map({read})")
         found = [(x, y) for name, kind, dash, x, y in traces if (name, kind, dash) == (axis, mode, style)]
         return [(np.array(x, dtype=float), np.array(y, dtype=float)) for x, y in found]
 
@@ -118,9 +138,9 @@ class Page:
 def shows(page: Page, state: dict[str, Any]) -> None:
     """The figure is that of this state."""
     expected = view(State.from_dict({**State().to_dict(), **state})).arrays
-    loss, modes = page.drawn("y"), page.drawn("y2")
+    loss, modes = page.drawn("loss"), page.drawn("modes")
     np.testing.assert_array_equal(np.array(loss).T, np.float32(expected["loss"]))
     shown = np.append(True, np.diff(expected["times"]) > 0)  # no stroke from one task to the next
     np.testing.assert_array_equal(np.array(modes).T[shown], np.float32(expected["modes"][shown, :16]))
-    np.testing.assert_array_equal(page.drawn("y3")[0][shown], np.float32(expected["movement"][shown]))
+    np.testing.assert_array_equal(page.drawn("kernel")[0][shown], np.float32(expected["movement"][shown]))
     assert np.isnan(np.array(modes).T[~shown]).all()

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: presets, the cursor through all panels, and export.
+"""The page in a real Chromium: keys, the cursor through all panels, and export.
 
 Each test ends by looking at the
 browser's console (no error) and at every request that was made (none to another host).
@@ -7,7 +7,6 @@ browser's console (no error) and at every request that was made (none to another
 from __future__ import annotations
 
 import io
-import os
 import re
 import xml.etree.ElementTree
 from pathlib import Path
@@ -17,39 +16,27 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.state import State
+from lazyrich.explorer.stories import STORIES
 from lazyrich.explorer.view import view
 
-from .browsing import NEURON, Page, shows
+from .browsing import NEURON, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 
-# presets ----------------------------------------------------------------------------------------------------
+# the keys ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", PRESETS, ids=[preset["name"] for preset in PRESETS])
-def test_a_preset(page: Page, preset: dict[str, Any], tmp_path: Path) -> None:
+def test_keys_open_stories_and_play(page: Page) -> None:
     page.open()
-    page.tab.click(f'[data-preset="{preset["name"]}"]')
-    page.settle()
-    shows(page, preset["state"])
-    assert page.tab.get_attribute(f'[data-preset="{preset["name"]}"]', "aria-pressed") == "true"
-    word = {"lazy": "lazy", "rich-fast": "rich", "delayed": "delayed", "forgetting": "forgotten", "saddle": "saddle"}
-    assert word.get(preset["name"], "learned") in page.tab.inner_text("#sentence")
-    folder = Path(os.environ.get("LAZYRICH_SCREENSHOTS", tmp_path))
-    page.tab.screenshot(path=folder / f"{preset['name']}.png", full_page=True)
-    assert page.tab.inner_text("#equation") and page.tab.inner_text("#theorem-statement")
-
-
-def test_keys_choose_presets_and_play(page: Page) -> None:
-    page.open()
-    page.tab.keyboard.press("2")
-    page.rest()
-    assert page.tab.get_attribute(f'[data-preset="{PRESETS[1]["name"]}"]', "aria-pressed") == "true"
     page.tab.keyboard.press("ArrowLeft")
     assert page.state["cursor"] == pytest.approx(0.99)
+    page.tab.keyboard.press("2")
+    page.rest()
+    assert page.state["story"] == STORIES[1].name
+    page.tab.keyboard.press("Shift+ArrowLeft")  # in a story plain arrows turn its pages
+    assert "step" not in page.state and page.state["cursor"] < STORIES[1].steps[0].question.seen
     page.open(cursor=0.2)  # nearer to the end it would be there at once
     page.tab.evaluate("() => document.activeElement.blur()")
     page.tab.keyboard.press(" ")
@@ -112,8 +99,8 @@ def test_logarithmic_axes(page: Page) -> None:
     page.tab.check("#log-loss")
     page.tab.check("#log-time")
     assert page.state == {"seed": 3, "logLoss": True, "logTime": True}
-    kinds = "() => { const l = document.getElementById('plot').layout; return [l.yaxis.type, l.xaxis.type] }"
-    assert page.tab.evaluate(kinds) == ["log", "log"]
+    drawn = "document.getElementById('plot').drawn"
+    assert page.tab.evaluate(f"() => [{drawn}.panels.loss.log, {drawn}.time.log]") == [True, True]
 
 
 def test_the_neuron_and_its_hyperboloid(page: Page) -> None:
@@ -187,13 +174,13 @@ def test_an_address_restores_everything_in_another_window(page: Page, browser: A
     page.tab.locator("#time").focus()
     page.tab.keyboard.press("Home")
     page.settle()
-    url, curves, told = page.tab.url, page.drawn("y2"), page.tab.inner_text("#sentence")
+    url, curves, told = page.tab.url, page.drawn("modes"), page.tab.inner_text("#sentence")
     other = Page(browser, address)
     other.tab.goto(url)
     other.tab.wait_for_selector("body[data-drawn]")
     other.settle()
     assert other.tab.url == url
-    np.testing.assert_array_equal(other.drawn("y2"), curves)
+    np.testing.assert_array_equal(other.drawn("modes"), curves)
     assert other.tab.inner_text("#sentence") == told
     assert other.tab.is_checked("#log-loss") and other.tab.input_value("#time") == "0"
     other.check()
@@ -214,7 +201,7 @@ def test_my_own_data(page: Page, tmp_path: Path) -> None:
     network = lr.inits.zero_balanced(State().seed, sizes=(3, 14, 2), scale=State().scale)
     times = view(State.from_dict(page.state)).arrays["times"]
     np.testing.assert_allclose(
-        page.drawn("y")[0], lr.solve(lr.Problem(task, network), times).loss, rtol=1e-5, atol=1e-9
+        page.drawn("loss")[0], lr.solve(lr.Problem(task, network), times).loss, rtol=1e-5, atol=1e-9
     )
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n")
     page.tab.set_input_files("#control-data", tmp_path / "bad.csv")

@@ -34,11 +34,11 @@ def test_the_numbers_shown_are_those_of_the_library_for_ten_random_states(page: 
         state = {"task": "random_regression", "d_in": 5, "d_out": 4, "width": h, "start": "lambda_balanced"}
         page.open({**state, "lam": lam, "scale": scale, "seed": seed, "horizon": 12.5})
         traj = lr.solve(problem, page.times())
-        np.testing.assert_allclose(page.drawn("y")[0], traj.loss, rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(page.drawn("loss")[0], traj.loss, rtol=1e-6, atol=1e-12)
         modes = np.einsum("toi,om,im->tm", traj.function, task.modes.U, task.modes.V)
-        np.testing.assert_allclose(np.array(page.drawn("y2")).T, modes, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(np.array(page.drawn("modes")).T, modes, rtol=1e-6, atol=1e-7)
         assert traj.times[-1] == 12.5
-        np.testing.assert_allclose(page.dashed("y3")[1], lr.observables.kernel_distance(traj), rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(page.dashed("kernel")[1], lr.observables.kernel_distance(traj), rtol=1e-5, atol=1e-9)
 
 
 # controls ---------------------------------------------------------------------------------------------------
@@ -59,6 +59,7 @@ TRIED: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
     "lam": ({"start": "lambda_balanced", "width": 8}, -1.5, {"lam": -1.5}),
     "angle": (NEURON, 30, {"angle": 30}),
     "prior": ({"start": "prior"}, "revised_kingdom", {"prior": "revised_kingdom"}),
+    "nudge": ({"seed": 4, "scale": 0.05, "task": "own", "matrix": "3 0; 0 2", "width": 4}, 0.001, {"nudge": 0.001}),
     "seed": ({}, 11, {"seed": 11}),
     "rates": ({"start": "aligned"}, 2, {"start": "aligned", "rates": [2, 1]}),
     "weight_decay": ({}, 0.03, {"weight_decay": 0.03}),
@@ -70,7 +71,7 @@ TRIED: dict[str, tuple[dict[str, Any], Any, dict[str, Any]]] = {
 def test_a_control_changes_what_it_should(page: Page, name: str) -> None:
     before, action, change = TRIED[name]
     page.open(before)
-    was = page.drawn("y")
+    was = page.drawn("loss")
     box = page.tab.locator(f'[data-name="{name}"]')
     select, number, text = box.locator("select"), box.locator("input[type=number]"), box.locator("textarea")
     if select.count():
@@ -80,7 +81,7 @@ def test_a_control_changes_what_it_should(page: Page, name: str) -> None:
     page.rest()
     assert page.state == {**before, **change}
     shows(page, {**before, **change})
-    now = page.drawn("y")
+    now = page.drawn("loss")
     assert len(now) != len(was) or any(not np.array_equal(a, b) for a, b in zip(now, was, strict=True))
 
 
@@ -114,7 +115,7 @@ def test_gradient_descent_lies_over_the_theory(page: Page) -> None:
     page.tab.check("#with-descent")
     page.tab.wait_for_selector('[data-name="rate"]:not([hidden])')
     page.settle()
-    traces = "document.getElementById('plot').data.filter(t => t.line?.dash === 'dot')"
+    traces = "document.getElementById('plot').drawn.traces.filter(t => t.dash === 'dot')"
     times, loss = page.tab.evaluate(f"() => {{ const [t] = {traces}; return [Array.from(t.x), Array.from(t.y)] }}")
     task, (W1, W2) = (
         lr.tasks.semantic_hierarchy(),

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import lazyrich as lr
-from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
+from lazyrich.explorer.stories import STORIES, Story
 
-from .browsing import NEURON, Page, shows
+from .browsing import NEURON, STATES, Page, shows, state_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -49,15 +49,16 @@ def test_a_network_without_weights_says_so(page: Page) -> None:
     assert "16 of 30 hidden" in page.tab.locator("#network text").all_text_contents()
 
 
-@pytest.mark.parametrize("preset", PRESETS, ids=[preset["name"] for preset in PRESETS])
-def test_the_first_screen_holds_the_whole_figure(page: Page, preset: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("story", ["", "staircase"])
+def test_the_first_screen_holds_the_whole_figure(page: Page, name: str, story: str) -> None:
     page.tab.set_viewport_size({"width": 1440, "height": 900})
     try:
-        page.open(preset["state"]).settle()
+        page.open(STATES[name], story=story).settle()
         page.tab.wait_for_timeout(200)
         bar = page.tab.locator("#time-bar").bounding_box()["y"]
         boxes = [page.tab.locator(name) for name in ("#plot", "#network", "#phase-caption", "#function", "#gram")]
-        boxes.append(page.tab.locator("#neuron" if preset["name"] == "delayed" else "#points"))
+        boxes.append(page.tab.locator("#neuron" if name == "delayed" else "#points"))
         for part in boxes:
             box = part.bounding_box()
             assert box["height"] > 14 and box["y"] + box["height"] <= bar
@@ -102,7 +103,7 @@ def test_values_are_read_under_the_pointer(page: Page) -> None:
     box = page.tab.locator("#plot-frame").bounding_box()
     page.tab.mouse.move(box["x"] + 58 + 0.5 * (box["width"] - 72), box["y"] + 60)
     told = page.tab.inner_text("#readout")
-    times, (loss,) = page.times(), page.drawn("y")
+    times, (loss,) = page.times(), page.drawn("loss")
     k = int(np.argmin(np.abs(times - times[-1] / 2)))
     assert f"t = {times[k]:.3g}" in told and f"loss {loss[k]:.3g}" in told
     page.tab.mouse.move(5, 5)
@@ -112,7 +113,7 @@ def test_values_are_read_under_the_pointer(page: Page) -> None:
 def test_keys_reach_everything_and_discard_nothing(page: Page) -> None:
     page.open({"seed": 7})
     page.tab.locator('[data-name="scale"] input[type=range]').focus()
-    page.tab.keyboard.press("2")  # on a slider it is no preset
+    page.tab.keyboard.press("2")  # on a slider it opens no story
     assert page.state == {"seed": 7}
     page.tab.click("#export > summary")
     page.tab.keyboard.press("Escape")
@@ -144,3 +145,40 @@ def test_the_back_button_undoes(page: Page) -> None:
         page.rest()
         assert page.state == {**before, "cursor": 0.5}
         shows(page, before)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=[story.name for story in STORIES])
+def test_a_story_is_told_live(page: Page, story: Story) -> None:
+    """Every step by keys, with the numbers of its state, before and after the prediction."""
+    page.open()
+    page.tab.click(f'[data-story="{story.name}"]')
+    for number, step in enumerate(story.steps):
+        page.tab.wait_for_function(f"document.getElementById('story-count').textContent.startsWith('{number + 1} of')")
+        page.rest()
+        page.settle()
+        if step.question:
+            page.tab.click(f"#story-options button:nth-child({step.question.right + 1})")
+            page.rest()
+            page.settle()
+            assert page.tab.inner_text("#story-answer") and page.tab.is_visible("#sentence")
+        reveal = step.question.reveal if step.question else {}
+        page.tab.wait_for_timeout(200)
+        shows(page, state_of(story.name, number, **reveal))
+        page.tab.evaluate("() => document.activeElement.blur()")
+        page.tab.keyboard.press("PageDown")
+    page.tab.click("#story-close")
+    assert page.tab.locator("#story[hidden]").count() == 1 and "story" not in page.state
+
+
+def test_pinned_curves_stay_beside_those_of_another_start(page: Page) -> None:
+    page.open({"seed": 5})
+    (before,) = page.drawn("loss")
+    page.tab.click("#pin")
+    page.tab.locator('[data-name="scale"] input[type=number]').fill("0.01")
+    page.rest()
+    shows(page, {"seed": 5, "scale": 0.01})
+    kept = "document.getElementById('plot').drawn.traces.find(t => t.pinned && t.panel === 'loss')"
+    np.testing.assert_array_equal(page.tab.evaluate(f"() => Array.from({kept}.y)"), before)
+    assert "pinned" in page.tab.inner_text("#key")
+    page.tab.click("#pin")
+    assert not page.tab.evaluate(f"() => Boolean({kept})")

@@ -43,9 +43,9 @@ def test_light_and_dark(browser: Any, address: str, scheme: str) -> None:
     assert dark == (scheme == "dark")
     page.settle()
     page.tab.wait_for_timeout(200)
-    marks = page.rings("y2")
+    marks = page.rings("modes")
     page.tab.click("#theme")
-    assert len(marks) and np.array_equal(page.rings("y2"), marks)
+    assert len(marks) and np.array_equal(page.rings("modes"), marks)
     assert (sum(map(int, re.findall(r"\d+", page.tab.evaluate(paper))[:3])) < 200) != dark
     page.check()
     page.context.close()
@@ -56,7 +56,7 @@ def test_the_figure_follows_the_window(browser: Any, address: str) -> None:
     for width in (800, 1400, 390):
         page.tab.set_viewport_size({"width": width, "height": 900})
         page.tab.wait_for_timeout(400)
-        drawn, frame = (page.tab.locator(name).first.bounding_box() for name in ("#plot .main-svg", "#plot-frame"))
+        drawn, frame = (page.tab.locator(name).first.bounding_box() for name in ("#plot .figure", "#plot-frame"))
         assert (drawn["width"], drawn["height"]) == (pytest.approx(frame["width"], abs=1), frame["height"])
     page.check()
     page.context.close()
@@ -64,8 +64,8 @@ def test_the_figure_follows_the_window(browser: Any, address: str) -> None:
 
 def test_descent_that_diverges_says_so_and_leaves_the_axes(page: Page) -> None:
     page.open({"seed": 3, "scale": 2, "rate": 1, "descent": True, "horizon": 60}).settle()
-    most = page.tab.evaluate("() => document.getElementById('plot')._fullLayout.yaxis.range[1]")
-    assert most < 2 * np.max(page.drawn("y")[0])
+    most = page.tab.evaluate("() => document.getElementById('plot').drawn.panels.loss.range[1]")
+    assert most < 2 * np.max(page.drawn("loss")[0])
     assert re.search(r"gradient descent \(dotted\): \w+", page.tab.inner_text("#key"))
 
 

@@ -11,15 +11,13 @@ from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import pdist
 
 import lazyrich as lr
-from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.script import prepared
 from lazyrich.explorer.state import State
 
-from .browsing import Page
+from .browsing import STATES, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-STORIES = {preset["name"]: preset["state"] for preset in PRESETS}
 LAMBDA = {"start": "lambda_balanced", "lam": 5.0, "scale": 0.1}
 
 
@@ -35,10 +33,10 @@ def problem_of(state: dict[str, Any]) -> lr.Problem:
 )
 def test_branches_join_at_the_hidden_distances(page: Page, name: str, cursor: float) -> None:
     """By scipy's average linkage of the columns of W1; what a tree cannot say of them is told."""
-    page.open(STORIES[name], cursor=cursor).settle()
+    page.open(STATES[name], cursor=cursor).settle()
     read = "() => [...document.querySelectorAll('#points .branch')].map(b => +b.dataset.height).sort((a, b) => a - b)"
     heights = page.tab.evaluate(read)
-    traj = lr.solve(problem_of({**STORIES[name], "then": []}), [page.cursor_time()])
+    traj = lr.solve(problem_of({**STATES[name], "then": []}), [page.cursor_time()])
     apart = pdist(traj.weights[0][0].T)
     tree = linkage(apart, "average")
     np.testing.assert_allclose(heights, np.sort(tree[:, 2]), rtol=0.02, atol=1e-3 * apart.max())
@@ -54,7 +52,7 @@ def test_branches_join_at_the_hidden_distances(page: Page, name: str, cursor: fl
 
 
 def test_branches_are_drawn_as_long_as_they_say(page: Page) -> None:
-    page.open(STORIES["staircase"]).settle()
+    page.open(STATES["staircase"]).settle()
     place = "b => [+b.dataset.height, b.getBBox().x + b.getBBox().width]"
     read = f"() => [...document.querySelectorAll('#points .branch')].map({place})"
     height, right = np.array(page.tab.evaluate(read)).T
@@ -73,7 +71,7 @@ def hue(fill: str) -> str:
     return "lazy" if b > r else "delayed rich" if b > g else "rich"
 
 
-@pytest.mark.parametrize("state", [LAMBDA, STORIES["delayed"]], ids=["lambda", "delayed"])
+@pytest.mark.parametrize("state", [LAMBDA, STATES["delayed"]], ids=["lambda", "delayed"])
 def test_the_colour_of_a_cell_is_its_verdict(page: Page, state: dict[str, Any]) -> None:
     page.open(state).settle()
     cells = page.tab.evaluate(
@@ -127,44 +125,42 @@ def test_the_axis_of_lambda_is_labelled_where_it_says(page: Page) -> None:
 # the headline and the curves --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", STATES)
 def test_the_number_of_the_headline_is_on_the_curve(page: Page, name: str) -> None:
-    page.open(STORIES[name]).settle()
+    page.open(STATES[name]).settle()
     page.tab.wait_for_timeout(200)
     told = [float(n) for n in re.findall(r"moves by ([\d.]+) %", page.tab.inner_text("#sentence"))]
-    rings = page.rings("y3")
+    rings = page.rings("kernel")
     assert len(told) == len(rings) > 0
     np.testing.assert_allclose(100 * rings[:, 1], told, rtol=0.02)
-    threshold = page.dashed("y3")[0]
+    threshold = page.dashed("kernel")[0]
     assert threshold.tolist() == [lr.laziness.USUAL.lazy] * 2
     assert ("lazy" in page.tab.inner_text("#sentence").split(":")[0].split()) == (rings[0, 1] < threshold[0])
 
 
 def test_both_falls_of_delayed_rich_are_seen(page: Page) -> None:
     """On either axis: the first is over by t = 0.1 of 48."""
-    page.open()
-    page.tab.click('[data-preset="delayed"]')
-    page.settle()
-    assert page.tab.is_checked("#log-time")
-    times, (loss,) = page.times(), page.drawn("y")
-    left = page.tab.evaluate("() => 10 ** document.getElementById('plot').layout.xaxis.range[0]")
+    page.open(STATES["delayed"], logTime=True).settle()
+    times, (loss,) = page.times(), page.drawn("loss")
+    left = page.tab.evaluate("() => document.getElementById('plot').drawn.time.range[0]")
     seen = loss[times >= left * 0.999]
     assert seen[0] - 2.0 > 0.8 * (loss[0] - 2.0) and np.abs(np.diff(seen)).max() < 0.25 * np.ptp(seen)
-    traj = lr.solve(problem_of(STORIES["delayed"]), times)
+    traj = lr.solve(problem_of(STATES["delayed"]), times)
     np.testing.assert_allclose(loss, traj.loss, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["staircase", "saddle"])
 def test_modes_have_the_numbers_and_half_times_of_the_fate(page: Page, name: str) -> None:
-    page.open(STORIES[name]).settle()
+    page.open(STATES[name]).settle()
     page.tab.wait_for_timeout(200)
-    fate = lr.fate(problem_of(STORIES[name]))
-    for k, curve in enumerate(page.drawn("y2")):
+    fate = lr.fate(problem_of(STATES[name]))
+    for k, curve in enumerate(page.drawn("modes")):
         assert curve[0] == pytest.approx(fate.initial[k], abs=1e-6)
         assert curve[-1] == pytest.approx(fate.limit[k], abs=0.02 * fate.s[0])
     when = fate.half_times[np.isfinite(fate.half_times)]
-    np.testing.assert_allclose(page.rings("y2")[:, 0], when, rtol=1e-6)
-    text = "() => document.getElementById('plot').data.filter(t => t.mode === 'text').map(t => [t.text[0], t.y[0]])"
+    np.testing.assert_allclose(page.rings("modes")[:, 0], when, rtol=1e-6)
+    words = "filter(t => t.kind === 'words').map(t => [t.text, t.y[0]])"
+    text = f"() => document.getElementById('plot').drawn.traces.{words}"
     missed = [[f"mode {k + 1} is not learned", fate.s[k]] for k in fate.missed]
     assert page.tab.evaluate(text) == [[words, pytest.approx(level)] for words, level in missed]
     for k in fate.missed:
@@ -173,27 +169,72 @@ def test_modes_have_the_numbers_and_half_times_of_the_fate(page: Page, name: str
 
 def test_the_level_of_a_missed_mode_is_seen_on_its_grid_line(page: Page) -> None:
     """It is at 2, where a line of the grid is; the grid's colour is another, and thinner."""
-    page.open(STORIES["saddle"]).settle()
+    page.open(STATES["saddle"]).settle()
     lines = page.tab.evaluate(
-        "() => [document.getElementById('plot').layout.yaxis2.gridcolor, "
-        "...document.getElementById('plot').data.filter(t => t.line?.dash === 'dash' && t.yaxis === 'y2')"
-        ".map(t => [t.line.color, t.line.width, t.y[0]])]"
+        "() => [getComputedStyle(document.querySelector('#plot .axis')).stroke, "
+        "...document.getElementById('plot').drawn.traces.filter(t => t.dash === 'dash' && t.panel === 'modes')"
+        ".map(t => [t.color, t.width, t.y[0]])]"
     )
     grid, *levels = lines
     ((shade, width, _),) = [level for level in levels if level[2] == pytest.approx(2.0)]
     assert shade != grid and width >= 2
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", STATES)
 def test_nothing_lies_over_the_curves(page: Page, name: str) -> None:
-    page.open({**STORIES[name], "descent": not STORIES[name].get("then")}).settle()
+    page.open({**STATES[name], "descent": not STATES[name].get("then")}).settle()
     over = page.tab.evaluate(
-        """() => { const plots = [...document.querySelectorAll('#plot .plot')].map(p => p.getBoundingClientRect());
+        """() => { const box = (node) => node.getBoundingClientRect();
+        const plots = [...document.querySelectorAll('#plot clipPath rect')].map(box);
         return ['#key', '#legend', '#readout', ...['loss', 'modes', 'kernel', 'time'].map(n => `.title.${n}`)]
         .filter(s => { const b = document.querySelector(s).getBoundingClientRect(); return b.width && plots.some(p =>
           b.left < p.right && p.left < b.right && b.top + 2 < p.bottom && p.top + 2 < b.bottom) }) }"""
     )
     assert over == []
+
+
+@pytest.mark.parametrize("page_state", [{}, {"logLoss": True, "logTime": True}], ids=["linear", "logarithmic"])
+def test_curves_lie_where_their_values_are(page: Page, page_state: dict[str, Any]) -> None:
+    """Pixels of every curve against its numbers, by the two ticks of each axis that lie farthest apart."""
+    page.open(STATES["staircase"], **page_state).settle()
+    drawn = page.tab.evaluate(
+        """() => { const read = (t) => [+t.getAttribute('x'), +t.getAttribute('y') - 4, t.textContent,
+          t.getAttribute('text-anchor')];
+        return { ticks: [...document.querySelectorAll('#plot .tick')].map(read),
+          paths: ['loss', 'modes', 'kernel'].map(n =>
+            [...document.querySelectorAll(`#plot [data-panel=${n}] path`)].map(p => p.getAttribute('d'))) } }"""
+    )
+    values = [(x, y, number_on(text), anchor) for x, y, text, anchor in drawn["ticks"]]
+    across = [(x, value) for x, _, value, anchor in values if anchor == "middle"]
+    frame = page.tab.locator("#plot").bounding_box()["height"] - 54
+    for paths, name, (bottom, top) in zip(
+        drawn["paths"], ("loss", "modes", "kernel"), [(0.69, 1), (0.29, 0.62), (0, 0.22)], strict=True
+    ):
+        low, high = 12 + (1 - top) * frame - 1, 12 + (1 - bottom) * frame + 1
+        down = [(y, value) for _, y, value, anchor in values if anchor == "end" and low <= y <= high]
+        curves = [np.array(re.findall(r"(-?[\d.]+) (-?[\d.]+)", path), dtype=float) for path in paths]
+        expected = page.drawn(name)
+        times = page.times()
+        for curve in expected:
+            log_x, log_y = page_state.get("logTime", False), page_state.get("logLoss", False) and name == "loss"
+            there = times >= (times[times > 0][0] if log_x else 0)
+            x, y = on_axis(across, times[there], log_x), on_axis(down, curve[there], log_y)
+            near = [np.abs(c - np.stack([x, y], axis=1)).max() for c in curves if c.shape == (len(x), 2)]
+            assert min(near) < 0.3
+
+
+def number_on(text: str) -> float:
+    """What a tick says: 0.5, 20 %, 10⁻³, 2·10⁵."""
+    text, raised = text.replace("−", "-"), str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+    if found := re.fullmatch(r"(?:([-\d.]+)·)?10([⁻⁰-⁹¹²³]+)", text):
+        return float(found[1] or 1) * 10.0 ** int(found[2].translate(raised))
+    return float(text.removesuffix(" %")) / (100 if text.endswith("%") else 1)
+
+
+def on_axis(ticks: list[tuple[float, float]], values: np.ndarray, log: bool) -> np.ndarray:
+    (p, a), (q, b) = min(ticks, key=lambda t: t[1]), max(ticks, key=lambda t: t[1])
+    scale = np.log if log else np.asarray
+    return p + (q - p) * (scale(values) - scale(a)) / (scale(b) - scale(a))
 
 
 # sizes ------------------------------------------------------------------------------------------------------
@@ -218,7 +259,7 @@ def test_one_more_layer_stays_interactive_and_is_exact(page: Page) -> None:
         page.settle()
         assert "theory, exact" in page.tab.inner_text("#legend")
         assert before / 3 < page.times()[-1] < 3 * before  # the plateau is about as long
-        (loss,) = page.drawn("y")
+        (loss,) = page.drawn("loss")
         assert np.abs(np.diff(loss)).max() < 0.2 * np.ptp(loss) and loss[-1] < 1e-3 * loss[0]
         shown = problem_of(page.state)
         assert shown.network.depth == depth
@@ -248,7 +289,7 @@ def test_buttons_for_ones_own_inputs(page: Page, tmp_path: Any) -> None:
         assert known in page.tab.inner_text("#legend")
         found = lr.predict(lr.Problem(task, network), page.times())
         loss = found.trajectory.loss
-        np.testing.assert_allclose(page.drawn("y")[0], loss, rtol=1e-4, atol=1e-5 * loss[0])
+        np.testing.assert_allclose(page.drawn("loss")[0], loss, rtol=1e-4, atol=1e-5 * loss[0])
         assert page.times()[-1] == pytest.approx(lr.predict(lr.Problem(task, network)).trajectory.times[-1], rel=1e-5)
 
     task = lr.Task.from_data(X, Y)

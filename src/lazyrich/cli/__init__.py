@@ -27,6 +27,7 @@ _COMMANDS = {
     "sweep": "grids of problems, from one laptop to a cluster; resumes where it was stopped",
     "experiment": "lazy and rich in deep networks: kernels, filters, hierarchies, grokking; resumes like a sweep",
     "explore": "a page to explore: drag λ from lazy to rich and watch",
+    "export": "stories of that page as one file, which opens without a server or a network",
 }
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 

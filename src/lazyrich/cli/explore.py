@@ -12,7 +12,7 @@ from lazyrich._check import InvalidInput
 
 EXAMPLE = "lazyrich explore"
 
-_NEEDED = ("starlette", "uvicorn", "websockets", "plotly")
+_NEEDED = ("starlette", "uvicorn", "websockets", "latex2mathml")
 _DESCRIPTION = """\
 Starts a page on this machine and opens it in the browser: tasks, initialisations and
 sequences of tasks, with exact loss, modes, kernels and representations as sliders move.

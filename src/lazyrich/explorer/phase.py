@@ -27,7 +27,7 @@ VERDICTS = tuple(str(name) for name in lr.laziness.RegimeName)
 
 _FAMILY = {"aligned": "aligned", "single_neuron": "single_neuron"}  # all others: lambda_balanced
 _OWN = ("zero_balanced", "lambda_balanced", *_FAMILY)  # those that have a place in their picture
-_NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "descent", "rate")
+_NOT_IN_PICTURE = ("then", "scale", "lam", "prior", "weight_decay", "horizon", "descent", "rate", "nudge")
 
 
 def phase(state: State, stale: Callable[[], bool]) -> tuple[Header, dict[str, Array]] | None:

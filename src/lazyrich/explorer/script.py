@@ -141,6 +141,8 @@ def prepared(state: State) -> Script:
         others = [_other(state, name, k, task) for k, name in enumerate(state.then, start=1)]
         script.add("tasks", [Name("task"), *others])
     script.add("problem", Call("lr.Problem", (Name("task"), Name("network")), _training(state, script)))
+    if state.nudge and (state.then or script.problem.facts.method != "riccati"):
+        script.choices.append("a nudge is known for balanced layers and white inputs, on one task: there is none here")
     if state.then or state.horizon or script.problem.facts.method is not None:
         script.add("times", _times(script.problem, _horizon(state, script)))
     return script
@@ -177,6 +179,10 @@ def _solution(state: State, script: Script) -> list[tuple[str, Call | Name]]:
     if state.then:
         options = {**_training(state, script), "max_steps": MOST_STEPS}
         return [("run", Call("lr.continual", (Name("tasks"), Name("network"), Name("times")), options))]
+    if state.nudge and script.problem.facts.method == "riccati":  # several tasks have been dealt with above
+        options = {"on_separatrix": "perturb", "perturbation": state.nudge}
+        times = [] if state.horizon else [("times", _times(script.problem, _escape(script.problem, state.nudge)))]
+        return [*times, ("traj", Call("lr.solve", (Name("problem"), Name("times")), options))]
     if _is_stiff(script.problem):
         times = [] if state.horizon else [("times", _times(script.problem, lr.landscape.horizon(script.problem)))]
         return [*times, ("traj", Call("lr.flow", (Name("problem"), Name("times")), {"max_steps": MOST_STEPS}))]
@@ -224,6 +230,13 @@ def descending(state: State, script: Script) -> tuple[Call, int]:
     """The call, and its number of steps."""
     steps = max(1, min(_MOST_DESCENT, round(float(script.parts[0].times[-1]) / state.rate)))
     return Call("lr.descend", (Name("problem"),), {"rate": state.rate, "steps": steps}), steps
+
+
+def _escape(problem: lr.Problem, nudge: float) -> float:
+    """Until a network at a saddle has left it: what a nudge adds to a mode grows by e in each 1/s."""
+    pulls = problem.task.modes.s[: problem.facts.rank_target]
+    more = -np.log(nudge) / (float(pulls[-1]) * min(problem.rates)) if len(pulls) else 0.0
+    return float(f"{lr.landscape.horizon(problem) + more:.3g}")
 
 
 def _times(problem: lr.Problem, end: float) -> Call:

@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import plotly
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -43,7 +42,6 @@ from lazyrich._threads import one_blas_thread
 from lazyrich.explorer import export, listening
 from lazyrich.explorer.listening import MOST_CLIENTS, PORT, listener_at, server_for
 from lazyrich.explorer.pools import Pools, patient
-from lazyrich.explorer.presets import PRESETS
 from lazyrich.explorer.scheduling import (
     MOST_CHARACTERS,
     Client,
@@ -54,6 +52,7 @@ from lazyrich.explorer.scheduling import (
     sentence_for,
 )
 from lazyrich.explorer.state import CONTROLS, State
+from lazyrich.explorer.stories import STORIES, cited, story_json
 from lazyrich.explorer.uploads import MOST_UPLOAD, read_upload
 
 _PATIENCE = 60.0  # seconds for a body to come
@@ -221,7 +220,6 @@ def _files() -> dict[str, Path]:
     return files | {
         "/": folder / "index.html",
         "/help": folder / "help.html",
-        "/plotly.min.js": Path(plotly.__file__).parent / "package_data" / "plotly.min.js",
     }
 
 
@@ -239,7 +237,8 @@ async def _hello(request: HTTPRequest) -> Response:
             "version": lr.__version__,
             "controls": [{**asdict(control), "most_entries": control.most_entries} for control in CONTROLS],
             "defaults": State().to_dict(),
-            "presets": PRESETS,
+            "stories": [story_json(story) for story in STORIES],
+            "cite": cited(STORIES),
             "most_upload": MOST_UPLOAD,
         },
         headers={"cache-control": "no-cache"},

@@ -144,7 +144,7 @@ def _observed(part: lr.Trajectory, start: float) -> Stage:
 def _fate_and_regime(part: lr.Trajectory) -> tuple[lr.Fate | None, lr.Regime | None]:
     """What is known before training where there is a closed form, and what the curve tells elsewhere."""
     try:
-        if part.solution is not None:
+        if part.solution is not None and not part.pushed:  # the fate is that of the network without the push
             fate = lr.fate(part.problem)
             return fate, fate.regime
         return None, lr.regime(part) if part.times[-1] > 0 else None

@@ -28,6 +28,7 @@ _TASKS = (*_HIERARCHIES, "binary_tree", "random_regression", "linear_teacher", "
 _OTHERS = ("reversal", "another", *_HIERARCHIES)
 _WITH_SCALE = ("zero_balanced", "lambda_balanced", "gaussian", "orthogonal", "aligned", "single_neuron")
 _WITH_BALANCE = ("zero_balanced", "lambda_balanced", "aligned", "single_neuron")  # a page leaves the first with λ = 0
+_BALANCED = ("zero_balanced", "lambda_balanced")
 _LAYERED = ("zero_balanced", "lambda_balanced", "gaussian", "orthogonal", "aligned", "prior")  # of any width
 
 
@@ -179,6 +180,16 @@ CONTROLS = (
         options=_OTHERS,
         when={"start": ("prior",)},
     ),
+    Control(
+        "nudge",
+        "Nudge",
+        "number",
+        "Initialisation",
+        "A push of the first weights, in parts of their size: it frees balanced layers from a saddle.",
+        0.0,
+        0.1,
+        when={"start": _BALANCED},
+    ),
     Control("seed", "Seed", "whole", "Initialisation", "Of the random initialisation and of random tasks.", 0, 9999),
     Control("rates", "Layer rates", "rates", "Training", "Learning rate of each layer, first one first.", 0.01, 100.0),
     Control("weight_decay", "Weight decay", "number", "Training", "γ of loss + ½γ Σ‖W‖².", 0.0, 1.0),
@@ -209,6 +220,7 @@ class State:
     lam: float = 0.0
     angle: float = 90.0
     prior: str = "colour_hierarchy"
+    nudge: float = 0.0
     seed: int = 32
     rates: tuple[float, ...] = ()
     weight_decay: float = 0.0

@@ -57,11 +57,13 @@ def view(state: State, script: Script | None = None, *, thin: bool = True) -> Vi
         "kind": "view",
         "method": parts[0].method,
         "exact": all(stage.exact for stage in stages),
+        "predicted": all(stage.fate is not None for stage in stages),  # and not read off the curves
         "error": stages[0].error,
         "methods": [part.method for part in parts],
         "sizes": problem.network.sizes,
         "balance": problem.facts.lam[0] if problem.network.depth == 2 else None,
         "boundaries": [stage.start + stage.end for stage in stages],
+        "starts": np.cumsum([0, *(len(part.times) for part in parts[:-1])]).tolist(),  # places in `times`, of each task
         "tasks": [part.problem.task.name for part in parts],
         "items": problem.task.items or [f"x{i}" for i in range(1, problem.task.d_in + 1)],
         "unlearned": stages[0].unlearned if run is None else [],  # modes, from 0
@@ -86,7 +88,7 @@ def descent(state: State, script: Script | None = None) -> View:
     return View(header, arrays, script, [])
 
 
-def weights(shown: View) -> tuple[Header, dict[str, Array]]:
+def weights(shown: View, drawings: int = _DRAWINGS) -> tuple[Header, dict[str, Array]]:
     """Every layer at few times, for the drawing of the network: exact weights cost more than all else of a view.
 
     A network wider than its inputs and outputs together may have no more than its Gram matrix.
@@ -94,7 +96,7 @@ def weights(shown: View) -> tuple[Header, dict[str, Array]]:
     parts, times = shown.script.parts, shown.arrays["times"]
     if not all(part.knows("weights") for part in parts):
         return {"kind": "weights", "layers": 0}, {}
-    each = max(2, _DRAWINGS // len(parts))
+    each = max(2, drawings // len(parts))
     some = [np.unique(np.linspace(0, len(part.times) - 1, each).astype(int)) for part in parts]
     few = [part.at(part.times[places]) for part, places in zip(parts, some, strict=True)]
     first = np.cumsum([0, *(len(part.times) for part in parts[:-1])])

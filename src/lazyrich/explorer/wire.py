@@ -25,7 +25,7 @@ def encoded(header: Header, arrays: Mapping[str, ArrayLike] | None = None) -> by
     """One message."""
     parts = {name: np.ascontiguousarray(array, dtype="<f4") for name, array in (arrays or {}).items()}
     shapes = [[name, list(array.shape)] for name, array in parts.items()]
-    text = json.dumps(_plain({**header, "arrays": shapes}), ensure_ascii=False, allow_nan=False).encode()
+    text = json.dumps(plain({**header, "arrays": shapes}), ensure_ascii=False, allow_nan=False).encode()
     text += b" " * (-len(text) % 4)
     return b"".join([len(text).to_bytes(4, "little"), text, *(array.tobytes() for array in parts.values())])
 
@@ -47,12 +47,12 @@ def decoded(message: bytes) -> tuple[Header, dict[str, Array]]:
     return header, arrays
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     """As JSON has it."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

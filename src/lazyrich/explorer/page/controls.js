@@ -30,7 +30,7 @@ export class Controls {
       }
       groups[control.group].append(this.make(control, upload));
     }
-    const again = element("button", { type: "button", id: "reset", textContent: "Start again" });
+    const again = element("button", { type: "button", id: "reset", className: "live", textContent: "Start again" });
     again.addEventListener("click", () => store.reset());
     form.append(again);
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -45,7 +45,7 @@ export class Controls {
   make(control, upload) {
     const box = element("div", { className: `control ${control.kind}`, title: control.help });
     box.dataset.name = control.name;
-    const build = { choice, several, whole, log: slider, signed: slider, number, rates, text, hidden: file, flag, toggle: elsewhere }[control.kind];
+    const build = { choice, several, whole, log: slider, signed: slider, number, rates, text, hidden: file, flag, toggle: elsewhere, recorded }[control.kind];
     const changes = TOGETHER[control.name] ?? ((value) => ({ [control.name]: value }));
     this.shows[control.name] = build(box, control, (value) => this.store.set(changes(value, this.store.state)), upload);
     return box;
@@ -56,7 +56,7 @@ export class Controls {
     const width = sizes.length > 2 ? sizes[1] : null;
     if (width === this.width) return;
     this.width = width;
-    this.shows.width(this.shown("width"), this.store.state);
+    this.shows.width?.(this.shown("width"), this.store.state);
   }
 
   shown(name) {
@@ -70,7 +70,7 @@ export class Controls {
     const { state } = this.store;
     for (const control of this.declared) {
       this.shows[control.name](this.shown(control.name), state);
-      const matters = Object.entries(control.when).every(([name, values]) => values.includes(String(state[name])));
+      const matters = control.values ? control.values(state).length > 1 : Object.entries(control.when).every(([name, values]) => values.includes(String(state[name])));
       document.querySelector(`[data-name="${control.name}"]`).hidden = !matters;
     }
     for (const group of document.querySelectorAll("fieldset")) group.hidden = !group.querySelector(".control:not([hidden])");
@@ -188,6 +188,22 @@ function slider(box, control, set) {
   labelled(box, control, range);
   box.append(exact, range);
   return show;
+}
+
+/** From one value that there is to the next. */
+function recorded(box, control, set) {
+  const range = labelled(box, control, element("input", { type: "range", min: 0, step: 1, className: "wide" }));
+  const told = element("output");
+  box.append(told, range);
+  let values = [];
+  range.addEventListener("input", () => set(values[+range.value]));
+  return (value, state) => {
+    values = control.values(state);
+    range.max = Math.max(0, values.length - 1);
+    range.value = values.indexOf(value);
+    range.setAttribute("aria-valuetext", `${value}`);
+    told.textContent = `${value}`.replace("-", "−");
+  };
 }
 
 function rates(box, control, set) {

@@ -1,23 +1,22 @@
-// Loss, modes and kernel distance over one axis of time, drawn by plotly.js as a single figure: one update then costs
-// half of what three figures would. Titles and legend are our own text beside it, and the cursor is a line over it:
-// what does not change with the numbers is not drawn anew with them.
+// Loss, modes and kernel distance over one axis of time, as one figure. Titles and legend are text beside it, and the
+// cursor is a line over it: what does not change with the numbers is not drawn anew with them.
 
 import { colour, ramp, series } from "./colours.js";
+import { Plot } from "./plot.js";
 
-const MARGIN = { l: 58, r: 14, t: 12, b: 42 };
-const PANELS = [[0.69, 1], [0.29, 0.62], [0, 0.22]]; // loss, modes, kernel: shares of the height
+const SHARES = { loss: [0.69, 1], modes: [0.29, 0.62], kernel: [0, 0.22] }; // of the height
 const MOST_MODES = 16; // more cannot be told apart
 const ROOM = 1.25; // of the lazy threshold, which the panel of the kernel always has
-const LABEL = { type: "scatter", mode: "text", cliponaxis: false, hoverinfo: "skip" };
+const BEYOND = 0.05; // of a range, that an axis goes on beyond it
+const SMALLEST = 1e-12; // of the largest loss, on a logarithmic axis
 
 export class Curves {
-  constructor(place, line, frame, { move, resized, hovered }) {
-    Object.assign(this, { place, line, view: null, over: null, captions: null, descent: null, page: null, span: [0, 1], size: { width: 0, height: 0 } });
+  constructor(place, { line, frame, curtain }, { move, resized, hovered }) {
+    const none = { view: null, captions: null, descent: null, pinned: null, marks: [], seen: 1, hides: "", page: null, span: [0, 1], size: { width: 0, height: 0 } };
+    Object.assign(this, { place, line, curtain, plot: new Plot(place), ...none });
     const drag = (event) => {
       if (!this.view) return;
-      const box = frame.getBoundingClientRect();
-      const share = (event.clientX - box.left - MARGIN.l) / (box.width - MARGIN.l - MARGIN.r);
-      const time = this.toTime(Math.min(1, Math.max(0, share)));
+      const time = this.toTime(Plot.share(event.clientX - frame.getBoundingClientRect().left, this.size.width));
       if (event.buttons === 0) hovered(time);
       else move(time);
     };
@@ -53,24 +52,56 @@ export class Curves {
 
   draw() {
     const { times, loss, modes, targets } = this.view.arrays;
-    const end = times.values.at(-1);
+    const end = Math.max(times.values.at(-1), this.pinned?.arrays.times.values.at(-1) ?? 0);
     this.span = this.page.logTime ? [times.values.find((t) => t > 0) ?? end, end] : [0, end];
+    if (this.size.width < 100 || this.size.height < 100) return;
     const traces = [
+      ...this.before(),
       ...this.losses(times, loss),
       ...this.modes(times, modes, targets),
       ...this.kernel(times),
-    ];
-    Plotly.react(this.place, traces, this.layout(), { displayModeBar: false, responsive: false, staticPlot: true });
+      ...this.numbered(),
+    ].filter(({ panel }) => panel !== this.hides);
+    this.curtain.hidden = this.seen === 1;
+    this.curtain.style.left = `${Plot.place(this.seen, this.size.width)}px`;
+    const parts = this.view.header.boundaries.slice(0, -1);
+    this.plot.draw(traces, { panels: this.panels(), time: { log: this.page.logTime, range: this.span }, parts, ...this.size });
     this.place.setAttribute("aria-label", this.inWords());
+  }
+
+  /** The curves that were pinned, thin and grey. */
+  before() {
+    if (!this.pinned) return [];
+    const { times, loss, modes, movement } = this.pinned.arrays;
+    const thin = (panel, values) => ({ ...line(panel, times.values, values, colour("soft"), { width: 1 }), pinned: true });
+    const strengths = Array.from({ length: Math.min(modes.shape[1], MOST_MODES) }, (_, k) => thin("modes", column(modes, k)));
+    return [...Array.from({ length: loss.shape[1] }, (_, k) => thin("loss", column(loss, k))), ...strengths, thin("kernel", movement.values)];
+  }
+
+  /** The marks of a story that lie on a curve, as far as it may be seen. */
+  numbered() {
+    const { times, loss, modes, movement } = this.view.arrays;
+    const found = [];
+    this.marks.forEach(({ panel, mode, share }, k) => {
+      const values = { loss: () => column(loss, mode), modes: () => column(modes, mode), kernel: () => movement.values }[panel];
+      const half = this.captions?.half_times.find((mark) => mark.mode === mode);
+      const time = share === null ? half?.time : this.toTime(share);
+      if (!values || time === undefined || this.toShare(time) > this.seen) return;
+      const after = times.values.findIndex((t) => t >= time);
+      const i = after < 0 ? times.values.length - 1 : after; // pinned curves may go on for longer
+      const at = share === null ? [time, half.strength] : [times.values[i], values()[i]];
+      found.push({ panel, kind: "mark", x: [at[0]], y: [at[1]], number: k, color: colour("green") });
+    });
+    return found;
   }
 
   losses(times, loss) {
     const tasks = loss.shape[1];
     const colours = series();
-    const traces = Array.from({ length: tasks }, (_, k) => line(times.values, column(loss, k), colours[k], "y"));
+    const traces = Array.from({ length: tasks }, (_, k) => line("loss", times.values, column(loss, k), colours[k]));
     if (this.descent) {
       const { times: t, loss: descended } = this.descent.arrays;
-      traces.push(line(t.values, descended.values, colour("ink"), "y", { dash: "dot", width: 2 }));
+      traces.push(line("loss", t.values, descended.values, colour("ink"), { dash: "dot", width: 2 }));
     }
     return traces;
   }
@@ -80,13 +111,14 @@ export class Curves {
     const colours = ramp(count);
     const traces = [];
     for (let k = 0; k < count; k += 1) {
-      traces.push(line(times.values, this.parted(column(modes, k)), colours[k], "y2"));
+      traces.push(line("modes", times.values, this.parted(column(modes, k)), colours[k]));
       if (this.descent) {
-        traces.push(line(this.descent.arrays.times.values, column(this.descent.arrays.modes, k), colour("ink"), "y2", { dash: "dot", width: 1.2 }));
+        const { times: t, modes: descended } = this.descent.arrays;
+        traces.push(line("modes", t.values, column(descended, k), colour("ink"), { dash: "dot", width: 1.2 }));
       }
     }
-    const marks = (this.captions?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1));
-    if (marks.length) traces.push(rings(marks, "y2"));
+    const marks = (this.captions?.half_times ?? []).filter(({ mode, time }) => mode < count && time <= times.values.at(-1) && this.toShare(time) <= this.seen);
+    if (marks.length) traces.push(rings("modes", marks));
     if (this.view.header.boundaries.length === 1) traces.unshift(...this.levels(targets.values.slice(0, count)));
     return traces;
   }
@@ -95,12 +127,12 @@ export class Curves {
   levels(targets) {
     const [from, to] = this.span;
     const { unlearned } = this.view.header;
-    const missed = unlearned.filter((k) => k < targets.length);
-    const levels = (values, shade, width) => line(values.flatMap(() => [from, to, null]), values.flatMap((s) => [s, s, null]), shade, "y2", { dash: "dash", width });
+    const missed = this.seen < 1 ? [] : unlearned.filter((k) => k < targets.length); // not before it was predicted
+    const levels = (values, shade, width) => line("modes", values.flatMap(() => [from, to, null]), values.flatMap((s) => [s, s, null]), shade, { dash: "dash", width });
     return [
       levels([...targets].filter((_, k) => !missed.includes(k)), colour("soft"), 1),
       ...missed.map((k) => levels([targets[k]], colour("bad"), 2.2)),
-      ...missed.slice(0, 1).map((k) => ({ ...LABEL, x: [this.page.logTime ? Math.sqrt(from * to) : (from + to) / 2], y: [targets[k]], yaxis: "y2", text: [notLearned(missed)], textposition: "top center", textfont: { color: colour("bad"), size: 12 } })),
+      ...missed.slice(0, 1).map((k) => ({ panel: "modes", kind: "words", x: [this.toTime(0.5)], y: [targets[k]], text: notLearned(missed), color: colour("bad") })),
     ];
   }
 
@@ -110,17 +142,17 @@ export class Curves {
     const { lazy_below: below } = this.view.header;
     const [from, to] = this.span;
     return [
-      line([from, to], [below, below], colour("soft"), "y3", { dash: "dash", width: 1 }),
-      line(times.values, this.parted(kernel.values), colour("blue"), "y3", { dash: "dash", width: 1.2 }),
-      line(times.values, this.parted(movement.values), colour("blue"), "y3"),
-      ...(this.captions ? [rings(this.decisive(), "y3")] : []), // with the sentence that it belongs to
+      line("kernel", [from, to], [below, below], colour("soft"), { dash: "dash", width: 1 }),
+      line("kernel", times.values, this.parted(kernel.values), colour("blue"), { dash: "dash", width: 1.2 }),
+      line("kernel", times.values, this.parted(movement.values), colour("blue")),
+      ...(this.captions && this.seen === 1 ? [rings("kernel", this.decisive())] : []), // with the sentence that it belongs to
     ];
   }
 
   /** What the sentence tells: the farthest that the kernel has moved by the time when the loss has fallen, task by task. */
   decisive() {
     const { times, movement } = this.view.arrays;
-    const starts = [...times.values.keys()].filter((i) => i === 0 || times.values[i] === times.values[i - 1]);
+    const { starts } = this.view.header;
     return this.view.header.learned_by.flatMap((learned, k) => {
       if (learned === null) return [];
       const [from, to] = [starts[k], starts[k + 1] ?? times.values.length];
@@ -132,42 +164,24 @@ export class Curves {
     });
   }
 
-  layout() {
-    const [ink, grid] = [colour("soft"), colour("line")];
-    const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, exponentformat: "e", ticklabeloverflow: "allow" }; // a raised exponent would need inline styles
-    const value = (domain) => ({ ...axis, domain, nticks: 5, rangemode: "tozero" });
-    const { boundaries } = this.view.header;
+  /** The axes: those of the theory, also where gradient descent over it diverges. */
+  panels() {
+    const { loss, modes, targets, movement } = this.view.arrays;
+    const old = this.pinned?.arrays;
+    const levels = this.view.header.boundaries.length === 1 ? [...targets.values.slice(0, MOST_MODES)] : [];
+    const most = this.hides === "kernel" ? 1 : 1.05 * Math.max(ROOM * this.view.header.lazy_below, ...movement.values, ...(old?.movement.values ?? []));
     return {
-      ...this.size, margin: MARGIN, showlegend: false,
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 11, family: "system-ui, DejaVu Sans, sans-serif" },
-      xaxis: { ...axis, anchor: "y3", type: this.page.logTime ? "log" : "linear", range: this.page.logTime ? this.span.map(Math.log10) : this.span },
-      yaxis: { ...value(PANELS[0]), type: this.page.logLoss ? "log" : "linear", ...this.lossRange() },
-      yaxis2: { ...value(PANELS[1]), ...this.modeRange() },
-      yaxis3: { ...value(PANELS[2]), nticks: 4, tickformat: ".0%", range: [0, 1.05 * Math.max(ROOM * this.view.header.lazy_below, ...this.view.arrays.movement.values)] },
-      shapes: boundaries.slice(0, -1).map((t) => ({ type: "line", x0: t, x1: t, yref: "paper", y0: 0, y1: 1, line: { color: ink, width: 1, dash: "dot" } })),
+      loss: { share: SHARES.loss, ticks: 5, ...(this.page.logLoss ? decades(loss.values) : { range: withZero([...loss.values, ...(old?.loss.values ?? [])]) }) },
+      modes: { share: SHARES.modes, ticks: 5, range: withZero([...modes.values, ...levels, ...(old?.modes.values ?? [])]) },
+      kernel: { share: SHARES.kernel, ticks: 4, range: [0, most], percent: true },
     };
-  }
-
-  /** With gradient descent over it, which may diverge, the axes are those of the theory. */
-  lossRange() {
-    if (!this.descent) return {};
-    const values = this.view.arrays.loss.values;
-    const most = 1.05 * values.reduce((a, b) => Math.max(a, b), 0);
-    const least = values.reduce((a, b) => (b > 0 ? Math.min(a, b) : a), most);
-    return { range: this.page.logLoss ? [Math.log10(least) - 0.2, Math.log10(most) + 0.1] : [0, most] };
-  }
-
-  modeRange() {
-    if (!this.descent) return {};
-    const values = this.view.arrays.modes.values;
-    const [least, most] = [values.reduce((a, b) => Math.min(a, b), 0), values.reduce((a, b) => Math.max(a, b), 0)];
-    return { range: [least - 0.05 * (most - least), most + 0.05 * (most - least)] };
   }
 
   /** What the colours mean: [colour, words]. */
   legend() {
     const tasks = this.view.arrays.loss.shape[1];
     const entries = tasks > 1 ? series().slice(0, tasks).map((shade, k) => [shade, `task ${k + 1}`]) : [];
+    if (this.pinned) entries.push([colour("soft"), this.pinned.words]);
     if (this.descent) {
       const { end, steps, rate } = this.descent.header;
       const reached = this.descent.arrays.times.values.at(-1) < 0.98 * this.view.arrays.times.values.at(-1) ? ` until ${(steps * rate).toPrecision(3)}` : "";
@@ -178,14 +192,12 @@ export class Curves {
 
   /** Without a stroke from one task to the next, whose modes and kernel are others: the first value of each is left out. */
   parted(values) {
-    const { times } = this.view.arrays;
-    if (this.view.header.boundaries.length === 1) return values;
-    return values.map((value, i) => (i > 0 && times.values[i] === times.values[i - 1] ? NaN : value));
+    const { starts } = this.view.header;
+    return starts.length === 1 ? values : values.map((value, i) => (i > 0 && starts.includes(i) ? NaN : value));
   }
 
   cursor(time) {
-    const width = this.size.width - MARGIN.l - MARGIN.r;
-    this.line.style.transform = `translateX(${MARGIN.l + width * Math.min(1, Math.max(0, this.toShare(time)))}px)`;
+    this.line.style.transform = `translateX(${Plot.place(this.toShare(time), this.size.width)}px)`;
   }
 
   inWords() {
@@ -201,15 +213,26 @@ export class Curves {
     const row = ({ shape, values }) => Array.from(values.slice(index * shape[1], (index + 1) * shape[1]), (v) => v.toPrecision(3));
     const strengths = row(modes);
     const shown = strengths.slice(0, 3).join(", ") + (strengths.length > 3 ? " …" : "");
-    return `t = ${times.values[index].toPrecision(3)}: loss ${row(loss).join(" and ")}; modes ${shown}; kernel ${percent(movement.values[index])}`;
+    const moved = this.hides === "kernel" ? "" : `; kernel ${percent(movement.values[index])}`;
+    return `t = ${times.values[index].toPrecision(3)}: loss ${row(loss).join(" and ")}; modes ${shown}${moved}`;
   }
 }
 
-function rings(marks, yaxis) {
-  return {
-    x: marks.map(({ time }) => time), y: marks.map(({ strength }) => strength), yaxis, type: "scatter", mode: "markers",
-    marker: { size: 8, color: "rgba(0,0,0,0)", line: { width: 1.8, color: colour("ink") } },
-  };
+function rings(panel, marks) {
+  return { panel, kind: "rings", x: marks.map(({ time }) => time), y: marks.map(({ strength }) => strength), color: colour("ink") };
+}
+
+/** From zero, or from below it, to beyond the largest. */
+function withZero(values) {
+  const [least, most] = [values.reduce((a, b) => Math.min(a, b), 0), values.reduce((a, b) => Math.max(a, b), 0)];
+  const more = BEYOND * (most - least || 1);
+  return [least < 0 ? least - more : 0, most > 0 || least === 0 ? most + more : 0];
+}
+
+function decades(values) {
+  const most = values.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const least = values.reduce((a, b) => (b > SMALLEST * most ? Math.min(a, b) : a), most);
+  return { log: true, range: [10 ** (Math.log10(least) - 0.2), 10 ** (Math.log10(most) + 0.1)] };
 }
 
 function notLearned(modes) {
@@ -221,8 +244,8 @@ export function percent(share) {
   return share < 0.0995 ? `${(100 * share).toPrecision(2)} %` : `${Math.round(100 * share)} %`;
 }
 
-function line(x, y, color, yaxis, { dash = "solid", width = 1.8 } = {}) {
-  return { x, y, yaxis, type: "scatter", mode: "lines", line: { color, dash, width, simplify: false } };
+function line(panel, x, y, color, { dash = "", width = 1.8 } = {}) {
+  return { panel, kind: "line", x, y, color, dash, width };
 }
 
 /** One column of a (T, k) array. */

@@ -29,7 +29,7 @@ async function refusal(answer) {
 
 /** The curves with the panels under them, as one SVG, or that SVG painted as a PNG. */
 export async function figure(kind, plot, panels, title) {
-  const picture = await compose(plot, panels, title);
+  const picture = compose(plot, panels, title);
   const source = new Blob([picture.text], { type: "image/svg+xml" });
   if (kind === "svg") return save(source, "lazyrich-view.svg");
   const image = new Image();
@@ -46,16 +46,15 @@ const GAP = 20;
 const PANEL = { least: 150, most: 320 }; // sides
 
 /** From top to bottom: the sentence, the curves, rows of panels, where they come from. The curves give the width. */
-async function compose(plot, panels, title) {
+function compose(plot, panels, title) {
   const { clientWidth: width, clientHeight: plotHeight } = plot;
-  const curves = Plotly.toImage(plot, { format: "svg", width, height: plotHeight }); // waited for last: all is of one moment
+  const drawn = styled(plot.querySelector("svg"));
   const head = paragraph(title, EDGE, EDGE, width - 2 * EDGE, { size: 15, weight: 600, shade: colour("ink") });
   const plotTop = EDGE + head.height + GAP;
   const rows = inRows(panels, plotTop + plotHeight + GAP, width);
   const foot = paragraph(origin(), EDGE, rows.bottom, width - 2 * EDGE);
   const height = Math.ceil(rows.bottom + foot.height + EDGE);
   const over = besides(plot, plotTop);
-  const drawn = decodeURIComponent((await curves).replace(/^data:image\/svg\+xml,/, ""));
   const parts = [`<rect width="${width}" height="${height}" fill="${colour("paper")}"/>`, head.text, nested(drawn, 0, plotTop, width, plotHeight), over, rows.text, foot.text];
   const text = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${FONT}">${parts.join("")}</svg>`;
   return { text, width, height };

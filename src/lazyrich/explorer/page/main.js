@@ -8,7 +8,10 @@ import { Matrix } from "./matrices.js";
 import { Network } from "./network.js";
 import { Neuron } from "./neuron.js";
 import { Phase } from "./phase.js";
+import { Player } from "./player.js";
+import { Recording, unpacked } from "./recording.js";
 import { Store } from "./state.js";
+import { Stories } from "./stories.js";
 import { Tree } from "./tree.js";
 import { figure, file } from "./export.js";
 import { complain, tellCaptions, tellView } from "./words.js";
@@ -16,9 +19,8 @@ import { complain, tellCaptions, tellView } from "./words.js";
 const get = (id) => document.getElementById(id);
 const PHASE_REST = 300; // ms without a change, before the phase picture is asked for
 const MARKS_REST = 120; // ms without a change, before the predicted times are marked
-const PLAY = 6; // seconds from start to end
 const BALANCED = ["lambda_balanced", "aligned", "single_neuron"]; // those with a λ of their own
-const WITHIN = ["scale", "lam", "horizon", "descent", "rate"]; // choices that the phase picture does not depend on
+const WITHIN = ["scale", "lam", "horizon", "descent", "rate", "nudge"]; // choices that the phase picture does not depend on
 
 const theme = () => {
   try {
@@ -29,14 +31,16 @@ const theme = () => {
 };
 document.documentElement.dataset.theme = theme() ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-const hello = await (await fetch("/hello")).json();
+const recorded = get("recording") && (await unpacked(get("recording").textContent));
+const hello = recorded ? recorded.hello : await (await fetch("/hello")).json();
+document.body.classList.toggle("recorded", Boolean(recorded));
 const store = new Store(hello.defaults);
-let [view, captions, descent, phase] = [null, null, null, null];
+let [view, captions, descent, phase, pinned] = [null, null, null, null, null];
 let [rest, marks] = [null, null];
 
 // panels
 let over = null; // the time under the pointer
-const curves = new Curves(get("plot"), get("cursor-line"), get("plot-frame"), {
+const curves = new Curves(get("plot"), { line: get("cursor-line"), frame: get("plot-frame"), curtain: get("curtain") }, {
   move: (time) => moveTo(time),
   resized: () => curves.cursor(timeNow()),
   hovered: (time) => {
@@ -53,11 +57,32 @@ const phases = new Phase(get("phase"), (scale, lam) => {
 });
 
 // what is wanted
-const link = new Link(receive, (lost) => {
+const link = recorded ? new Recording(recorded, receive) : new Link(receive, (lost) => {
   document.body.classList.toggle("lost", lost);
   if (lost) complain("The server does not answer: it may have been stopped. Trying again …");
   else complain(null);
 });
+if (recorded) store.admit = (state) => ({ ...link.nearest(state) });
+
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+let toPlay = false; // once its first picture is there
+const stories = new Stories(hello.stories, store, {
+  entered: (step) => {
+    player.play(false);
+    pin(null);
+    toPlay = !still.matches && !("cursor" in step.page);
+  },
+  answered: (reveal) => {
+    const other = Object.keys(reveal).length > 0;
+    if (other) pin(view);
+    store.set({ ...reveal, cursor: other || still.matches ? 1 : store.page.cursor });
+    if (view && !other) drawCurves();
+    if (other) toPlay = !still.matches;
+    else if (!still.matches) player.play(true);
+  },
+});
+get("bibtex").textContent = hello.cite;
+const player = new Player(get("play"), store, () => stories.seen);
 
 store.onChange((names) => {
   const wanted = names.some((name) => name in store.state);
@@ -84,7 +109,10 @@ store.onChange((names) => {
     const on = { whiten, centre, "": !whiten && !centre }[button.dataset.inputs];
     button.setAttribute("aria-pressed", String(on));
   }
-  markPreset();
+  if (store.page.cursor > stories.seen) store.set({ cursor: stories.seen });
+  stories.tell();
+  if (pinned && pinned.story !== store.page.story) pin(null); // they belong to the story that was told
+  if (view && names.includes("step")) drawCurves();
 });
 
 // what comes
@@ -106,7 +134,7 @@ function receive(header, arrays) {
     if (toPlay && !link.waiting) {
       toPlay = false;
       store.set({ cursor: 0 });
-      play(true);
+      player.play(true);
     }
   } else if (header.id !== view?.header.id) {
     return; // of a picture that is gone
@@ -122,7 +150,7 @@ function receive(header, arrays) {
     get("panel-network").classList.remove("stale");
     const layers = Array.from({ length: header.layers }, (_, l) => arrays[`W${l + 1}`]);
     if (layers.length) network.update({ times: arrays.times.values, layers, items: view.header.items });
-    else network.without("Wider than inputs and outputs together: QQᵀ is followed, and not each weight.");
+    else network.without("Of this network QQᵀ is followed, and not each weight.");
     moved();
   } else if (header.kind === "phase") {
     phase = { header, arrays };
@@ -160,7 +188,7 @@ function drawView() {
 
 function drawCurves() {
   clearTimeout(marks);
-  curves.update({ view, captions, descent }, store.page);
+  curves.update({ view, captions, descent, pinned, marks: stories.marks, seen: stories.seen, hides: stories.hides }, store.page);
   curves.cursor(timeNow());
   showKey(curves.legend());
 }
@@ -189,7 +217,7 @@ function timeNow() {
 }
 
 function moveTo(time) {
-  store.set({ cursor: Math.min(1, Math.max(0, curves.toShare(time))) });
+  store.set({ cursor: Math.min(stories.seen, Math.max(0, curves.toShare(time))) });
 }
 
 function moved() {
@@ -197,8 +225,8 @@ function moved() {
   const time = timeNow();
   const { times, frames } = view.arrays;
   const index = nearest(times.values, time);
-  let frame = frames.values.findIndex((i) => i >= index);
-  if (frame < 0) frame = frames.values.length - 1;
+  const frame = nearest(Array.from(frames.values, (i) => times.values[i]), time);
+  if (recorded) get("drawn-at").textContent = `network, tree and matrices at t = ${times.values[frames.values[frame]].toPrecision(3)}, the nearest there is`;
   curves.cursor(time);
   matrices.function.draw(frame);
   if (view.arrays.gram) matrices.gram.draw(frame);
@@ -214,7 +242,7 @@ function moved() {
 
 /** The numbers under the pointer, or else at the cursor. */
 function read() {
-  if (view) get("readout").textContent = curves.reading(nearest(view.arrays.times.values, over ?? timeNow()));
+  if (view) get("readout").textContent = curves.reading(nearest(view.arrays.times.values, Math.min(over ?? timeNow(), curves.toTime(stories.seen))));
 }
 
 function nearest(times, time) {
@@ -227,32 +255,9 @@ function nearest(times, time) {
   return low > 0 && time - times[low - 1] < times[low] - time ? low - 1 : low;
 }
 
-const still = matchMedia("(prefers-reduced-motion: reduce)");
-let toPlay = false; // once its first picture is there
-let playing = null;
-function play(on) {
-  cancelAnimationFrame(playing);
-  playing = null;
-  get("play").setAttribute("aria-pressed", String(on));
-  get("play").setAttribute("aria-label", on ? "Pause" : "Play");
-  get("play").textContent = on ? "❚❚" : "▶";
-  if (!on) return;
-  let before = performance.now();
-  if (store.page.cursor >= 1) store.set({ cursor: 0 });
-  const step = (now) => {
-    const cursor = Math.min(1, store.page.cursor + (now - before) / (1000 * PLAY));
-    before = now;
-    store.set({ cursor });
-    if (cursor < 1) playing = requestAnimationFrame(step);
-    else play(false);
-  };
-  playing = requestAnimationFrame(step);
-}
-
-get("play").addEventListener("click", () => play(playing === null));
 get("time").addEventListener("input", (event) => {
-  if (playing !== null) play(false);
-  store.set({ cursor: event.target.value / 1000 });
+  if (player.playing) player.play(false);
+  store.set({ cursor: Math.min(stories.seen, event.target.value / 1000) });
 });
 
 // axes, presets, export
@@ -265,30 +270,13 @@ for (const button of get("inputs").querySelectorAll("button")) {
   button.addEventListener("click", () => store.set(name ? { [name]: !store.state[name] } : { whiten: false, centre: false }));
 }
 
-const buttons = hello.presets.map((preset, i) => {
-  const button = element("button", { type: "button", textContent: preset.title, title: `${preset.text} (key ${i + 1})` });
-  button.dataset.preset = preset.name;
-  button.addEventListener("click", (event) => {
-    store.reset({ ...preset.state, logTime: false, ...preset.page });
-    play(false);
-    toPlay = !still.matches;
-    if (event.detail) button.blur(); // after a mouse, the space bar plays
-  });
-  return button;
-});
-get("presets").append(...buttons);
-
-function lowered(text) {
-  return text[0].toLowerCase() + text.slice(1);
+/** Keeps the curves that are there, so that others can be compared with them. */
+function pin(what) {
+  pinned = what && { ...what, story: store.page.story, words: stories.story ? "before" : "pinned" };
+  get("pin").setAttribute("aria-pressed", String(Boolean(pinned)));
+  if (view) drawCurves();
 }
-
-function markPreset() {
-  const now = JSON.stringify(store.state);
-  const chosen = hello.presets.findIndex((preset) => now === JSON.stringify({ ...hello.defaults, ...preset.state }));
-  buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === chosen)));
-  get("tale").hidden = chosen < 0;
-  if (chosen >= 0) get("tale").textContent = `${hello.presets[chosen].text} Watch: ${lowered(hello.presets[chosen].watch)}`;
-}
+get("pin").addEventListener("click", () => pin(pinned ? null : view));
 
 get("link").addEventListener("click", async () => {
   history.replaceState(null, "", store.address());
@@ -343,20 +331,28 @@ get("theme").addEventListener("click", () => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") get("export").open = false;
+  if (event.key === "Escape") for (const menu of document.querySelectorAll(".menu")) menu.open = false;
   const typing = event.target.closest("input:not([type=checkbox], [type=range]), select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
   if (event.key === " " && !event.target.closest("button, summary, a, [type=checkbox]")) {
     event.preventDefault();
-    play(playing === null);
+    player.play(!player.playing);
   }
-  if (/^[1-9]$/.test(event.key) && !event.target.closest("#controls")) buttons[+event.key - 1]?.click();
-  if ((event.key === "ArrowRight" || event.key === "ArrowLeft") && !event.target.closest("[type=range]")) {
-    store.set({ cursor: Math.min(1, Math.max(0, store.page.cursor + (event.key === "ArrowRight" ? 0.01 : -0.01))) });
+  if (/^[1-9]$/.test(event.key) && !event.target.closest("#controls")) stories.buttons[+event.key - 1]?.click();
+  const way = { ArrowRight: 1, ArrowLeft: -1, PageDown: 1, PageUp: -1 }[event.key];
+  if (!way || event.target.closest("[type=range]")) return;
+  if (stories.story && !event.shiftKey) {
+    event.preventDefault(); // a page that is turned is not scrolled
+    stories.turn(way);
+  } else if (event.key.startsWith("Arrow")) {
+    store.set({ cursor: Math.min(stories.seen, Math.max(0, store.page.cursor + 0.01 * way)) });
   }
 });
 
 const controls = new Controls(get("controls"), hello.controls, store, upload);
 addEventListener("hashchange", () => store.restore(location.hash));
-toPlay = !still.matches && !/[#&]cursor=/.test(location.hash);
-store.restore(location.hash);
+if (location.hash.length < 2 || (recorded && !/[#&](story|scale|lam|seed)=/.test(location.hash))) stories.open(hello.stories[0].name);
+else {
+  toPlay = !still.matches && !/[#&]cursor=/.test(location.hash);
+  store.restore(location.hash);
+}

@@ -1,14 +1,15 @@
 // The state of the view on the page: what the controls say, and where the cursor is. Its address holds whatever
 // differs from the defaults, as name=value with JSON values, behind the #: it never leaves the browser.
 
-/** Choices that only the page knows: the cursor (a share of the time shown) and the axes. */
-export const PAGE_DEFAULTS = { cursor: 1, logLoss: false, logTime: false };
+/** Choices that only the page knows: the cursor (a share of the time shown), the axes, and the step of which story. */
+export const PAGE_DEFAULTS = { cursor: 1, logLoss: false, logTime: false, story: "", step: 0 };
 
 export class Store {
   constructor(defaults) {
     this.defaults = defaults;
     this.state = { ...defaults };
     this.page = { ...PAGE_DEFAULTS };
+    this.admit = (state) => state; // a page may not have every state
     this.listeners = [];
     this.later = null;
   }
@@ -23,6 +24,7 @@ export class Store {
       if (name in this.page) this.page[name] = value;
       else if (name in this.state) this.state[name] = value;
     }
+    this.state = this.admit(this.state);
     clearTimeout(this.later);
     this.later = setTimeout(() => this.write(), 250); // browsers limit the rate
     if (!silent) for (const listener of this.listeners) listener(Object.keys(changes));
@@ -31,8 +33,12 @@ export class Store {
   /** Into the address. Other choices are a step that the Back button undoes; another time or axis is none. */
   write() {
     const now = JSON.stringify(this.state);
-    if (now === this.written) history.replaceState(null, "", this.address());
-    else history.pushState(null, "", this.address());
+    try {
+      if (now === this.written) history.replaceState(null, "", this.address());
+      else history.pushState(null, "", this.address());
+    } catch {
+      // in a frame without an address of its own
+    }
     this.written = now;
   }
 

@@ -5,7 +5,7 @@ import { element } from "./controls.js";
 const get = (id) => document.getElementById(id);
 
 export function tellView({ header }, state) {
-  get("rings").textContent = header.exact ? "half way, predicted" : "half way to the target";
+  get("rings").textContent = header.predicted ? "half way, predicted" : "half way";
   get("legend").textContent = header.exact ? `theory, exact (${header.method})` : `theory, integrated (${header.method}${header.error ? `, to ${header.error.toExponential(0)}` : ""})`;
   get("told").textContent = [header.sizes.join("-"), ...header.tasks, ...header.notes, ...(state.depth > 2 && state.start === "aligned" ? ["aligned with the task: of many layers only these have a closed form"] : []), ...(state.descent && state.then.length ? ["gradient descent is drawn for one task only"] : [])].filter((part) => part).join(" · ");
   get("remarks").textContent = header.remarks.join(" · ");
@@ -14,7 +14,8 @@ export function tellView({ header }, state) {
 export function tellCaptions(captions) {
   get("sentence").textContent = captions.sentence;
   const { theorem } = captions;
-  const title = element("a", { href: `/help${theorem.anchor}`, target: "_blank", rel: "noopener", textContent: theorem.title });
+  const help = !document.body.classList.contains("recorded"); // a page without a server has none
+  const title = help ? element("a", { href: `/help${theorem.anchor}`, target: "_blank", rel: "noopener", textContent: theorem.title }) : theorem.title;
   get("theorem-title").replaceChildren(title);
   get("theorem-statement").textContent = theorem.statement;
   get("theorem-why").textContent = [theorem.why, theorem.citation].filter((part) => part).join(" · ");
