@@ -7,6 +7,7 @@ import pytest
 from oracles import with_biases
 from oracles.samples import velocity
 from scipy.integrate import DOP853, solve_ivp
+from sklearn.datasets import load_wine
 
 import lazyrich as lr
 from lazyrich.prediction import by_gram, looking
@@ -110,9 +111,9 @@ def test_a_mode_that_is_never_learned_and_a_run_that_stops_early_are_noted_in_th
 
 @pytest.mark.parametrize("share", [0.5, 2.0])
 def test_still_falling_is_one_number(share):
-    """Of all that the loss has changed, in the last tenth of the time."""
+    """Of what is given, in the last tenth of the time."""
     times = np.array([0.0, 0.9, 1.0])
-    assert looking.falls(times, np.array([1.0, share * looking.FALLING, 0.0])) is (share > 1)
+    assert looking.falls(times, np.array([1.0, share * looking.FALLING, 0.0]), 1.0) is (share > 1)
 
 
 def test_times_are_checked():
@@ -289,7 +290,7 @@ def test_weights_of_low_rank_end_at_the_best_map_of_that_rank(rng):
 def test_where_a_nonlinear_network_ends_is_not_known(rng, activation):
     found = lr.predict(on_samples(rng, activation, sizes=(4, 20, 2)))
     assert not found.limit_known and found.on_the_way == []
-    np.testing.assert_array_equal(found.limit, found.strengths[-1])
+    np.testing.assert_allclose(found.limit, found.strengths[-1], rtol=1e-12)
     told = str(found)
     assert f"at t = {found.trajectory.times[-1]:g}" in told.partition("\n  mode")[2].partition("\n")[0]
     assert "limit" not in told
@@ -518,3 +519,52 @@ def test_what_is_not_learned_when_all_has_been_seen_has_no_half_time(monkeypatch
     found = lr.predict(lr.Problem(task, lr.inits.zero_balanced(2, sizes=(3, 6, 6, 3), scale=0.1)))
     assert np.isfinite(found.half_times).tolist() == [True, False, False]
     assert "2 of 3 modes not learned by t = " in str(found) and not found.limit_known
+
+
+class TestWhatNewcomersMet:
+    def test_large_inputs_still_fall(self):
+        """Raw columns in the hundreds: the first loss is a thousand times that of zeros, and hides what is left."""
+        X, y = load_wine(return_X_y=True)
+        network = lr.inits.pytorch(0, sizes=(13, 16, 3), activation="relu")
+        found = lr.predict(lr.Problem(lr.Task.from_labels(X, y), network))
+        later = lr.flow(found.trajectory.problem, [0.0, 4 * found.trajectory.times[-1]])
+        assert later.loss[-1] < 0.95 * found.trajectory.loss[-1]
+        assert found.still_falling and any("still falling" in note for note in found.notes)
+
+    def test_nothing_falls_at_infinity(self):
+        problem = lr.Problem(
+            lr.Task.from_correlations(np.diag([3.0, 2.0, 0.1])),
+            lr.inits.orthogonal(0, sizes=(3, 6, 3), scales=(0.01, 0.01)),
+        )
+        assert not lr.predict(problem, [0.0, 1.0, np.inf]).still_falling
+        assert lr.predict(problem, [0.0, 1.0, 2.0]).still_falling
+
+    def test_rounding_of_labels_is_no_mode(self):
+        """Centred inputs and one column for each class: the columns sum to 1, and one mode of three is nothing."""
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            labels = rng.permutation(np.repeat([0, 1, 2], 50))
+            X = rng.normal(size=(150, 3)) + 2.0 * rng.normal(size=(3, 3))[labels]
+            task = lr.Task.from_labels(X - X.mean(axis=0), labels, classes=range(3)).whitened()
+            facts = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(3, 8, 3), scale=0.05)).facts
+            assert facts.rank_target == 2 and not facts.determinant_obstruction
+
+    def test_rest_on_a_saddle_is_not_nothing_to_learn(self):
+        rng = np.random.default_rng(7)
+        X = rng.normal(size=(40, 5))
+        task = lr.Task.from_data(X, X @ rng.normal(size=(5, 3)))
+        found = lr.predict(lr.Problem(task, lr.Network([np.zeros((4, 5)), np.zeros((3, 4))])))
+        assert found.stuck and "saddle" in str(found)
+        done = lr.Network([np.eye(5), task.target])
+        assert "nothing to learn" in str(lr.predict(lr.Problem(task, done)))
+
+    def test_strengths_with_decay_are_of_the_last_time_shown(self):
+        rng = np.random.default_rng(7)
+        X = rng.normal(size=(40, 5))
+        task = lr.Task.from_data(X, X @ rng.normal(size=(5, 3)) + 0.1 * rng.normal(size=(40, 3)))
+        found = lr.predict(lr.Problem(task, lr.inits.pytorch(1, sizes=(5, 4, 3)), weight_decay=0.1))
+        np.testing.assert_allclose(found.limit, found.strengths[-1], rtol=1e-12)
+
+    def test_the_first_time_is_told_where_it_is_not_zero(self):
+        problem = lr.Problem(lr.Task.from_correlations([[2.0]]), lr.Network([[[0.1]], [[0.1]]]))
+        assert "loss          1.23153 at t = 1 → " in str(lr.predict(problem, [1.0, 3.0]))

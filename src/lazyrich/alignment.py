@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lazyrich._rounding import present
 from lazyrich._typing import Array, Float
 from lazyrich.networks.network import product
 
@@ -52,7 +53,7 @@ def align(
     first, last, below = layers[0], layers[-1], product(layers[:-1]) if len(layers) > 1 else np.eye(sigma_yx.shape[1])
     U, s, Vt = np.linalg.svd(sigma_yx)
     V = Vt.T
-    s = np.where(s > max(sigma_yx.shape) * _EPS * s[0], s, 0.0)
+    s = np.where(present(s, sigma_yx.shape, _EPS), s, 0.0)
     rank = int(np.count_nonzero(s))
     W = last @ below
     seen = _as_seen(layers, W, sigma_xx)

@@ -11,6 +11,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._rounding import present
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import Alignment, Followed, align, follow
 from lazyrich.facts import Facts
@@ -120,7 +121,7 @@ class Problem:
         pairs = list(self._pairs())
         (lam, balance_error), (family, family_error) = self._balance(pairs), self._family(pairs)
         rank_initial, sign_initial = _rank_and_sign(network.linear_part, network.eps)
-        rank_target = int(np.count_nonzero(self.alignment.s > max(self.pull.shape) * task.eps * self.alignment.s[0]))
+        rank_target = int(np.count_nonzero(present(self.alignment.s, self.pull.shape, task.eps)))
         full = task.d_in == task.d_out == rank_initial == rank_target and not network.biased and self.loss.squared
         sign_target = float(np.linalg.slogdet(task.sigma_yx)[0]) if full else 0.0
         # no more than rounding leaves: what is beyond it the flow remembers, and shows where it passes a saddle.

@@ -31,7 +31,7 @@ def run_in_turn(
     if figure:
         style.save(lr.plot.forgetting(found), figure)
     exact, errors = [method != "flow" for method in found.methods], _errors(found)
-    falling = [i for i, run in enumerate(found.trajectories) if falls(np.asarray(run.times), np.asarray(run.loss))]
+    falling = [i for i, run in enumerate(found.trajectories) if falls(run.times, run.loss, float(np.ptp(run.loss)))]
     if as_json:
         stages = [
             {"method": method, "exact": known, "error": error, "end": float(end), "still_falling": i in falling}

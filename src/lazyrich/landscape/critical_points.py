@@ -37,6 +37,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._rounding import present
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.inits.random import random_frame
 from lazyrich.landscape.hessian import extreme_eigenvalues
@@ -234,7 +235,7 @@ def _modes(task: Task) -> tuple[Float[Array, "out k"], Float[Array, " k"]]:
         seen = d > len(d) * eps * d[-1]
         M = (task.sigma_yx @ V[:, seen]) / np.sqrt(d[seen])
     U, s, _ = np.linalg.svd(M, full_matrices=False)
-    k = int(np.count_nonzero(s > max(task.sigma_yx.shape) * task.eps * s[0]))
+    k = int(np.count_nonzero(present(s, task.sigma_yx.shape, task.eps)))
     return U[:, :k], s[:k]
 
 

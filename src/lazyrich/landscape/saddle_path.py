@@ -38,6 +38,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._rounding import present
 from lazyrich._typing import Array, Float
 from lazyrich.alignment import equal_groups
 from lazyrich.networks.network import product
@@ -150,7 +151,7 @@ class _Saddles:
         excited = variances > len(E) * np.finfo(np.float64).eps * variances[-1]
         self.root = (E * np.sqrt(np.where(excited, variances, 0.0))) @ E.T  # Σxx^½
         self.U, sigma, Vt = np.linalg.svd(task.target @ self.root)
-        self.all = sigma[sigma > max(task.sigma_yx.shape) * task.eps * sigma[0]]
+        self.all = sigma[present(sigma, task.sigma_yx.shape, task.eps)]
         if len(self.all) == 0:
             raise InvalidInput("the task must have a mode to learn, and Σyx is zero.")
         self.problem, self.V, self.only_some = problem, Vt.T, modes is not None

@@ -60,7 +60,9 @@ def by_gram(problem: Problem, asked: Array | None) -> Prediction:
         parts = equation.parts([states[int(i)] for i in place]) if whole else {"function": functions[place]}
         return Trajectory(problem, grid[place], equation.name, parts, status=done, citations=("tu2024",))
 
-    traj, seen = course(asked, len(asked) <= most), course(np.union1d(own, draft.times[few]), whole=False)
+    drafted = draft.times[few]
+    seen = course(np.union1d(own, drafted[drafted <= own[-1]]), whole=False)
+    traj = course(asked, len(asked) <= most)
     strengths = in_frames(functions, frames)
     there = np.isin(grid, draft.times[few])
     both = np.isin(draft.times, grid[there])

@@ -12,7 +12,7 @@ from lazyrich.problem import Problem
 
 NEAR = 0.05  # of its target: a mode this close to it is taken to be on its way there
 WEAK = 0.01  # of the strongest mode: too weak to wait for
-FALLING = 0.001  # of all that the loss has changed, in the last tenth of the time: then it is still falling
+FALLING = 0.001  # of the loss, in the last tenth of the time: then it is still falling
 LEFT_WHITE, LEFT = 1e-3, 1e-2  # of the fall of the loss, at the end
 STEPS = 40_000  # of an integration
 _COUNT = 201  # times, where none are given, or more where inputs are of very unequal size:
@@ -94,12 +94,11 @@ def floor_of(problem: Problem) -> float:
     return float(task.loss_floor + np.sum(s[min(problem.network.sizes) :] ** 2) / 2)
 
 
-def falls(times: Float[Array, " T"], loss: Float[Array, " T"], of: float | None = None) -> bool:
-    """Whether a loss falls in the last tenth of the time by more than `FALLING`, of all that it has changed.
+def falls(times: Float[Array, " T"], loss: Float[Array, " T"], of: float) -> bool:
+    """Whether a loss falls in the last tenth of the time by more than `FALLING` of a given loss.
 
     >>> times = np.linspace(0, 1, 11)
-    >>> falls(times, 1 - times), falls(times, np.exp(-9 * times))
+    >>> falls(times, 1 - times, 1.0), falls(times, np.exp(-9 * times), 1.0)
     (True, False)
     """
-    size = float(np.ptp(loss)) if of is None else of
-    return bool(np.interp(0.9 * times[-1], times, loss) - loss[-1] > FALLING * size)
+    return bool(np.interp(0.9 * times[-1], times, loss) - loss[-1] > FALLING * of)

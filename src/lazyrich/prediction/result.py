@@ -177,26 +177,41 @@ class Prediction:
     @property
     def learns(self) -> bool:
         """Whether there is anything to learn: the loss falls by more than rounding."""
-        problem, loss = self.trajectory.problem, self.course.loss
-        of_nothing = problem.loss.of_map(problem.task, np.zeros_like(problem.task.target))
-        return bool(loss[0] - loss.min() > ROUNDING * abs(of_nothing))
+        loss = self.course.loss
+        return bool(loss[0] - loss.min() > ROUNDING * self._of_nothing)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a linear network learns nothing, though another one would do better: it rests on a saddle."""
+        problem = self.trajectory.problem
+        if self.learns or not problem.network.activation.linear or not problem.loss.squared:
+            return False
+        return bool(self.course.loss[0] - problem.task.loss_floor > NEAR * self._of_nothing)
+
+    @cached_property
+    def _of_nothing(self) -> float:
+        """The loss of a network whose outputs are zero."""
+        problem = self.trajectory.problem
+        return abs(float(problem.loss.of_map(problem.task, np.zeros_like(problem.task.target))))
 
     @property
     def still_falling(self) -> bool:
-        """Whether the loss falls, in the last tenth of the time, by a thousandth of all that it has changed.
+        """Whether the loss falls, in the last tenth of the time, by a thousandth of all that it has changed, or of what
+        outputs of zero would lose, which is less where inputs are large and the first outputs far off.
 
         Or, where it was integrated and a mode is on its way, by a thousandth of what is left to the least loss of any
         linear map: a weak mode may come long after the loss looks flat. The cross-entropy of classes that can be told
         apart falls for ever, ever more slowly: there, by a thousandth of what is left to the entropy of the targets.
         """
-        if not self.learns:
+        if not self.learns or np.isinf(self.trajectory.times[-1]):
             return False
         times, loss, _ = self.curve
         problem = self.trajectory.problem
+        changed = min(float(np.ptp(loss)), self._of_nothing)
         least = problem.task.loss_floor if problem.loss.squared else problem.loss.floor(problem.task)
         waits = not self.exact and (self.on_the_way or not problem.loss.squared)
         left = loss[-1] - least if waits and least is not None else 0.0
-        return falls(times, loss) or bool(left > 0 and falls(times, loss, left))
+        return falls(times, loss, changed) or bool(left > 0 and falls(times, loss, left))
 
     @cached_property
     def curve(self) -> tuple[Float[Array, " T"], Float[Array, " T"], Float[Array, "T m"]]:

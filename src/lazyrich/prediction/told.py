@@ -21,10 +21,11 @@ def told(found: Prediction) -> str:
     network, loss = problem.network, problem.loss
     end, of = f"{traj.times[-1]:g}", "" if loss.squared else f" ({loss})"
     sure = "exact" if found.exact else f"{found.known}: loss and modes to {found.error:.1g} of their largest"
+    first = f"{traj.loss[0]:.6g}" + ("" if traj.times[0] == 0 else f" at t = {traj.times[0]:g}")
     lines = [
         f"network       {network.architecture}",
         f"known by      {found.method} ({sure})",
-        f"loss          {traj.loss[0]:.6g} → {_number(traj.loss[-1], traj.loss[0])} at t = {end}{of}",
+        f"loss          {first} → {_number(traj.loss[-1], traj.loss[0])} at t = {end}{of}",
     ]
     lines += [str(found.fate)] if found.fate is not None else _without_fate(found)
     return "\n".join(lines + [f"note: {note}" for note in found.notes])
@@ -38,9 +39,9 @@ def _without_fate(found: Prediction) -> list[str]:
         lines.append(f"least loss    {_number(problem.task.loss_floor, first)} (of any linear map)")
     elif (floor := loss.floor(problem.task)) is not None and not loss.squared:
         lines.append(f"least loss    {_number(floor, first)} (the entropy of the targets) or more")
-    unknown = "none: there is nothing to learn"
-    if found.learns:
-        unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
+    unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
+    if not found.learns:
+        unknown = "none: it rests on a saddle of the loss" if found.stuck else "none: there is nothing to learn"
     lines.append(f"regime        {str(found.regime or unknown).replace('; ', _NEXT)}")
     if found.regime and not found.limit_known:
         seen = f"{float(found.course.times[-1]):.4g}"

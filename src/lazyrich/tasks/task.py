@@ -20,6 +20,7 @@ import numpy as np
 
 from lazyrich import _check
 from lazyrich._check import InvalidInput
+from lazyrich._rounding import present
 from lazyrich._typing import Array, ArrayLike, Float
 
 
@@ -238,8 +239,8 @@ class Task:
     def modes(self) -> Modes:
         """Singular modes of Σyx, the order in which they are learned from small weights."""
         U, s, Vt = np.linalg.svd(self.sigma_yx, full_matrices=False)
-        cutoff = max(self.sigma_yx.shape) * self.eps * s[0]
-        return Modes(*map(_check.read_only, (U, np.where(s > cutoff, s, 0.0), Vt.T)))
+        there = present(s, self.sigma_yx.shape, self.eps)
+        return Modes(*map(_check.read_only, (U, np.where(there, s, 0.0), Vt.T)))
 
     @cached_property
     def target(self) -> Float[Array, "out in"]:
