@@ -46,7 +46,10 @@ class Reference:
         self.notes = (
             []
             if self.hidden
-            else ["representation and Hamming distances are left out: hidden= says where activity is."]
+            else [
+                "representation and Hamming distances are left out: hidden= says where activity is, in PyTorch by names "
+                "of submodules, in JAX by a function."
+            ]
         )
 
     # the kernel ------------------------------------------------------------------------------------------------

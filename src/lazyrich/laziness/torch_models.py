@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from lazyrich.laziness.checkpoints import (
     layer_of,
     normalises,
 )
+from lazyrich.laziness.torch_quiet import undisturbed
 from lazyrich.laziness.torch_statistics import Untried
 
 if TYPE_CHECKING:
@@ -90,47 +91,8 @@ class TorchRun(Run):
     def notes(self) -> tuple[str, ...]:
         return self._untried.notes
 
-    @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """Random numbers go on as if nothing had been drawn, and gradients are known even inside of inference_mode.
-
-        Half precision is not mixed in.
-        """
-        torch, device = self._torch, next(self._module.parameters()).device
-        with (
-            self._same_draws(device),
-            torch.inference_mode(False),
-            torch.enable_grad(),
-            torch.autocast(device.type, enabled=False),
-            self._plain_attention(),
-        ):
-            yield
-
-    @contextmanager
-    def _plain_attention(self) -> Iterator[None]:
-        """Without the fused kernels of attention, which have no forward derivatives and are not mapped over samples."""
-        attention, whole = self._torch.nn.attention, self._torch.backends.mha
-        fast = whole.get_fastpath_enabled()
-        whole.set_fastpath_enabled(False)
-        try:
-            with attention.sdpa_kernel(attention.SDPBackend.MATH):
-                yield
-        finally:
-            whole.set_fastpath_enabled(fast)
-
-    @contextmanager
-    def _same_draws(self, device: Any) -> Iterator[None]:
-        torch = self._torch
-        if device.type != "mps":
-            with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
-                yield
-            return
-        drawn = torch.mps.get_rng_state()  # one generator, which fork_rng does not know
-        try:
-            with torch.random.fork_rng([]):
-                yield
-        finally:
-            torch.mps.set_rng_state(drawn)
+    def undisturbed(self) -> AbstractContextManager[None]:
+        return undisturbed(next(self._module.parameters()).device)
 
     def leads(self) -> bool:
         spread = self._torch.distributed
