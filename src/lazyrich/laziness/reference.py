@@ -47,8 +47,8 @@ class Reference:
             []
             if self.hidden
             else [
-                "representation and Hamming distances are left out: hidden= says where activity is, in PyTorch by names "
-                "of submodules, in JAX by a function."
+                "representation and Hamming distances are left out: hidden= says where activity is, by names of "
+                "submodules in PyTorch, by a function in JAX."
             ]
         )
 

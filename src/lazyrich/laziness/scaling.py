@@ -90,7 +90,7 @@ def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[s
         words += (
             f" In this run δ was not conserved: it changed by {percent(drift)} of ‖outgoing‖² + ‖incoming‖², as Adam, "
             "momentum and large steps make it do. It tells where the run began, and not where it ended; the directions "
-            "named here held in small trainings with Adam and momentum all the same."
+            "named here held in small trainings with Adam all the same."
         )
     return words
 
@@ -98,8 +98,8 @@ def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[s
 def _suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[str]) -> str:
     if normalisations:
         return (
-            "Richer: the outputs ÷ 4, with a learning rate × 16 in gradient descent and × 4 in Adam. How far one has to "
-            f"go depends on the task. This network normalises ({normalisations[0]}"
+            "Richer: the outputs ÷ 4, with a learning rate × 16 in gradient descent and × 4 in Adam. How far one has "
+            f"to go depends on the task. This network normalises ({normalisations[0]}"
             f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it: nothing is "
             "suggested to make it lazier, for nothing that was tried did so reliably."
         )

@@ -29,7 +29,6 @@ from lazyrich.laziness.checkpoints import (
     hidden_stages,
     in_one_line,
     is_affine,
-    layer_of,
     normalises,
 )
 from lazyrich.laziness.torch_quiet import undisturbed

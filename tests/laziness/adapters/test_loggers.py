@@ -58,6 +58,14 @@ def of_wandb(folder, tag):
     return found
 
 
+def written(name):
+    """Weights & Biases has a process of its own, which writes when it ends, and begins with the settings of the next."""
+    if name == "wandb":
+        wandb = pytest.importorskip("wandb")
+        wandb.finish()
+        wandb.teardown()
+
+
 def of_csv(folder, tag):
     (path,) = folder.rglob("metrics.csv")
     return {int(row["step"]): float(row[tag]) for row in csv.DictReader(path.open()) if row.get(tag)}
@@ -96,9 +104,7 @@ def test_loggers_of_lightning(name, tmp_path):
         max_epochs=2, accelerator="cpu", logger=logger, callbacks=[callback], log_every_n_steps=1, **quiet
     )
     trainer.fit(Regression(), data)
-    if name == "wandb":
-        logger.experiment.finish()
-    logger.finalize("success")
+    written(name)
     seen = {one.step: one.values["kernel_distance"] for one in callback.monitor.records.seen}
     assert list(seen) == [0, 4, 8] and READERS[name](tmp_path, K) == pytest.approx(seen, rel=1e-6)
 
@@ -112,14 +118,18 @@ def test_what_hugging_face_reports_to(name, tmp_path):
     from laziness.adapters.test_huggingface import BATCH, LABELS, TOKENS, small
 
     arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path / "out"), max_steps=8, logging_steps=4, use_cpu=True, report_to=[name], disable_tqdm=True
+        output_dir=str(tmp_path / "out"),
+        max_steps=8,
+        logging_steps=4,
+        use_cpu=True,
+        report_to=[name],
+        disable_tqdm=True,
     )
     data = [{"input_ids": t, "labels": int(y)} for t, y in zip(TOKENS, LABELS, strict=True)]
     trainer = transformers.Trainer(small(), arguments, train_dataset=data)
     callback = lr.laziness.adapters.HuggingFaceMonitor(BATCH, every=4).attach(trainer)
     trainer.train()
-    if name == "wandb":
-        pytest.importorskip("wandb").finish()
+    written(name)
     seen = {one.step: one.values["kernel_distance"] for one in callback.monitor.records.seen}
     found = READERS[name](tmp_path, f"train/{K}")
     assert {step: found[step] for step in (4, 8)} == pytest.approx({step: seen[step] for step in (4, 8)}, rel=1e-6)
