@@ -99,8 +99,8 @@ def _suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[
     if normalisations:
         return (
             "Richer: the outputs ÷ 4, with a learning rate × 16 in gradient descent and × 4 in Adam. How far one has "
-            f"to go depends on the task. This network normalises ({normalisations[0]}"
-            f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it: nothing is "
+            f"to go depends on the task. No weights are to be multiplied: this network normalises ({normalisations[0]}"
+            f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it. Nothing is "
             "suggested to make it lazier, for nothing that was tried did so reliably."
         )
     if scaling is None or not np.isfinite(scaling.balancing):

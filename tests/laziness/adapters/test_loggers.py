@@ -22,7 +22,7 @@ K = "lazyrich/kernel_distance"
 
 
 def of_tensorboard(folder, tag):
-    """Numbers by step, from the records of an event file: their length (8 bytes, and 4 to check it), the event, 4 more."""
+    """Numbers by step, from the records of an event file: length (8 bytes, and 4 to check it), the event, 4 more."""
     events = pytest.importorskip("tensorboardX.proto.event_pb2")
     found = {}
     for path in folder.rglob("events.out.tfevents.*"):
@@ -30,7 +30,9 @@ def of_tensorboard(folder, tag):
         while at < len(content):
             (size,) = struct.unpack_from("<Q", content, at)
             event = events.Event.FromString(content[at + 12 : at + 12 + size])
-            found |= {event.step: value.simple_value for value in event.summary.value if value.tag == tag}
+            for value in event.summary.value:
+                if value.tag == tag:
+                    found[event.step] = value.simple_value
             at += size + 16
     return found
 
@@ -59,7 +61,7 @@ def of_wandb(folder, tag):
 
 
 def written(name):
-    """Weights & Biases has a process of its own, which writes when it ends, and begins with the settings of the next."""
+    """Weights & Biases has a process of its own, which has written all when it ends."""
     if name == "wandb":
         wandb = pytest.importorskip("wandb")
         wandb.finish()
