@@ -357,12 +357,16 @@ def test_convolutions_pooling_dropout_and_nested_parts(rng):
     assert found.scaling.change < 1e-5 and found.notes == ()
 
 
-def test_a_normalisation_between_layers_takes_their_delta_away(rng):
+def test_delta_of_normalised_units_is_that_of_their_gains(rng):
     keys = jax.random.split(jax.random.key(0))
     parts = [eqx.nn.Linear(4, 5, key=keys[0]), eqx.nn.LayerNorm(5), eqx.nn.Lambda(jax.nn.relu)]
     model = eqx.nn.Sequential([*parts, eqx.nn.Linear(5, 2, key=keys[1])])
+    gain, bias = rng.normal(size=(2, 5)).astype(np.float32)
+    model = eqx.tree_at(lambda m: (m.layers[1].weight, m.layers[1].bias), model, (gain, bias))
     found = laziness([model, model], rng.normal(size=(6, 4)))
-    assert found.delta == {} and found.hidden == ("layers.0",)
+    outgoing = np.sum(np.asarray(model.layers[3].weight) ** 2, axis=0)
+    assert list(found.delta) == ["layers.1"] and found.hidden == ("layers.0",)
+    assert found.delta["layers.1"][0] == pytest.approx(outgoing - gain**2 - bias**2, rel=1e-5)
     assert found.normalisations == ("layers.1",) and "this network normalises (layers.1)" in found.suggestion
     wrapped = laziness(lambda model, x: model(x), rng.normal(size=(6, 4)), [model, model])
     assert wrapped.normalisations == ("layers.1",)

@@ -73,11 +73,12 @@ def test_suggestions_name_layers_and_factors(start, linear, said, not_said):
     assert all(part in words for part in said) and not any(part in words for part in not_said), words
 
 
-def test_normalisation_leaves_no_factors_to_suggest():
+def test_normalisation_leaves_the_outputs_to_multiply_and_one_direction():
     for scaling in (None, Scaling(("a", "b"), incoming=2.0, outgoing=0.125, change=0.0)):
         words = suggestion(scaling, False, ("norm",))
         assert "this network normalises (norm), which undoes" in words
-        assert not any(sign in words for sign in "÷×α"), words
+        assert words.startswith("Richer: the outputs ÷ 4,") and "Nothing is suggested to make it lazier" in words
+        assert "all weights" not in words and "α" not in words
 
 
 def test_columns_are_summed_by_channel_only_out_of_a_convolution_that_is_followed(rng):

@@ -17,8 +17,10 @@ from laziness.test_measuring import moved_by, turned  # noqa: E402
 from laziness.test_torch import (  # noqa: E402
     IMAGES,
     MODULES,
+    TOKENS,
     Convolutional,
     Functional,
+    Transformer,
     X,
     checkpoints,
     gradients,
@@ -30,13 +32,14 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(120)]
 K, M = "lazyrich/kernel_distance", "lazyrich/kernel_movement"
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of vmap over attention and recurrence
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("precision", [torch.float64, torch.float32])
 @pytest.mark.parametrize("kind", MODULES)
 def test_kernels_from_gradients_one_by_one(kind, precision):
     build, inputs = MODULES[kind]
     module = made(build).to(precision)
     states = checkpoints(module, 0.1, 0.5)
+    module.load_state_dict(states[0])
     exact = copy.deepcopy(module).double()
     J = [gradients(exact, state, torch.tensor(inputs)) for state in states]
     monitor, tolerance = lr.laziness.Monitor(module, inputs), 1e-5 if precision is torch.float32 else 1e-11
@@ -49,6 +52,7 @@ def test_kernels_from_gradients_one_by_one(kind, precision):
 def test_the_gap_to_the_tangent_model_from_gradients_one_by_one():
     module = made(Convolutional)
     states = checkpoints(module, 0.05)
+    module.load_state_dict(states[0])
     inputs = torch.tensor(IMAGES)
     J = gradients(module, states[0], inputs)
     found = lr.laziness.Monitor(module, IMAGES).update(states[1], 1)["lazyrich/linearisation_gap"]
@@ -61,6 +65,14 @@ def test_the_gap_to_the_tangent_model_from_gradients_one_by_one():
     linear = outputs[0] + J @ step
     size = max(np.linalg.norm(part - outputs[0]) for part in (linear, outputs[1]))
     assert found == pytest.approx(np.linalg.norm(outputs[1] - linear) / size, rel=1e-9)
+
+
+def test_attention_has_a_gap_too():
+    module = made(Transformer)
+    states = checkpoints(module, 0.01)
+    found = lr.laziness.Monitor(module, TOKENS, samples=6).update(states[1], 1)
+    assert 0 < found["lazyrich/linearisation_gap"] < 0.5  # a small step
+    assert torch.backends.mha.get_fastpath_enabled() and torch.backends.cuda.flash_sdp_enabled()
 
 
 def test_without_forward_derivatives_the_gap_is_left_out():
@@ -81,8 +93,10 @@ def test_without_forward_derivatives_the_gap_is_left_out():
     module = made(Own)
     states = checkpoints(module, 0.2)
     J = [gradients(module, state, torch.tensor(X)) for state in states]
-    found = lr.laziness.Monitor(module, X).update(states[1], 1)
+    monitor = lr.laziness.Monitor(module, X)
+    found = monitor.update(states[1], 1)
     assert "lazyrich/linearisation_gap" not in found and found[K] == pytest.approx(turned(*J), abs=1e-11)
+    assert "the linearisation gap is left out: the model has no forward derivatives." in monitor.notes
 
 
 # training that is not disturbed ------------------------------------------------------------------------------
@@ -102,6 +116,48 @@ def train(module, monitor=None, steps=12, begin=0, optimiser=None):
             logged.append(monitor.update(module, step, loss=loss.item()))
             assert module.training and all(len(part._forward_hooks) == 0 for part in module.modules())
     return logged, optimiser
+
+
+def test_a_new_network_that_normalises_is_where_it_began_until_it_learns():
+    module = made(Convolutional).float()
+    monitor = lr.laziness.Monitor(module, IMAGES.astype(np.float32))
+    module.train()(torch.tensor(IMAGES, dtype=torch.float32))  # statistics change, and nothing else
+    found = monitor.update(module, 0)
+    assert found[K] == found[M] == found["lazyrich/hamming"] == found["lazyrich/linearisation_gap"] == 0.0
+    assert monitor.notes[0].startswith("norm, a batch normalisation, had seen no batch at first")
+    logged, _ = train(module, monitor, begin=1)
+    assert logged[-1][K] > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loss_is_taken_with_its_graph_and_only_when_it_is_time():
+    module = made(plain)
+    monitor = lr.laziness.Monitor(module, X, every=2)
+    loss = module(torch.tensor(X)).square().mean()
+    assert monitor.update(module, 2, loss) and monitor.records.seen[-1].loss == loss.item()
+
+    class Waits:
+        def __float__(self):
+            raise AssertionError("the device is made to wait")
+
+    assert monitor.update(module, 3, Waits()) == {}
+
+
+def test_half_precision_around_it_is_not_mixed_in():
+    module = made(plain).float()
+    states, inputs = checkpoints(module, 0.3), X.astype(np.float32)
+    expected = lr.laziness.Monitor(module, inputs).update(states[1], 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert lr.laziness.Monitor(module, inputs).update(states[1], 1) == expected
+
+
+def test_advice_says_how_far_delta_is_from_conserved():
+    module = made(lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)))
+    monitor = lr.laziness.Monitor(module, X)
+    assert monitor.suggestion.startswith("Richer: all weights ÷ 2") and "not conserved" not in monitor.suggestion
+    found = monitor.update(checkpoints(module, 0.3)[1], 1)
+    drift = f"{100 * found['lazyrich/delta_drift']:.3g}%"
+    assert f"In this run δ was not conserved: it changed by {drift} of" in monitor.suggestion
 
 
 def test_training_goes_on_as_if_nobody_looked():

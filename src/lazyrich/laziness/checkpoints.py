@@ -28,7 +28,8 @@ Jacobian = Any  # a matrix of any array library, on the device where the model i
 _AFFINE = 1e-4  # relative to the outputs, where they are in single precision
 
 
-Kind = Literal["layer", "activation", "other"]  # dense or convolutional; an activation; all else with parameters
+# dense or convolutional; an activation; normalised units, each with its gain; all else with parameters
+Kind = Literal["layer", "activation", "normalisation", "other"]
 
 
 class Stage(NamedTuple):
@@ -49,8 +50,12 @@ class Run(ABC):
     course: tuple[Stage, ...]  # as they act; empty where that is not known
     sequential: bool  # nothing else lies between inputs and outputs
     normalisations: tuple[str, ...]  # the places of layers that normalise
-    notes: tuple[str, ...]  # what to know of these checkpoints before reading anything into them
     identity: Hashable  # of the code, as far as it can be told: two runs with another one differ
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of these checkpoints before reading anything into them."""
+        return ()
 
     @abstractmethod
     def undisturbed(self) -> AbstractContextManager[object]:
@@ -123,9 +128,19 @@ def layer_of(name: str) -> str:
 
 
 def neighbours(course: Sequence[Stage]) -> list[tuple[str, str]]:
-    """Layers that follow each other with no other parameters between them."""
+    """Layers that follow each other with no other parameters between them; or a normalisation, and the layer after it.
+
+    What comes into a normalised unit is its gain and bias: weights before them are normalised away.
+
+    >>> neighbours([Stage("0", "layer"), Stage("1", "normalisation"), Stage("2", "activation"), Stage("3", "layer")])
+    [('1', '3')]
+    """
     stages = [stage for stage in course if stage.kind != "activation"]
-    return [(one.name, other.name) for one, other in pairwise(stages) if one.kind == other.kind == "layer"]
+    return [
+        (one.name, other.name)
+        for one, other in pairwise(stages)
+        if one.kind in ("layer", "normalisation") and other.kind == "layer"
+    ]
 
 
 def hidden_stages(course: Sequence[Stage]) -> dict[int, str]:
@@ -142,7 +157,7 @@ def hidden_stages(course: Sequence[Stage]) -> dict[int, str]:
     found: dict[int, str] = {}
     owner = ""
     for i, stage in enumerate(course[:last]):
-        if stage.kind == "layer" or (stage.kind == "other" and not owner):  # a normalisation after it changes nothing
+        if stage.kind == "layer" or (stage.kind != "activation" and not owner):
             owner = stage.name
         if owner and stage.kind == shown_by:
             found[i] = owner if owner not in found.values() else f"{owner} ({stage.name})"

@@ -19,7 +19,16 @@ import numpy as np
 from lazyrich import _engines
 from lazyrich._check import InvalidInput, shown
 from lazyrich._typing import Array, Float, JaxArray, Tree
-from lazyrich.laziness.checkpoints import NotFinite, Run, Stage, hidden_stages, in_one_line, is_affine, normalises
+from lazyrich.laziness.checkpoints import (
+    Kind,
+    NotFinite,
+    Run,
+    Stage,
+    hidden_stages,
+    in_one_line,
+    is_affine,
+    normalises,
+)
 from lazyrich.laziness.tangent import compiled_jacobian
 from lazyrich.networks import Activation, Network
 
@@ -34,8 +43,6 @@ class JaxRun(Run):
 
     `f` is None where the states are models, called on a sample themselves.
     """
-
-    notes: tuple[str, ...] = ()
 
     def __init__(
         self, f: Callable[..., JaxArray] | None, states: Sequence[Tree], inputs: Array, hidden: object
@@ -152,7 +159,7 @@ class JaxRun(Run):
         if stages is None:
             return ()
         x = self._jax.eval_shape(lambda x: x, self._inputs[0])
-        kinds: list[Literal["layer", "activation", "other", "free"]] = []
+        kinds: list[Kind | Literal["free"]] = []
         for stage in stages:
             acts = stage.kind == "free" and any(kind != "free" for kind in kinds) and self._is_nonlinear(stage.apply, x)
             kinds.append("activation" if acts else stage.kind)
@@ -253,7 +260,7 @@ def _equinox_of(sizes: tuple[int, ...], activation: Activation, biased: bool) ->
 
 class _Stage(NamedTuple):
     name: str
-    kind: Literal["layer", "free", "other"]  # free of parameters
+    kind: Literal["layer", "normalisation", "other", "free"]  # free of parameters
     apply: Callable[[JaxArray], JaxArray]
 
 
@@ -287,10 +294,13 @@ def _stages_of_mlp(eqx: ModuleType, mlp: equinox.nn.MLP, place: str) -> list[_St
     return found
 
 
-def _kind(eqx: ModuleType, part: Tree) -> Literal["layer", "free", "other"]:
+def _kind(eqx: ModuleType, part: Tree) -> Literal["layer", "normalisation", "other", "free"]:
+    parameters = named_parameters(part)
+    if normalises(part) and "weight" in parameters and parameters["weight"].ndim == 1:
+        return "normalisation"
     if isinstance(part, eqx.nn.Linear) or (isinstance(part, eqx.nn.Conv) and part.groups == 1):
         return "layer"
-    return "other" if named_parameters(part) and not isinstance(part, eqx.nn.Lambda) else "free"
+    return "other" if parameters and not isinstance(part, eqx.nn.Lambda) else "free"
 
 
 # checks ------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from lazyrich._typing import Array, Float
 from lazyrich.laziness.tangent import compare, product
 
 _HELD = 2**27  # numbers of a Jacobian at once: 512 MiB in float32, and there are two
-_FOLDED = 2**26  # the same where each block is folded at once
+_FOLDED = 2**25  # the same where each block is folded at once
 _LARGEST = 2**29  # numbers of one gradient
 _BLOCKS = 4  # of a Jacobian that is not folded: of b blocks, (b + 1)/2 Jacobians are computed
 _ROWS = 4096  # of a kernel

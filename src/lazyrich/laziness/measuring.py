@@ -128,8 +128,8 @@ class _Measurement:
                 layer_hamming_distance=flips,
                 delta=delta,
                 delta_drift=drift,
-                scaling=first.scaling(),
-                linear=self.linear,
+                scaling=first.scaling,
+                linear=first.linear,
                 normalisations=self.run.normalisations,
                 samples=first.samples,
                 of=of,
@@ -138,11 +138,6 @@ class _Measurement:
                 parameters=first.size,
                 notes=(*self.run.notes, *first.notes, *_on_errors(kernel, first)),
             )
-
-    @property
-    def linear(self) -> bool:
-        nonlinear = any(stage.kind == "activation" for stage in self.run.course)
-        return self.run.sequential and not nonlinear and self.run.affine()
 
     def judged_as_a_whole(self) -> Judgement | None:
         """A trajectory, between its records too, where its kernel has a formula."""

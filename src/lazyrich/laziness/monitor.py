@@ -24,7 +24,8 @@ from lazyrich.laziness.definition import USUAL, Judgement, Thresholds
 from lazyrich.laziness.pace import Pace
 from lazyrich.laziness.records import Record, Records
 from lazyrich.laziness.reference import Reference
-from lazyrich.laziness.runs import as_first, as_samples
+from lazyrich.laziness.runs import as_first, as_loss, as_samples
+from lazyrich.laziness.scaling import suggestion
 
 if TYPE_CHECKING:
     import xarray
@@ -79,6 +80,7 @@ class Monitor:
         thresholds: Thresholds = USUAL,
         live: bool = True,
     ) -> None:
+        began = time.perf_counter()
         sketch = None if sketch is None else _check.count("sketch", sketch)
         self._pace, self._live = Pace.of(every), live and _progress.watched()
         chosen, _ = as_samples(inputs, samples, seed)
@@ -88,6 +90,7 @@ class Monitor:
         with self._run.undisturbed():
             self._first = Reference(self._run, *self._about)
         self.records = Records(self._first.hidden, thresholds)
+        self._pace.spent = time.perf_counter() - began
 
     def update(self, model_or_state: Tree, step: int, loss: SupportsFloat | None = None) -> dict[str, float]:
         """Measures, where it is time to, and gives what to log; empty where it is not, and on all ranks but zero.
@@ -110,18 +113,19 @@ class Monitor:
         ({}, 1.414)
         """
         step = _check.count("step", step, least=0)
-        value = float("nan") if loss is None else float(loss)
         if not self._run.leads() or not self._pace.due(step):
             return {}
+        value = as_loss(loss)  # which waits for the device
         began = time.perf_counter()
         with self._run.undisturbed():
             self.records.first_norm = self._first.kernel_norm
+            once = time.perf_counter() - began
             try:
                 self._run.put(1, model_or_state)
                 record = self._record(step, value)
             except NotFinite:
                 record = self._diverged(step, value)
-        self._pace.count(time.perf_counter() - began)
+        self._pace.count(time.perf_counter() - began, once)
         self.records.append(record)
         if self._live:
             sys.stderr.write(f"\r\x1b[K{self}")
@@ -163,6 +167,20 @@ class Monitor:
     def judgement(self) -> Judgement:
         """Lazy or rich so far, with the numbers behind it."""
         return self.records.judgement
+
+    @property
+    def suggestion(self) -> str:
+        """What to multiply before training for another regime, with the learning rate that goes along, and how far δ,
+        on which some of it rests, was from conserved in this run.
+
+        >>> W = np.array([[1.0, -0.5], [0.3, 0.8]])
+        >>> monitor = lr.laziness.Monitor(lr.Network([W, [[1.0, -1.0]]], "relu"), [[1.0, 0.2], [0.4, -1.0]])
+        >>> monitor.suggestion[:52]
+        'Richer: all weights ÷ 2, or the outputs ÷ 4; lazier:'
+        """
+        first, drifts = self._first, [one.values.get("delta_drift", float("nan")) for one in self.records.seen]
+        with self._run.undisturbed():
+            return suggestion(first.scaling, first.linear, self._run.normalisations, drifts[-1] if drifts else 0.0)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """When a monitor measures: every so many steps, or so often that it costs a given share of training.
 
 A share is kept by waiting: after the first measurement, which is taken at once, the next one is due when it and all
-before it would cost no more than the share of the time that training itself has taken. It is expected to cost what the
-last one did.
+before it, start included, would cost no more than the share of the time that training itself has taken since. It is
+expected to cost what the last one did, without what is done once.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ class Pace:
             return step % self.steps == 0
         return not self.measured or self.spent + self.last <= self.share * self._training()
 
-    def count(self, seconds: float) -> None:
-        """A measurement took so long."""
-        self.spent, self.last, self.measured = self.spent + seconds, seconds, True
+    def count(self, seconds: float, once: float = 0.0) -> None:
+        """A measurement took so long, of which so much will not be needed again."""
+        self.spent, self.last = self.spent + seconds, seconds - once
+        if not self.measured:
+            self.measured, self._began = True, self.clock() - self.spent
 
     def _training(self) -> float:
         return self.trained + self.clock() - self._began - self.spent

@@ -46,7 +46,10 @@ class Reference:
         self.notes = (
             []
             if self.hidden
-            else ["representation and Hamming distances are left out: hidden= says where activity is."]
+            else [
+                "representation and Hamming distances are left out: hidden= says where activity is, by names of "
+                "submodules in PyTorch, by a function in JAX."
+            ]
         )
 
     # the kernel ------------------------------------------------------------------------------------------------
@@ -144,11 +147,20 @@ class Reference:
         """‖f − f_lin‖, relative to the larger of ‖f − f_0‖ and ‖f_lin − f_0‖, of f_lin = f_0 + J_0(θ − θ_0)."""
         linear = self.run.linearised(t)
         if linear is None:
+            note = "the linearisation gap is left out: the model has no forward derivatives."
+            self.notes += [note] * (note not in self.notes)
             return None
         now, linear, first = (np.asarray(part, np.float64) for part in (self.run.outputs(t), linear, self.outputs))
         size = max(np.linalg.norm(now - first), np.linalg.norm(linear - first))
         return float(np.linalg.norm(now - linear) / size) if size else 0.0
 
+    @property
+    def linear(self) -> bool:
+        """Whether the network is known to have no activation functions."""
+        nonlinear = any(stage.kind == "activation" for stage in self.run.course)
+        return self.run.sequential and not nonlinear and self.run.affine()
+
+    @cached_property
     def scaling(self) -> Scaling | None:
         kinds = [stage.kind for stage in self.run.course if stage.kind != "activation"]
         order = [stage.name for stage in self.run.course if stage.kind == "layer"]
@@ -160,7 +172,7 @@ class Reference:
 
     def change_by(self, factors: Mapping[str, float]) -> float:
         """What multiplying layers of the first checkpoint makes of the outputs, relative to them."""
-        order = [stage.name for stage in self.run.course if stage.kind == "layer"]
+        order = [stage.name for stage in self.run.course if stage.kind == "layer" or stage.name in factors]
         return relative_change(self.run.outputs(0, scaled(self.leaves, factors, order)), self.outputs)
 
 

@@ -69,7 +69,8 @@ class Laziness:
     @property
     def suggestion(self) -> str:
         """Which layers to multiply before training for another regime, and how far to trust that."""
-        return suggestion(self.scaling, self.linear, self.normalisations)
+        drift = float(np.mean(list(self.delta_drift.values()))) if self.delta_drift else 0.0
+        return suggestion(self.scaling, self.linear, self.normalisations, drift)
 
     def __str__(self) -> str:
         return as_table(self)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -43,6 +45,14 @@ def as_losses(value: ArrayLike | None, count: int) -> Float[Array, " T"] | None:
     if len(losses) != count:
         raise InvalidInput(f"loss must have one number for each of the {count} checkpoints, and it has {len(losses)}.")
     return losses
+
+
+def as_loss(value: SupportsFloat | None) -> float:
+    """One loss as a number, nan where there is none; a tensor of PyTorch may have its graph."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach()
+    return float("nan") if value is None else float(value)
 
 
 def as_run(model: Tree, inputs: Array, checkpoints: object, hidden: object) -> Run:

@@ -24,8 +24,10 @@ from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Tree
 from lazyrich.laziness.checkpoints import is_torch_module, layer_of
+from lazyrich.laziness.definition import percent
 
 SAME = 1e-4  # relative change of the outputs that rounding explains
+_DRIFTED = 0.05  # a share of ‖outgoing‖² + ‖incoming‖²
 _TILT = 3.0  # how far beyond balance a suggestion goes
 Leaf = Any  # a parameter, of any array library
 _SCALE = {"richer": "all weights ÷ 2, or the outputs ÷ 4", "lazier": "all weights × 2, or the outputs × 4"}
@@ -77,16 +79,29 @@ class Scaling:
         return self.outgoing * alpha**2 - self.incoming / alpha**2
 
 
-def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[str] = ()) -> str:
+def suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[str] = (), drift: float = 0.0) -> str:
     """What to multiply before training for another regime, with the learning rate that goes along.
 
     What is promised to nonlinear networks held in nine of ten small trainings at least: docs/laziness.md has the table.
+    `drift` is how far δ was from conserved in a run of this network.
     """
+    words = _suggestion(scaling, linear, normalisations)
+    if drift >= _DRIFTED:
+        words += (
+            f" In this run δ was not conserved: it changed by {percent(drift)} of ‖outgoing‖² + ‖incoming‖², as Adam, "
+            "momentum and large steps make it do. It tells where the run began, and not where it ended; the directions "
+            "named here held in small trainings with Adam all the same."
+        )
+    return words
+
+
+def _suggestion(scaling: Scaling | None, linear: bool, normalisations: Sequence[str]) -> str:
     if normalisations:
         return (
-            f"No factors are suggested: this network normalises ({normalisations[0]}"
-            f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it, so that "
-            "neither their δ nor their size says how rich an initialisation is."
+            "Richer: the outputs ÷ 4, with a learning rate × 16 in gradient descent and × 4 in Adam. How far one has "
+            f"to go depends on the task. No weights are to be multiplied: this network normalises ({normalisations[0]}"
+            f"{', …' if len(normalisations) > 1 else ''}), which undoes the scale of the layers before it. Nothing is "
+            "suggested to make it lazier, for nothing that was tried did so reliably."
         )
     if scaling is None or not np.isfinite(scaling.balancing):
         return (
@@ -157,6 +172,8 @@ def unit_squares(
 ) -> tuple[Float[Array, " units"], Float[Array, " later"]]:
     """Squared norms of what comes into each unit (or channel) of a layer, and of what leaves each one before another.
 
+    The first may be a normalisation, with a gain for each unit.
+
     Where the other is dense and `follows` a convolution, it takes the channels one after the other, as flattening
     leaves them, and its columns are summed by channel; elsewhere each column is a unit.
     """
@@ -164,7 +181,7 @@ def unit_squares(
     incoming = np.sum(W.reshape(len(W), -1) ** 2, axis=1)
     if f"{one}.bias" in leaves:
         incoming += np.asarray(leaves[f"{one}.bias"], np.float64).ravel() ** 2
-    flattened = follows and W.ndim > 2 and V.ndim == 2 and V.shape[1] % len(W) == 0
+    flattened = follows and W.ndim != 2 and V.ndim == 2 and V.shape[1] % len(W) == 0
     groups = len(W) if flattened else V.shape[1]
     return incoming, np.sum(V.reshape(len(V), groups, -1) ** 2, axis=(0, 2))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -29,9 +29,10 @@ from lazyrich.laziness.checkpoints import (
     hidden_stages,
     in_one_line,
     is_affine,
-    layer_of,
     normalises,
 )
+from lazyrich.laziness.torch_quiet import undisturbed
+from lazyrich.laziness.torch_statistics import Untried
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,32 +66,32 @@ class TorchRun(Run):
         if not self._learned:
             raise InvalidInput("model must have parameters that require a gradient, and it has none.")
         self._own = module.state_dict()
+        self._names = {part: name for name, part in module.named_modules()}
+        self._inputs = self._as_tensor(inputs)
+        self._mappable = True  # by torch.func, until it fails
         self._states = [self._state(t, given) for t, given in enumerate(checkpoints)]
         if copied:
             self._states = [{name: leaf.detach().clone() for name, leaf in state.items()} for state in self._states]
         self._refuse_views()
         self.count = len(self._states)
-        self._mappable = True  # by torch.func, until it fails
-        self._inputs = self._as_tensor(inputs)
-        self._names = {part: name for name, part in module.named_modules()}
         self._given = self._checked_names(hidden)
         self.normalisations = tuple(name for part, name in self._names.items() if normalises(part))
-        self.notes = self._untried()
         self.sequential = self._is_sequential()
         self.identity = (id(module), *self._learned)
         with self.undisturbed():
+            self._untried = Untried(self._names, self._states[0])
+            self._states = [self._with_statistics(state) for state in self._states]
             self.course, readable = self._first_course()
         # functions such as torch.relu leave no trace, so that without any activation a network need not be linear
         known = self.sequential or any(stage.kind == "activation" for stage in self.course)
         self._wanted = {i: name for i, name in hidden_stages(self.course).items() if known and readable[i]}
 
-    @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """Random numbers go on as if nothing had been drawn; gradients are known even inside of inference_mode."""
-        torch, device = self._torch, next(self._module.parameters()).device
-        devices = [device] if device.type == "cuda" else []
-        with torch.random.fork_rng(devices), torch.inference_mode(False), torch.enable_grad():
-            yield
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._untried.notes
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        return undisturbed(next(self._module.parameters()).device)
 
     def leads(self) -> bool:
         spread = self._torch.distributed
@@ -98,11 +99,14 @@ class TorchRun(Run):
 
     def put(self, t: int, given: object) -> None:
         state = self._state(t, bare(given).state_dict() if isinstance(given, self._torch.nn.Module) else given)
-        self._states[t:] = [state, *self._states[t + 1 :]]
+        if t == 0:
+            self._untried = Untried(self._names, state)
+        self._states[t:] = [self._with_statistics(state), *self._states[t + 1 :]]
         self.count = len(self._states)
 
     def saved(self, t: int) -> State:
-        return {name: leaf.detach().cpu().clone() for name, leaf in self._states[t].items()}
+        state = self._states[t] | self._untried.blank
+        return {name: leaf.detach().cpu().clone() for name, leaf in state.items()}
 
     def restored(self, saved: Mapping[str, Tensor]) -> State:
         once = self._states[0]
@@ -155,13 +159,14 @@ class TorchRun(Run):
         torch, state, inputs = self._torch, self._states[t], self._inputs[some]
         learned = {name: state[name] for name in self._learned}
         kind = learned[self._learned[0]]
-        mixed = None if combined is None else torch.as_tensor(combined, dtype=kind.dtype, device=kind.device)
+        mixed = None if combined is None else torch.as_tensor(combined, dtype=kind.dtype).to(kind.device)
 
         def outputs(leaves: State, x: Tensor) -> Tensor:
             found = self._call(state | leaves, x[None]).reshape(-1)
             return found if mixed is None else found @ mixed
 
-        with self._evaluating():
+        with self._evaluating(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # of PyTorch, about what vmap cannot map
             if self._mappable and sum(leaf.numel() for leaf in learned.values()) <= _LARGE:
                 try:
                     gradients = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(learned, inputs)
@@ -238,7 +243,10 @@ class TorchRun(Run):
         dense = isinstance(part, nn.Linear) or (
             isinstance(part, nn.Conv1d | nn.Conv2d | nn.Conv3d) and part.groups == 1
         )
-        return "layer" if dense and f"{name}.weight" in self._learned else "other"
+        learned = f"{name}.weight" in self._learned
+        if normalises(part) and learned and part.weight.ndim == 1:
+            return "normalisation"
+        return "layer" if dense and learned else "other"
 
     def _first_course(self) -> tuple[tuple[Stage, ...], list[bool]]:
         """The stages as they act on the samples, and which of them give one row for each."""
@@ -249,14 +257,8 @@ class TorchRun(Run):
             called.append(part)
             readable.append(self._has_rows(output))
 
-        try:
-            with self._evaluating({part: see for part in self._staged()}), self._torch.no_grad():
-                found = self._call(self._states[0], self._inputs)
-        except Exception as error:  # whatever a module stumbles over
-            raise InvalidInput(
-                f"model must take inputs of shape {tuple(self._inputs.shape)}, samples first, and it fails: "
-                f"{in_one_line(error)}"
-            ) from error
+        with self._answering(), self._evaluating({part: see for part in self._staged()}), self._torch.no_grad():
+            found = self._call(self._states[0], self._inputs)
         if not self._has_rows(found):
             tensor = isinstance(found, self._torch.Tensor)
             came = f"a tensor of {described(found)}" if tensor else f"a {type(found).__name__}"
@@ -265,9 +267,20 @@ class TorchRun(Run):
             )
         if not found.dtype.is_floating_point:
             raise InvalidInput(f"the outputs of the model must be floating-point numbers, and they are {found.dtype}.")
-        twice = {part for part in called if called.count(part) > 1 and self._kind(part) == "layer"}
+        twice = {part for part in called if called.count(part) > 1 and self._kind(part) != "activation"}
         kinds = ((part, "other" if part in twice else self._kind(part)) for part in called)
         return tuple(Stage(self._names[part], kind) for part, kind in kinds if kind), readable
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Whatever a module stumbles over, in one sentence."""
+        try:
+            yield
+        except Exception as error:
+            raise InvalidInput(
+                f"model must take inputs of shape {tuple(self._inputs.shape)}, samples first, and it fails: "
+                f"{in_one_line(error)}"
+            ) from error
 
     def _has_rows(self, output: object) -> bool:
         return isinstance(output, self._torch.Tensor) and output.ndim > 0 and len(output) == len(self._inputs)
@@ -278,16 +291,12 @@ class TorchRun(Run):
         plain = (type(part).__module__.startswith("torch.nn.modules") and not list(part.children()) for part in others)
         return type(self._module) is nn.Sequential and all(plain)
 
-    def _untried(self) -> tuple[str, ...]:
-        """Batch normalisation starts from running statistics 0 and 1, which training, by the batch, never uses."""
-        for key, count in self._states[0].items():
-            if key.endswith(".num_batches_tracked") and count == 0 < max(state[key] for state in self._states):
-                return (
-                    f"{layer_of(key)}, a batch normalisation, has seen no batch at checkpoint 0: the kernel there is "
-                    "that of statistics 0 and 1, which training never used, and distances are partly theirs. Take the "
-                    "first checkpoint after some forward passes in training mode, before the first step.",
-                )
-        return ()
+    def _with_statistics(self, state: State) -> State:
+        if not self._untried:
+            return state
+        with self._answering(), self._evaluating(), self._torch.no_grad(), self._untried.seen() as found:
+            self._call(state, self._inputs)
+        return state | found
 
     # checks ----------------------------------------------------------------------------------------------------
 
@@ -324,7 +333,7 @@ class TorchRun(Run):
             raise NotFinite(
                 f"{name} must be finite, and in checkpoint {t} it is not: leave out what came after the run diverged."
             )
-        return tensor.to(device=own.device, dtype=own.dtype)
+        return tensor.to(own.dtype).to(own.device)  # not all devices have double precision
 
     def _refuse_views(self) -> None:
         """state_dict() does not copy: one kept during training holds what the module holds now."""
@@ -339,8 +348,8 @@ class TorchRun(Run):
     def _as_tensor(self, inputs: Array) -> Tensor:
         """The samples on the module's device; numbers with a point in its type, tokens as they are."""
         own = next(self._module.parameters())
-        tensor = self._torch.as_tensor(np.array(inputs)).to(own.device)
-        return tensor.to(own.dtype) if tensor.dtype.is_floating_point else tensor
+        tensor = self._torch.as_tensor(np.array(inputs))
+        return (tensor.to(own.dtype) if tensor.dtype.is_floating_point else tensor).to(own.device)
 
     def _checked_names(self, hidden: object) -> list[str]:
         if hidden is None:

@@ -82,9 +82,23 @@ def test_statistics_are_those_of_the_moment_and_no_parameters(rng):
     model = nnx.Sequential(nnx.Linear(4, 6, rngs=nnx.Rngs(0)), nnx.BatchNorm(6, rngs=nnx.Rngs(0)))
     monitor = lr.laziness.adapters.FlaxMonitor(model, X)
     assert monitor.update(model, 0)[K] == 0.0
+    assert monitor.notes[0].startswith("statistics of batch normalisation were 0 and 1 when the monitor was made")
     model.layers[1].var[...] = 4.0 * np.arange(1, 7, dtype=np.float32)
     found = monitor.update(model, 1)
     assert found["lazyrich/parameter_distance"] == 0.0 and found[K] > 0.01
+    tried = lr.laziness.adapters.FlaxMonitor(model, X)
+    assert not any("were 0 and 1" in note for note in tried.notes)
+
+
+def test_new_statistics_of_linen_are_noted():
+    class Normalised(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.BatchNorm(use_running_average=True)(linen.Dense(3)(x))
+
+    variables = Normalised().init(jax.random.key(0), np.ones((2, 4)))
+    monitor = lr.laziness.adapters.FlaxMonitor(Normalised(), np.eye(4, dtype=np.float32), variables)
+    assert "were 0 and 1" in monitor.notes[0]
 
 
 def test_no_module_gets_one_sentence():

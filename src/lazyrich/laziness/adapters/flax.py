@@ -41,14 +41,15 @@ class FlaxMonitor(Monitor):
     """
 
     _state: Callable[[Any], Tree]
+    _untried: bool  # batch normalisation that has seen no batch
 
     def __init__(self, model: Any, inputs: ArrayLike, variables: Tree | None = None, **options: Any) -> None:
         if isinstance(model, nnx.Module) and variables is None:
             f, hidden = _of_nnx(model, options.pop("hidden", None))
-            self._state = _state_of_nnx
+            self._state, self._untried = _state_of_nnx, _is_new(nnx.to_pure_dict(nnx.state(model, nnx.BatchStat)))
         elif isinstance(model, linen.Module) and isinstance(variables, Mapping) and "params" in variables:
             f, hidden = _of_linen(model, options.pop("hidden", None))
-            self._state = _state_of_linen
+            self._state, self._untried = _state_of_linen, _is_new(variables.get("batch_stats", {}))
         else:
             raise InvalidInput(
                 "model must be a module of flax.nnx, or of flax.linen with variables={'params': …}, and it is a "
@@ -64,6 +65,15 @@ class FlaxMonitor(Monitor):
         0.0
         """
         return super().update(self._state(model_or_state), step, loss)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left out, and why; and what numbers are partly about."""
+        new = (
+            "statistics of batch normalisation were 0 and 1 when the monitor was made, which training never uses: what "
+            "is measured is partly theirs. Make it after some passes in training mode, before the first step.",
+        )
+        return (*(new * self._untried), *super().notes)
 
 
 def _of_nnx(
@@ -114,6 +124,11 @@ def _called(kept: Mapping[str, Tree], place: str = "") -> Iterator[tuple[str, Ja
 def _state_of_linen(variables: Mapping[str, Tree]) -> dict[str, Tree]:
     rest = {name: part for name, part in variables.items() if name != "params"}
     return {"params": variables["params"], "rest": _as_bits(rest)}
+
+
+def _is_new(statistics: Tree) -> bool:
+    leaves = jax.tree.leaves(statistics)
+    return bool(leaves) and all(bool((leaf == 0).all() or (leaf == 1).all()) for leaf in leaves)
 
 
 def _as_bits(tree: Tree) -> Tree:

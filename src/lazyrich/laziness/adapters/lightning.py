@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from lazyrich import _engines
 from lazyrich._typing import ArrayLike
@@ -46,9 +46,9 @@ class LightningMonitor(pl.Callback):  # type: ignore[misc, name-defined]
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         loss = outputs["loss"] if isinstance(outputs, dict) else outputs
-        self._measure(trainer, pl_module, None if loss is None else float(loss))
+        self._measure(trainer, pl_module, loss)
 
-    def _measure(self, trainer: Trainer, module: LightningModule, loss: float | None = None) -> None:
+    def _measure(self, trainer: Trainer, module: LightningModule, loss: SupportsFloat | None = None) -> None:
         assert self.monitor is not None
         found = self.monitor.update(module, trainer.global_step, loss)
         if found:
