@@ -29,6 +29,7 @@ def page_with(recording: str) -> str:
         'href="/page/icon.svg"': f'href="data:image/svg+xml;base64,{icon}"',
         '<link rel="stylesheet" href="/page/style.css">': f"<style>\n{(PAGE / 'style.css').read_text('utf-8')}</style>",
         '  <script type="module" src="/page/main.js"></script>\n': "",
+        '      <a class="live" href="/help" target="_blank" rel="noopener">Help</a>\n': "",  # the server has it
         "</body>": f'<script type="text/plain" id="recording">{recording}</script>\n'
         f'<script type="module">\n{script("main.js")}</script>\n</body>',
     }
