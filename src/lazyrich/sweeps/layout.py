@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -100,6 +101,27 @@ def _coordinate(values: Sequence[Value]) -> Array:
     if array.dtype.kind == "U":
         return array.astype(np.dtypes.StringDType())  # the strings that Zarr v3 has a lasting form for
     return array.astype(float) if array.dtype.kind == "O" else array  # whole numbers beyond 64 bits
+
+
+def amiss(data: Path, stored: Json) -> dict[str, str]:
+    """Arrays whose own files are not those of a configuration, and why: the metadata of all, the values of the axes."""
+    zarr, axes = _load("zarr"), {**stored["axes"], **stored.get("table", {})}
+    shape, found = [*map(len, stored["axes"].values())], {}
+    measured = {*stored["observables"], "status"}
+    others = {path.name for path in data.iterdir() if path.is_dir()}
+    for name in sorted({*axes, *measured, *others}):
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
+            array = zarr.open_array(data / name, mode="r")
+            if name in measured:
+                fits = [*array.shape[: len(shape)]] == shape
+            else:
+                values = np.asarray(array[...])
+                fits = name not in axes or np.array_equal(values, _coordinate(axes[name]))
+            if fits:
+                continue
+        found[name] = "is not what was written" if (data / name / GROUP).exists() else "is missing"
+    return found
 
 
 # chunks -----------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from lazyrich._typing import Array
 from lazyrich.sweeps import cluster, limits, local
 from lazyrich.sweeps.fingerprint import differences, digest, fingerprint
 from lazyrich.sweeps.folder import as_folder
-from lazyrich.sweeps.grid import Cause, Grid
+from lazyrich.sweeps.grid import Cause, Grid, Json
 from lazyrich.sweeps.store import Damage, Failure, Store, by_kind, failures, place_of, summary
 
 _LOG_EVERY = 30.0  # seconds between two lines in a log
@@ -159,7 +159,7 @@ def run(
     alone = workers == 1 and scheduler is None
     if not alone:
         local.as_text(sweep)  # what other processes could not find is said before anything is made
-    start = time.perf_counter()
+    start, own = time.perf_counter(), fingerprint(sweep)  # before a function is called, which may fill a cache
     with _resumable(), ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(cluster.connected(scheduler))
         hands = (workers if client is None else cluster.threads_of(client)) * runs
@@ -169,10 +169,11 @@ def run(
         left, sizes = store.left(), _block_sizes(store.grid)
         mine = np.arange(len(left)) % runs == first
         todo = deque(np.flatnonzero(mine & (left > 0)).tolist())
-        code = _enter_code(store, mixed) if todo else ""
+        code = _enter_code(store, own, mixed) if todo else ""
         report = stack.enter_context(_Report(sweep.name, sizes, mine, left))
         job = local.Job(store.grid, str(store.out), code, limit)
-        if alone and (local.threads_are_right(sweep) or not local.portable(sweep)):
+        apart = limit is not None or not local.threads_are_right(sweep)
+        if alone and not (apart and local.portable(sweep)):
             outcomes = local.here(job, todo, report.tick)
         else:
             job = job._replace(grid=local.as_text(store.grid))
@@ -210,9 +211,8 @@ def _mend(store: Store, thorough: bool, retry_failed: bool) -> list[Damage]:
     return damaged
 
 
-def _enter_code(store: Store, mixed: bool) -> str:
+def _enter_code(store: Store, own: Json, mixed: bool) -> str:
     """The fingerprint of what will compute, kept in the folder; refused beside another one, unless told."""
-    own = fingerprint(store.grid)
     code = digest(own)
     others = sorted(store.codes() - {code})
     if others and not mixed:
