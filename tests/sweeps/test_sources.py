@@ -149,8 +149,8 @@ SEEN = {
     ),
     "what was read from a file": Change(
         {
-            "user_m": "import json, pathlib\nD = json.loads(pathlib.Path(__file__).with_name('user_d.py').read_text())\n"
-            "def f(s):\n    return D['a']\n",
+            "user_m": "import json, pathlib\nD = json.loads(pathlib.Path(__file__).with_name('user_d.py').read_text())"
+            "\ndef f(s):\n    return D['a']\n",
             "user_d": '{"a": 1}',
         },
         "user_d",
@@ -193,8 +193,8 @@ STATE = {
     "            seen[s] = g(s)\n        return seen[s]\n    return w\n@d\ndef f(s):\n    return s\n",
     "an attribute of an object": "class C:\n    def __init__(self):\n        self.n = 0\n    def g(self, s):\n"
     "        self.n += 1\n        return s\no = C()\ndef f(s):\n    return o.g(s)\n",
-    "a lazy property": "import functools\nclass C:\n    @functools.cached_property\n    def x(self):\n        return 1\n"
-    "o = C()\ndef f(s):\n    return o.x\n",
+    "a lazy property": "import functools\nclass C:\n    @functools.cached_property\n    def x(self):\n        return 1"
+    "\no = C()\ndef f(s):\n    return o.x\n",
 }
 
 

@@ -126,8 +126,8 @@ def _computed(job: Job, store: Store, block: Block, tick: BlockTick) -> Done:
     if isinstance(job.grid, str) and job.code not in ("", digest(own := _code_of(job.grid))):
         lines = "".join(f"\n  {line}" for line in differences(store.code_of(job.code), own))
         raise InvalidInput(
-            f"{_worker()} has other versions or other code than the process that started the sweep. There → in the worker:"
-            f"{lines}"
+            f"{_worker()} has other versions or other code than the process that started the sweep. "
+            f"There → in the worker:{lines}"
         )
     store.check_size()
     chosen = block if len(cells) == math.prod(block.shape) else block._replace(cells=cells)

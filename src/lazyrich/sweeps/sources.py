@@ -31,9 +31,10 @@ from lazyrich._typing import Array
 _INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _OURS = Path(__file__).parents[1]
 _PLAIN = (bool, int, float, complex, str, bytes, range, slice, np.generic, PurePath, Enum, type(None))
-_CHANGING = frozenset(
-    "add append clear discard extend insert pop popitem popleft appendleft remove setdefault sort update".split()
-)
+_CHANGING = {
+    *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove"),
+    *("setdefault", "sort", "update"),
+}
 _MAKING = ("__new__", "__init__", "__post_init__", "__setstate__")  # what sets an attribute there does not change it
 
 
