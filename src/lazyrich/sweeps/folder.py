@@ -53,7 +53,7 @@ def holds_a_store(out: Path) -> bool:
 
 
 def create(out: Path, grid: Grid) -> None:
-    files = zarr_files(grid, {"format": _FORMAT, "configuration": configuration(grid), **origin()})
+    files = zarr_files(grid, {"format": _FORMAT, "configuration": configuration(grid), "unit": grid.unit, **origin()})
     (out / "partial").mkdir(parents=True, exist_ok=True)
     made = partial(out, "data.zarr")
     try:
@@ -145,7 +145,7 @@ def tidy(out: Path, grid: Grid, record: Json) -> None:
     """Adds what a creator that died did not come to, or what is damaged, and removes what writers that died left."""
     for name in (records.FOLDER, CODE, claims.FOLDER, "partial"):
         (out / name).mkdir(exist_ok=True)
-    lost, wrong = _group(out) is None, amiss(out / "data.zarr", record["configuration"])
+    lost, wrong = _group(out) is None, amiss(out / "data.zarr", record)
     if lost or wrong:
         for name, content in zarr_files(grid, record).items():
             if name.partition("/")[0] in wrong or (lost and name == GROUP):

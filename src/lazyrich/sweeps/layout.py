@@ -103,21 +103,26 @@ def _coordinate(values: Sequence[Value]) -> Array:
     return array.astype(float) if array.dtype.kind == "O" else array  # whole numbers beyond 64 bits
 
 
-def amiss(data: Path, stored: Json) -> dict[str, str]:
-    """Arrays whose own files are not those of a configuration, and why: the metadata of all, the values of the axes."""
-    zarr, axes = _load("zarr"), {**stored["axes"], **stored.get("table", {})}
-    shape, found = [*map(len, stored["axes"].values())], {}
-    measured = {*stored["observables"], "status"}
-    others = {path.name for path in data.iterdir() if path.is_dir()}
-    for name in sorted({*axes, *measured, *others}):
+def coordinates(record: Json) -> dict[str, tuple[str, Sequence[Value]]]:
+    """What a folder has along its axes: name → axis and values."""
+    stored = record["configuration"]
+    found = {axis: (axis, values) for axis, values in stored["axes"].items()}
+    found |= {name: (ROW, values) for name, values in stored.get("table", {}).items()}
+    return found | {record["unit"]: (record["unit"], stored["at"])}
+
+
+def amiss(data: Path, record: Json) -> dict[str, str]:
+    """Arrays whose own files are not those of a record, and why: the metadata of all, the values of the axes."""
+    zarr, stored, axes, found = _load("zarr"), record["configuration"], coordinates(record), {}
+    shape = [*map(len, stored["axes"].values())]
+    for name in [*axes, *stored["observables"], "status"]:
         with warnings.catch_warnings(), suppress(Exception):
             warnings.simplefilter("ignore")
             array = zarr.open_array(data / name, mode="r")
-            if name in measured:
-                fits = [*array.shape[: len(shape)]] == shape
+            if name in axes:
+                fits = np.array_equal(np.asarray(array[...]), _coordinate(axes[name][1]))
             else:
-                values = np.asarray(array[...])
-                fits = name not in axes or np.array_equal(values, _coordinate(axes[name]))
+                fits = [*array.shape[: len(shape)]] == shape
             if fits:
                 continue
         found[name] = "is not what was written" if (data / name / GROUP).exists() else "is missing"

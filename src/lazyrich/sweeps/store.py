@@ -48,7 +48,7 @@ from lazyrich.sweeps.folder import (
     tidy,
 )
 from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Place, Result
-from lazyrich.sweeps.layout import amiss, checked_store, decoded, encoded
+from lazyrich.sweeps.layout import amiss, checked_store, coordinates, decoded, encoded
 from lazyrich.sweeps.records import Record
 
 if TYPE_CHECKING:
@@ -251,17 +251,14 @@ def open_store(out: str | Path, *, chunks: object = None) -> xarray.Dataset:
     out = as_folder(out)
     record = record_of(out)
     stored, xarray = record["configuration"], load("xarray", "the store of a sweep", "sweeps")
-    axes, columns = stored["axes"], stored.get("table", {})
+    along = coordinates(record)  # what the files say of them is not needed
     with damage_of(out / "data.zarr"):
-        store = checked_store(out, len(axes))
-        known = [*axes, *columns]  # as configured: what a file says of them is not needed
-        data = xarray.open_zarr(store, consolidated=True, chunks=chunks, decode_cf=False, drop_variables=known)
+        store = checked_store(out, len(stored["axes"]))
+        data = xarray.open_zarr(store, consolidated=True, chunks=chunks, decode_cf=False, drop_variables=[*along])
         data = data[["status", *stored["observables"]]]  # read in this order: values of what is done are there
     # NumPy's usual strings: few packages know Zarr's
-    named = {**{axis: (axis, values) for axis, values in axes.items()}, **{n: (ROW, v) for n, v in columns.items()}}
-    data = data.assign_coords(
-        {name: (dim, _labels(values), {"long_name": name, "units": "1"}) for name, (dim, values) in named.items()}
-    )
+    labelled = {name: (axis, _labels(values)) for name, (axis, values) in along.items() if axis in data.dims}
+    data = data.assign_coords({name: (*one, {"long_name": name, "units": "1"}) for name, one in labelled.items()})
     for axis, values in record.get("shown", {}).items():
         data = data.sel({axis: _labels(values)})
     # in plain text, attributes go into NetCDF too
@@ -367,7 +364,7 @@ def verify(out: str | Path) -> list[Damage]:
     []
     """
     out = as_folder(out)
-    wrong = amiss(out / "data.zarr", record_of(out)["configuration"])
+    wrong = amiss(out / "data.zarr", record_of(out))
     axes = [Damage("", out / "data.zarr" / name, why) for name, why in wrong.items()]
     return axes + damages_in(out, thorough=True)
 
