@@ -648,3 +648,14 @@ def test_reading_while_another_process_writes(tmp_path):
         seen.add(int(there.sum()))
     assert process.returncode == 0, process.stderr.read()
     assert {0, SWEEP.cells} <= seen
+
+
+def test_a_folder_that_does_not_say_what_its_steps_are(tmp_path):
+    """The first ones did not."""
+    made = filled(tmp_path / "out", SWEEP)
+    before, path = open_store(made.out).load(), made.out / "data.zarr" / "zarr.json"
+    content = json.loads(path.read_bytes())
+    assert content["attributes"].pop("unit") == "step"
+    path.write_text(json.dumps(content))
+    assert open_store(made.out).drop_attrs().identical(before.drop_attrs())
+    assert Store.open_or_create(made.out, SWEEP).done().all()

@@ -138,6 +138,10 @@ def _checked(out: Path, record: Json) -> Json:
             f"{out} was made by another version of lazyrich, and cannot be gone on with: take another folder; "
             "xarray.open_zarr reads its data.zarr."
         )
+    if "unit" not in record:  # of the first folders: what is no other array
+        stored = record["configuration"]
+        others = {*stored["axes"], *stored.get("table", {}), *stored["observables"], "status"}
+        (record["unit"],) = {path.name for path in (out / "data.zarr").iterdir() if path.is_dir()} - others
     return record
 
 

@@ -37,5 +37,5 @@ def test_rates_do_what_scales_do(case: str) -> None:
 
 @pytest.mark.parametrize("kind", ["rhm", "filters", "grokking", "lenet"])
 def test_what_alpha_does_is_one_of_two(kind: str) -> None:
-    with pytest.raises(lr.InvalidInput, match=r"through must be 'scales' or 'rates', and it is 'both'"):
+    with pytest.raises(lr.InvalidInput, match=r"through must be one of 'scales', 'rates', and it is 'both'"):
         lr.papers.experiment(kind, "quick").changed(through="both")
