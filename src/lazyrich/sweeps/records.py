@@ -25,7 +25,7 @@ import numpy as np
 
 from lazyrich._typing import Array
 from lazyrich.sweeps.disk import as_json, damage_of, put, sync
-from lazyrich.sweeps.grid import STATUS, Block, Result
+from lazyrich.sweeps.grid import STATUS, Block, Json, Result
 
 FOLDER = "blocks"
 _PENDING = STATUS.index("pending")
@@ -81,8 +81,8 @@ class Record:
     def content(self) -> bytes:
         """As a file: one digit for each cell."""
         digits = "".join(map(str, self.status.ravel().tolist()))
-        told = {"shape": [*self.status.shape], "status": digits, "causes": [*self.told], "code": [*self.code]}
-        told |= {"files": dict(self.files)}
+        told: Json = {"shape": [*self.status.shape], "status": digits, "causes": [*self.told], "code": [*self.code]}
+        told["files"] = dict(self.files)
         return as_json({**told, "crc32": zlib.crc32(as_json(told))})
 
 
