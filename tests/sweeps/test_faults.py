@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -528,3 +529,140 @@ def test_a_run_waits_for_blocks_that_others_are_at(tmp_path: Path) -> None:
         assert thread.is_alive()
     thread.join(30)
     assert found[0].complete == 12
+
+
+# 8: what strangers have tried ---------------------------------------------------------------------------------------
+
+
+def test_a_claim_that_cannot_be_written_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk an empty file was left, and the next run waited a minute and a half for nobody."""
+    out = tmp_path / "out"
+    run(small(), out, shard=(1, 6))
+
+    def full(handle: int, content: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        done = local.work(local.Job(small(), str(out)), 1)
+    assert done.fatal and done.error == f"{out} cannot be used: No space left on device."
+    assert list((out / "claims").iterdir()) == []
+
+
+def test_an_empty_claim_is_void_after_a_while(tmp_path: Path) -> None:
+    """As of a process that was killed before it could say whose it is."""
+    out = tmp_path / "out"
+    run(small(), out, shard=(1, 6))
+    claim = out / "claims" / "1.0"
+    claim.touch()
+    job = local.Job(small(), str(out))
+    assert local.work(job, 1).busy
+    os.utime(claim, (time.time() - 20,) * 2)
+    assert local.work(job, 1).computed == 2
+
+
+def stubborn(seed: int, scale: float) -> Cell:
+    """One cell catches every interruption, and goes on."""
+    while seed == 3:
+        try:
+            time.sleep(1)
+        except BaseException:
+            continue
+    return tiny(seed, scale)
+
+
+@pytest.mark.processes
+def test_a_cell_that_cannot_be_interrupted_is_ended_with_its_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stalled the run for ever, as one does that computes in C."""
+    summary = run(small(stubborn), tmp_path / "out", workers=2, limit=1.0)
+    assert (summary.complete, summary.pending) == (10, 2)
+    (cause,) = summary.failed_blocks.values()
+    assert str(cause) == "a cell took longer than 1 s, and could not be interrupted: its worker process was ended"
+
+
+def asking(seed: int, scale: float) -> Cell:
+    """Reads from its standard input."""
+    assert sys.stdin is None or os.read(0, 1) == b""
+    return tiny(seed, scale)
+
+
+@pytest.mark.processes
+def test_a_factory_that_asks_gets_no_answer(tmp_path: Path) -> None:
+    """It took the request for the next block, or waited for it."""
+    sweep = small(asking)
+    text = local.as_text(sweep)
+    Store.open_or_create(tmp_path / "out", small(tiny))  # as this process has a standard input of its own
+    path = tmp_path / "out" / "data.zarr" / "zarr.json"
+    path.write_text(path.read_text().replace("test_run:tiny", "test_faults:asking"))
+    outcomes = list(local.processes(local.Job(text, str(tmp_path / "out")), deque(range(6)), lambda *_: None, 1))
+    assert [done.computed for done in outcomes] == [2] * 6 and not any(done.failed for done in outcomes)
+
+
+def test_folders_at_home_and_buckets_as_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They made folders named ~ and s3: here."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    run(small(), "~/out")
+    assert open_store("~/out").sizes["seed"] == 6 and (tmp_path / "home/out/data.zarr").is_dir()
+    with pytest.raises(InvalidInput, match=r"^out must be a folder, and it is s3:/bucket/x: compute into a folder"):
+        run(small(), Path("s3://bucket/x"))
+    with pytest.raises(InvalidInput, match=r"^out must be a folder, and there is no home for ~nobody-at-all"):
+        run(small(), "~nobody-at-all/x")
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_a_table_has_its_axis_for_itself() -> None:
+    """An axis named row was silently replaced."""
+    table = {"seed": [0, 1, 2]}
+    with pytest.raises(InvalidInput, match=r"^row is the axis of the table, and cannot be another one"):
+        Sweep("x", "random_regression", axes={"row": [0, 1]}, table=table, at=[0])
+    alone = Sweep("x", "random_regression", table=table, at=[0])
+    assert alone.shape == (3,) and Sweep.from_dict(alone.as_dict()) == alone
+
+
+def test_an_empty_data_frame_is_one_sentence() -> None:
+    pandas = pytest.importorskip("pandas")
+    for table, says in ((pandas.DataFrame(), "axes must name"), (pandas.DataFrame({"seed": []}), "at least one value")):
+        with pytest.raises(InvalidInput, match=says):
+            Sweep("x", "random_regression", table=table, at=[0])
+
+
+def test_observables_that_leave_the_program_or_are_not_real(tmp_path: Path) -> None:
+    """One ended the run; of the other the imaginary part was dropped with a warning."""
+
+    def leaving(traj: lr.Trajectory) -> Any:
+        if len(traj.times) > 1:
+            sys.exit(3)
+        return traj.loss
+
+    def turning(traj: lr.Trajectory) -> Any:
+        return 1j * np.asarray(traj.loss)
+
+    summary = run(small(observables=["loss", leaving]), tmp_path / "out")
+    assert summary.complete == 12 and {one["cause"] for one in summary.failures} == {"SystemExit: 3"}
+    with pytest.raises(InvalidInput, match="turning must give real numbers, and it gives complex ones"):
+        run(small(observables=["loss", turning]), tmp_path / "other")
+
+
+_REMEMBERING = """
+from lazyrich.sweeps.problems import random_regression
+KNOWN = {}
+def mine(seed, scale):
+    if seed not in KNOWN:
+        KNOWN[seed] = random_regression(seed, d_in=3, h=3, d_out=3, samples=5)
+    return KNOWN[seed]
+"""
+
+
+@pytest.mark.processes
+def test_workers_take_a_function_with_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first cell had put into it counted as another code, and every worker refused."""
+    (tmp_path / "of_the_user_cached.py").write_text(_REMEMBERING)
+    monkeypatch.syspath_prepend(tmp_path)
+    import importlib
+
+    function = importlib.import_module("of_the_user_cached").mine
+    assert run(small(function), tmp_path / "out", workers=2).complete == 12
+    assert run(small(function), tmp_path / "out").computed == 0

@@ -239,7 +239,7 @@ BAD_ENTRIES = {
     "unknown": ({"obsevables": ["loss"]}, "an entry of the sweep must be one of", "did you mean 'observables'?"),
     "no name": ({"name": ...}, "name is missing, and the sweep needs it"),
     "no problem": ({"problem": ...}, "problem is missing, and the sweep needs it"),
-    "no axes": ({"axes": ...}, "axes is missing, and the sweep needs it"),
+    "no axes": ({"axes": ...}, "axes must name at least one axis"),
     "no steps": ({"at": ...}, "at is missing, and the sweep needs it"),
     "name is a number": ({"name": 5}, "name must be a word for the sweep, and it is 5"),
     "name is empty": ({"name": ""}, "name must be a word for the sweep, and it is ''"),

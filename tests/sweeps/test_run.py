@@ -399,7 +399,7 @@ def _long_run(tmp_path: Path) -> tuple[subprocess.Popen[str], list[int]]:
     notes, out = tmp_path / "notes", tmp_path / "out"
     notes.mkdir()
     program = python(_LONG_RUN, notes, out, start_new_session=True)
-    wait_for(lambda: len(list((out / "data.zarr" / "status").glob("c.*"))) >= 4)
+    wait_for(lambda: len(list((out / "blocks").glob("*.json"))) >= 4)
     workers = [int(mark.name) for mark in notes.iterdir() if int(mark.name) != program.pid]
     assert len(workers) == 2
     assert all(map(alive, workers))

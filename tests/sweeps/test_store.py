@@ -6,6 +6,8 @@ import dataclasses
 import errno
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +22,7 @@ import lazyrich as lr
 from lazyrich._check import InvalidInput
 from lazyrich.sweeps import Sweep
 from lazyrich.sweeps.grid import STATUS, Cause, Result, Variable
-from lazyrich.sweeps.store import Store, failures, open_store, summary
+from lazyrich.sweeps.store import Store, failures, open_store, summary, verify
 
 SWEEP = Sweep(
     "small",
@@ -443,15 +445,48 @@ def test_torn_metadata_is_one_sentence(tmp_path, name):
     path.write_bytes(b'{"zarr_fo')
     if name != "zarr.json":  # the file of the group has it too
         assert open_store(made.out).identical(before)
-        if name.startswith("loss"):
-            with pytest.raises(InvalidInput, match=r"data\.zarr.* cannot be read: .*\.$"):
-                made.write(SWEEP.block_at(0), outcome(SWEEP, 0), 0.5)
-        else:
-            assert Store.open_or_create(made.out, SWEEP).done().all() and len(path.read_bytes()) > 100
-        return
-    for attempt in (lambda: open_store(made.out), lambda: Store.open_or_create(made.out, SWEEP)):
+    else:
         with pytest.raises(InvalidInput, match=r"data\.zarr.* cannot be read: .*\.$"):
-            attempt()
+            open_store(made.out)
+    assert Store.open_or_create(made.out, SWEEP).done().all() and len(path.read_bytes()) > 100
+    assert open_store(made.out).identical(before) and verify(made.out) == []
+
+
+@pytest.mark.parametrize("name", ["zarr.json", "status/zarr.json", "loss/zarr.json", "seed/c/0", "seed", "step/c/0"])
+def test_a_file_of_the_store_that_is_lost_is_made_anew(tmp_path, name):
+    made = filled(tmp_path / "out", SWEEP)
+    before, path = open_store(made.out).load(), made.out / "data.zarr" / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if name == "zarr.json":
+        with pytest.raises(InvalidInput, match=r"zarr\.json is missing: the command that made .* makes it anew\.$"):
+            open_store(made.out)
+    else:
+        found = [(damage.path.name, damage.fault[:2]) for damage in verify(made.out)]
+        assert found == [(name.partition("/")[0], "is")]
+        assert open_store(made.out).identical(before)
+    assert Store.open_or_create(made.out, SWEEP).done().all()
+    assert open_store(made.out).identical(before) and verify(made.out) == []
+
+
+def test_an_axis_with_other_values_is_damage(tmp_path):
+    made = filled(tmp_path / "out", SWEEP)
+    before, folder = open_store(made.out).load(), made.out / "data.zarr"
+    import zarr
+
+    zarr.open_array(folder / "seed", mode="r+")[0] = 77
+    (damage,) = verify(made.out)
+    assert str(damage) == f"{folder / 'seed'} is not what was written"
+    assert open_store(made.out).identical(before)
+    Store.open_or_create(made.out, SWEEP)
+    assert verify(made.out) == []
+
+
+def test_a_record_with_another_digit_is_damage(tmp_path):
+    made = filled(tmp_path / "out", SWEEP)
+    path = next((made.out / "blocks").iterdir())
+    path.write_text(re.sub(r'("status": ")1', r"\g<1>3", path.read_text()))
+    assert [damage.path for damage in verify(made.out)] == [path]
+    assert made.left().sum() > 0
 
 
 def test_a_full_disk_is_one_sentence_and_no_harm(tmp_path, monkeypatch):
@@ -613,3 +648,14 @@ def test_reading_while_another_process_writes(tmp_path):
         seen.add(int(there.sum()))
     assert process.returncode == 0, process.stderr.read()
     assert {0, SWEEP.cells} <= seen
+
+
+def test_a_folder_that_does_not_say_what_its_steps_are(tmp_path):
+    """The first ones did not."""
+    made = filled(tmp_path / "out", SWEEP)
+    before, path = open_store(made.out).load(), made.out / "data.zarr" / "zarr.json"
+    content = json.loads(path.read_bytes())
+    assert content["attributes"].pop("unit") == "step"
+    path.write_text(json.dumps(content))
+    assert open_store(made.out).drop_attrs().identical(before.drop_attrs())
+    assert Store.open_or_create(made.out, SWEEP).done().all()

@@ -19,6 +19,7 @@ from pathlib import Path
 FOLDER = "claims"
 _TOUCHED = 10.0  # seconds between two touches
 _VOID = 90.0  # seconds without a touch
+_WRITTEN = 10.0  # by when a claim says whose it is
 
 
 @contextmanager
@@ -53,6 +54,9 @@ def _take(path: Path) -> bool:
         return False
     try:
         os.write(handle, whose)
+    except OSError:  # the disk is full: a claim of nobody would keep others waiting
+        path.unlink(missing_ok=True)
+        raise
     finally:
         os.close(handle)
     return True
@@ -75,7 +79,7 @@ def _void(path: Path) -> bool:
     try:
         whose = json.loads(text)
     except ValueError:  # just being written, or left so
-        return False
+        return age > _WRITTEN
     return whose["host"] == platform.node() and not _alive(whose["process"])
 
 

@@ -176,7 +176,7 @@ def _each(
                 values[label(one)] = value()
         except (InvalidInput, NoExactSolution) as error:
             lacking[label(one)] = Cause.of(error, str(error), module)
-        except (Exception, TooLong) as error:
+        except (Exception, SystemExit, TooLong) as error:
             lacking[label(one)] = Cause.of(error, module=module)
     return values, lacking
 

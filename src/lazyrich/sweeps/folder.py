@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -14,22 +15,28 @@ from lazyrich.sweeps import claims, records
 from lazyrich.sweeps.configuration import configuration, contains, differences, entries, origin
 from lazyrich.sweeps.disk import as_json, faults_of, partial, put, read_json, sync
 from lazyrich.sweeps.grid import Grid, Json
-from lazyrich.sweeps.layout import GROUP, zarr_files
+from lazyrich.sweeps.layout import GROUP, amiss, zarr_files
 
 CODE = "code"
+_COPY = "sweep.json"  # of what the file of all metadata says
 _OLD = 3600.0  # seconds after which a file in the making belongs to a process that died
 _MANY = 6  # names of files shown in a message
 _FORMAT = 2  # of the folder
+_BUCKET = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of two slashes, a Path keeps one
 
 
 def as_folder(out: object) -> Path:
     """A folder of this machine, or of one that it shares; buckets have no renaming, which everything here stands on."""
-    if isinstance(out, str) and "://" in out:
+    if isinstance(out, str | os.PathLike) and _BUCKET.match(os.fsdecode(out)):
         raise InvalidInput(
             f"out must be a folder, and it is {out}: compute into a folder, and copy it there when it is complete; "
             "xarray.open_zarr reads the copy."
         )
-    return _check.as_path("out", out)
+    path = _check.as_path("out", out)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # nobody has that name
+        raise InvalidInput(f"out must be a folder, and there is no home for {path.parts[0]}.") from None
 
 
 def holds_a_store(out: Path) -> bool:
@@ -46,7 +53,7 @@ def holds_a_store(out: Path) -> bool:
 
 
 def create(out: Path, grid: Grid) -> None:
-    files = zarr_files(grid, {"format": _FORMAT, "configuration": configuration(grid), **origin()})
+    files = zarr_files(grid, {"format": _FORMAT, "configuration": configuration(grid), "unit": grid.unit, **origin()})
     (out / "partial").mkdir(parents=True, exist_ok=True)
     made = partial(out, "data.zarr")
     try:
@@ -90,46 +97,65 @@ def enlarge(out: Path, grid: Grid, record: Json, asked: Json) -> None:
     sync(out / "data.zarr")
 
 
+def record_to_mend(out: Path) -> Json:
+    """The same, from its copy where the file itself is lost."""
+    try:
+        return record_of(out)
+    except InvalidInput:
+        if _group(out) is None and (out / _COPY).exists():
+            return _checked(out, read_json(out / _COPY))
+        raise
+
+
+def _group(out: Path) -> Json | None:
+    """What is in the file of all metadata; None where that is damaged."""
+    with suppress(InvalidInput):
+        return dict(read_json(out / "data.zarr" / GROUP))
+    return None
+
+
 def record_of(out: Path) -> Json:
     """Configuration, versions, when and where, as stored."""
     path = out / "data.zarr" / GROUP
     with faults_of(out):
+        if not path.exists() and (out / _COPY).exists():
+            raise InvalidInput(f"{path} is missing: the command that made {out} makes it anew.")
         if not path.exists():
             raise InvalidInput(
                 f"{out} holds no sweep and no experiment: try one that `lazyrich sweep … --out` has made, or "
                 "`lazyrich experiment`."
             )
     try:
-        record = read_json(path)["attributes"]
-        entries(record["configuration"])
+        return _checked(out, read_json(path)["attributes"])
     except (KeyError, TypeError, AttributeError):
         raise InvalidInput(f"{out} must hold a sweep, and its data.zarr is something else.") from None
+
+
+def _checked(out: Path, record: Json) -> Json:
+    entries(record["configuration"])
     if record.get("format") != _FORMAT:
         raise InvalidInput(
             f"{out} was made by another version of lazyrich, and cannot be gone on with: take another folder; "
             "xarray.open_zarr reads its data.zarr."
         )
+    if "unit" not in record:  # of the first folders: what is no other array
+        stored = record["configuration"]
+        others = {*stored["axes"], *stored.get("table", {}), *stored["observables"], "status"}
+        (record["unit"],) = {path.name for path in (out / "data.zarr").iterdir() if path.is_dir()} - others
     return record
 
 
-def _length_of(array: Path) -> object:
-    """Of the axes of an array, by its own file; None where that is damaged."""
-    with suppress(Exception):
-        return read_json(array)["shape"]
-    return None
-
-
 def tidy(out: Path, grid: Grid, record: Json) -> None:
-    """Adds what a creator that died did not come to, and removes what writers that died left."""
+    """Adds what a creator that died did not come to, or what is damaged, and removes what writers that died left."""
     for name in (records.FOLDER, CODE, claims.FOLDER, "partial"):
         (out / name).mkdir(exist_ok=True)
-    last = out / "data.zarr" / "status" / GROUP  # of the arrays' own metadata, which follow those of the group
-    if _length_of(last) != [*grid.shape]:
-        files = zarr_files(grid, record)
-        for name in sorted(files, key=lambda name: name == f"status/{GROUP}"):
-            if name.endswith(f"/{GROUP}"):
-                put(out, out / "data.zarr" / name, files[name])
-    copy, content = out / "sweep.json", as_json(record)
+    lost, wrong = _group(out) is None, amiss(out / "data.zarr", record)
+    if lost or wrong:
+        for name, content in zarr_files(grid, record).items():
+            if name.partition("/")[0] in wrong or (lost and name == GROUP):
+                (out / "data.zarr" / name).parent.mkdir(parents=True, exist_ok=True)
+                put(out, out / "data.zarr" / name, content)
+    copy, content = out / _COPY, as_json(record)
     if not copy.exists() or copy.read_bytes() != content:
         put(out, copy, content)
     sync(out)

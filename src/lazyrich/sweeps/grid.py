@@ -196,10 +196,12 @@ class Grid(ABC):
             "axes", {str(axis): values_of(str(axis), given) for axis, given in table_of("axes", self.axes).items()}
         )
         self._put("settings", {name: plain(value) for name, value in table_of("settings", self.settings).items()})
-        if len(self.table):
-            self._put("table", columns_of(self.table))
-            rows = len(next(iter(self.table.values())))
-            self._put("axes", {**self.axes, ROW: tuple(range(rows))})
+        self._put("table", columns_of(self.table))
+        if self.table:
+            rows = tuple(range(len(next(iter(self.table.values())))))
+            if self.axes.get(ROW, rows) != rows:
+                raise InvalidInput(f"{ROW} is the axis of the table, and cannot be another one.")
+            self._put("axes", {**self.axes, ROW: rows})
         if not self.axes:
             raise InvalidInput("axes must name at least one axis, such as seed = { range = 4 }, and it is empty.")
         if self.cells > LARGEST:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -100,6 +101,32 @@ def _coordinate(values: Sequence[Value]) -> Array:
     if array.dtype.kind == "U":
         return array.astype(np.dtypes.StringDType())  # the strings that Zarr v3 has a lasting form for
     return array.astype(float) if array.dtype.kind == "O" else array  # whole numbers beyond 64 bits
+
+
+def coordinates(record: Json) -> dict[str, tuple[str, Sequence[Value]]]:
+    """What a folder has along its axes: name → axis and values."""
+    stored = record["configuration"]
+    found = {axis: (axis, values) for axis, values in stored["axes"].items()}
+    found |= {name: (ROW, values) for name, values in stored.get("table", {}).items()}
+    return found | {record["unit"]: (record["unit"], stored["at"])}
+
+
+def amiss(data: Path, record: Json) -> dict[str, str]:
+    """Arrays whose own files are not those of a record, and why: the metadata of all, the values of the axes."""
+    zarr, stored, axes, found = _load("zarr"), record["configuration"], coordinates(record), {}
+    shape = [*map(len, stored["axes"].values())]
+    for name in [*axes, *stored["observables"], "status"]:
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
+            array = zarr.open_array(data / name, mode="r")
+            if name in axes:
+                fits = np.array_equal(np.asarray(array[...]), _coordinate(axes[name][1]))
+            else:
+                fits = [*array.shape[: len(shape)]] == shape
+            if fits:
+                continue
+        found[name] = "is not what was written" if (data / name / GROUP).exists() else "is missing"
+    return found
 
 
 # chunks -----------------------------------------------------------------------------------------------------

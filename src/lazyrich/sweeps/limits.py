@@ -1,21 +1,27 @@
 """How long a cell may take. One that takes longer is left to be done, and the others go on.
 
 An alarm of the system interrupts what the cell is at, also sleep. It reaches the main thread of a process alone, and
-Python alone: a library that computes in C for hours is interrupted when it comes back.
+Python alone: a library that computes in C is interrupted when it comes back. A worker process that no alarm has
+stopped some seconds later is ended, which costs its block.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import IO
 
 from lazyrich.sweeps.grid import TooLong
 
 _COMPILING = 60.0  # seconds
+_GRACE = 10.0  # seconds after an alarm
 _limit: list[float | None] = [None]  # seconds, of this process
+_ends: list[IO[str]] = []  # where this process may be ended: what is said then goes there
 
 
 @contextmanager
@@ -26,6 +32,11 @@ def limited(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         _limit[0] = before
+
+
+def expendable() -> None:
+    """This process may be ended, since it works for another one."""
+    _ends.append(open(os.devnull, "w"))  # noqa: SIM115  (as long as the process lives)
 
 
 def can_interrupt() -> bool:
@@ -49,8 +60,12 @@ def cell(count: int = 1, *, together: bool = False) -> Iterator[None]:
 
     handler = signal.signal(signal.SIGALRM, ring)
     before, _ = signal.setitimer(signal.ITIMER_REAL, allowed)
+    if _ends and not before:  # of nested ones the first
+        faulthandler.dump_traceback_later(allowed + _GRACE, exit=True, file=_ends[0])
     try:
         yield
     finally:
+        if _ends and not before:
+            faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, before)
         signal.signal(signal.SIGALRM, handler)

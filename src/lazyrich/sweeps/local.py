@@ -37,12 +37,14 @@ from lazyrich._check import InvalidInput
 from lazyrich._threads import cores, one_blas_thread
 from lazyrich.sweeps import limits
 from lazyrich.sweeps.claims import claimed
-from lazyrich.sweeps.fingerprint import digest, fingerprint
+from lazyrich.sweeps.disk import faults_of
+from lazyrich.sweeps.fingerprint import differences, digest, fingerprint
 from lazyrich.sweeps.grid import STATUS, Block, Cause, Grid, Json, TooLong
 from lazyrich.sweeps.store import Store
 
 _STILLBORN = 5  # workers in a row that end before they have begun: none ever will
 _CLASS = "class"  # the entry that says which kind of grid a configuration is of
+_ENDED = "ended with exit status 1"  # as a worker does that takes too long, see `limits`
 _OFTEN = 0.5  # seconds between two reports of a worker on its block
 
 #: One JAX computation at a time in a process, where a cluster gives it several threads.
@@ -106,7 +108,7 @@ def work(job: Job, number: int, tick: BlockTick = lambda number, cells: None) ->
         store, block = Store(Path(job.out), grid), grid.block_at(number)
         if not store.pending(block):
             return Done(number)
-        with claimed(store.out, block.name) as ours:
+        with faults_of(store.out), claimed(store.out, block.name) as ours:
             return _computed(job, store, block, tick) if ours else Done(number, busy=True)
     except (InvalidInput, ImportError) as error:  # the folder, or what is installed; a cell's own fault is a result
         where = f"{_worker()} " if isinstance(job.grid, str) and isinstance(error, ImportError) else ""
@@ -121,10 +123,11 @@ def _computed(job: Job, store: Store, block: Block, tick: BlockTick) -> Done:
     cells = store.pending(block)  # as it is now: another process may have just given it back
     if not cells:
         return Done(block.number)
-    if isinstance(job.grid, str) and job.code not in ("", own := _code_of(job.grid)):
+    if isinstance(job.grid, str) and job.code not in ("", digest(own := _code_of(job.grid))):
+        lines = "".join(f"\n  {line}" for line in differences(store.code_of(job.code), own))
         raise InvalidInput(
-            f"{_worker()} has other versions or other code than the process that started the sweep: "
-            f"its fingerprint is {own}, and {job.code} is asked for."
+            f"{_worker()} has other versions or other code than the process that started the sweep. "
+            f"There → in the worker:{lines}"
         )
     store.check_size()
     chosen = block if len(cells) == math.prod(block.shape) else block._replace(cells=cells)
@@ -159,9 +162,9 @@ def grid_of(text: str) -> Grid:
 
 
 @lru_cache(maxsize=1)
-def _code_of(text: str) -> str:
+def _code_of(text: str) -> Json:
     """The fingerprint of what computes a grid in this process."""
-    return digest(fingerprint(grid_of(text)))
+    return fingerprint(grid_of(text))
 
 
 def _by_name(name: str) -> Any:
@@ -245,7 +248,7 @@ def processes(job: Job, todo: deque[int], tick: BlockTick, workers: int) -> Gene
                 crew.remove(worker)
                 stillborn = 0 if worker.ready else stillborn + 1
                 if worker.number is not None:
-                    yield Done(worker.number, kind="worker died", error=f"its worker process {worker.end()}")
+                    yield _death(job, worker.number, worker.end())
                 elif stillborn >= _STILLBORN:
                     yield Done(-1, error=f"worker processes cannot be started: the last {worker.end()}.", fatal=True)
             elif "ready" in message:
@@ -258,6 +261,14 @@ def processes(job: Job, todo: deque[int], tick: BlockTick, workers: int) -> Gene
     finally:
         for worker in crew:
             worker.stop()
+
+
+def _death(job: Job, number: int, end: str) -> Done:
+    """What became of a block whose worker has died."""
+    if job.limit is None or end != _ENDED:
+        return Done(number, kind="worker died", error=f"its worker process {end}")
+    late = f"a cell took longer than {job.limit:g} s, and could not be interrupted: its worker process was ended"
+    return Done(number, kind=TooLong.__name__, error=late, again=False)
 
 
 class _Worker:
@@ -333,10 +344,14 @@ def _serve() -> None:
     """Answers requests from standard input until it ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a factory prints must not get among the answers
+    asked = os.fdopen(os.dup(0), encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)  # and what it reads must not be a request
+    limits.expendable()
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def listen() -> None:
-        for line in sys.stdin:
+        for line in asked:
             requests.put(json.loads(line))
         os._exit(0)  # whoever asked has gone, or needs nothing more
 

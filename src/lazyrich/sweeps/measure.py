@@ -96,11 +96,14 @@ def measured(traj: Trajectory, name: str | Measure, test: Task | None) -> Array:
 
 def _own(function: Measure, traj: Trajectory) -> Array:
     try:
-        values = np.asarray(function(traj), float)
+        given = np.asarray(function(traj))
+        values = given.real.astype(float)
     except (TypeError, ValueError) as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # np.asarray: they are no numbers
             raise InvalidInput(f"{label(function)} must give numbers, and it does not: {error}.") from None
         raise
+    if given.dtype.kind == "c":
+        raise InvalidInput(f"{label(function)} must give real numbers, and it gives complex ones.")
     if values.shape[:1] != (len(traj.times),):
         raise InvalidInput(
             f"{label(function)} must give a value for each of the {len(traj.times)} times, and its shape is "

@@ -1,6 +1,6 @@
 """What a folder knows of each block: one small file, written last, from which all else follows.
 
-    blocks/0.1.json     {"shape": …, "status": "1130…", "causes": […], "code": […], "files": {…}}
+    blocks/0.1.json     {"shape": …, "status": "1130…", "causes": […], "code": […], "files": {…}, "crc32": …}
 
 A block is there if its record is, and the files that the record names have the size it names. Cells whose status is 0
 are still to be done: a cell that met a fault of the machine, one whose failure is to be tried again, or one that came
@@ -25,7 +25,7 @@ import numpy as np
 
 from lazyrich._typing import Array
 from lazyrich.sweeps.disk import as_json, damage_of, put, sync
-from lazyrich.sweeps.grid import STATUS, Block, Result
+from lazyrich.sweeps.grid import STATUS, Block, Json, Result
 
 FOLDER = "blocks"
 _PENDING = STATUS.index("pending")
@@ -81,8 +81,9 @@ class Record:
     def content(self) -> bytes:
         """As a file: one digit for each cell."""
         digits = "".join(map(str, self.status.ravel().tolist()))
-        told = {"shape": self.status.shape, "status": digits, "causes": self.told, "code": self.code}
-        return as_json({**told, "files": dict(self.files)})
+        told: Json = {"shape": [*self.status.shape], "status": digits, "causes": [*self.told], "code": [*self.code]}
+        told["files"] = dict(self.files)
+        return as_json({**told, "crc32": zlib.crc32(as_json(told))})
 
 
 def _cells(block: Block) -> set[tuple[int, ...]]:
@@ -113,6 +114,8 @@ def read(path: Path) -> Record | None:
         return None
     with damage_of(path):
         content = json.loads(path.read_bytes())
+        if content.pop("crc32", None) not in (None, zlib.crc32(as_json(content))):
+            raise ValueError("it is not what was written")
         status = np.array([*map(int, content["status"])], np.int8).reshape(content["shape"])
         return Record(status, tuple(content["causes"]), tuple(content["code"]), dict(content["files"]))
 

@@ -31,8 +31,9 @@ from lazyrich._typing import Array
 from lazyrich.sweeps import cluster, limits, local
 from lazyrich.sweeps.fingerprint import differences, digest, fingerprint
 from lazyrich.sweeps.folder import as_folder
-from lazyrich.sweeps.grid import Cause, Grid
+from lazyrich.sweeps.grid import Cause, Grid, Json
 from lazyrich.sweeps.store import Damage, Failure, Store, by_kind, failures, place_of, summary
+from lazyrich.sweeps.telling import Tell, Teller
 
 _LOG_EVERY = 30.0  # seconds between two lines in a log
 _BAR_EVERY, _BAR_AFTER = 0.5, 2.0  # seconds between two looks of a bar, and before the first
@@ -111,6 +112,7 @@ def run(
     verify: bool = False,
     grow: bool = False,
     mixed: bool = False,
+    tell: Tell | None = None,
 ) -> Summary:
     """Computes what is missing of a sweep or an experiment into a folder: here, in processes, or on a Dask cluster.
 
@@ -132,6 +134,8 @@ def run(
     verify : read all that is there, and compute again what is damaged; without it, what is missing or has another size
     grow : add what is new on the axes to a folder that holds the rest
     mixed : go on in a folder whose cells were computed by other versions or other functions
+    tell : a function that is called with each block as it is there, to log it: f(block), with block.data, a Dataset of
+        its cells, and block.computed, the cells so far
 
     Returns
     -------
@@ -159,7 +163,7 @@ def run(
     alone = workers == 1 and scheduler is None
     if not alone:
         local.as_text(sweep)  # what other processes could not find is said before anything is made
-    start = time.perf_counter()
+    start, own = time.perf_counter(), fingerprint(sweep)  # before a function is called, which may fill a cache
     with _resumable(), ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(cluster.connected(scheduler))
         hands = (workers if client is None else cluster.threads_of(client)) * runs
@@ -169,10 +173,11 @@ def run(
         left, sizes = store.left(), _block_sizes(store.grid)
         mine = np.arange(len(left)) % runs == first
         todo = deque(np.flatnonzero(mine & (left > 0)).tolist())
-        code = _enter_code(store, mixed) if todo else ""
+        code = _enter_code(store, own, mixed) if todo else ""
         report = stack.enter_context(_Report(sweep.name, sizes, mine, left))
         job = local.Job(store.grid, str(store.out), code, limit)
-        if alone and (local.threads_are_right(sweep) or not local.portable(sweep)):
+        apart = limit is not None or not local.threads_are_right(sweep)
+        if alone and not (apart and local.portable(sweep)):
             outcomes = local.here(job, todo, report.tick)
         else:
             job = job._replace(grid=local.as_text(store.grid))
@@ -181,7 +186,8 @@ def run(
                 if client is None
                 else cluster.on_cluster(job, todo, client)
             )
-        failed_blocks, computed = _gather(outcomes, todo, retries, report)
+        teller = None if tell is None else Teller(store, tell)
+        failed_blocks, computed = _gather(outcomes, todo, retries, report, teller)
     counts = summary(out)
     return Summary(
         cells=store.grid.cells,
@@ -210,9 +216,8 @@ def _mend(store: Store, thorough: bool, retry_failed: bool) -> list[Damage]:
     return damaged
 
 
-def _enter_code(store: Store, mixed: bool) -> str:
+def _enter_code(store: Store, own: Json, mixed: bool) -> str:
     """The fingerprint of what will compute, kept in the folder; refused beside another one, unless told."""
-    own = fingerprint(store.grid)
     code = digest(own)
     others = sorted(store.codes() - {code})
     if others and not mixed:
@@ -226,7 +231,11 @@ def _enter_code(store: Store, mixed: bool) -> str:
 
 
 def _gather(
-    outcomes: Generator[local.Done, None, None], todo: deque[int], retries: int, report: _Report
+    outcomes: Generator[local.Done, None, None],
+    todo: deque[int],
+    retries: int,
+    report: _Report,
+    teller: Teller | None = None,
 ) -> tuple[dict[int, Cause], int]:
     """Reads a runner to its end; what failed, or is with another process, comes again into `todo`. The blocks that
     failed for good, with causes, and how many cells were computed."""
@@ -245,6 +254,8 @@ def _gather(
                 todo.append(done.number)
                 continue
             computed += done.computed
+            if teller and done.computed:
+                teller.block(done.number, computed)
             if done.error and done.again and tries[done.number] < retries:
                 tries[done.number] += 1
                 todo.append(done.number)

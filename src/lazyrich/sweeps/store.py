@@ -36,9 +36,19 @@ from lazyrich.sweeps import records
 from lazyrich.sweeps.axes import Value
 from lazyrich.sweeps.configuration import configuration, grown, now
 from lazyrich.sweeps.disk import as_json, damage_of, faults_of, put, read_json, sync
-from lazyrich.sweeps.folder import CODE, as_folder, create, enlarge, holds_a_store, record_of, refuse_another, tidy
+from lazyrich.sweeps.folder import (
+    CODE,
+    as_folder,
+    create,
+    enlarge,
+    holds_a_store,
+    record_of,
+    record_to_mend,
+    refuse_another,
+    tidy,
+)
 from lazyrich.sweeps.grid import ROW, STATUS, Block, Grid, Json, Place, Result
-from lazyrich.sweeps.layout import checked_store, decoded, encoded
+from lazyrich.sweeps.layout import amiss, checked_store, coordinates, decoded, encoded
 from lazyrich.sweeps.records import Record
 
 if TYPE_CHECKING:
@@ -96,7 +106,7 @@ class Store:
         with faults_of(out):
             if not holds_a_store(out):
                 create(out, grid.with_blocks(hands))
-            record = record_of(out)
+            record = record_to_mend(out)
             stored = record["configuration"]
             asked["block"] = _blocks_of(grid, stored)
             whole = grown(stored, asked)
@@ -170,8 +180,9 @@ class Store:
                 put(self.out, path, as_json(fingerprint))
 
     def code_of(self, code: str) -> Json:
-        """What a fingerprint is of."""
-        return dict(read_json(self.out / CODE / f"{code}.json"))
+        """What a fingerprint is of; nothing where its file is lost."""
+        path = self.out / CODE / f"{code}.json"
+        return dict(read_json(path)) if path.exists() else {}
 
     def write(self, block: Block, result: Result, seconds: float, code: str = "") -> None:
         """Keeps what a block gave, or some cells of it, which took so many seconds. It then outlives a power cut."""
@@ -240,14 +251,14 @@ def open_store(out: str | Path, *, chunks: object = None) -> xarray.Dataset:
     out = as_folder(out)
     record = record_of(out)
     stored, xarray = record["configuration"], load("xarray", "the store of a sweep", "sweeps")
-    axes, columns = stored["axes"], stored.get("table", {})
+    along = coordinates(record)  # what the files say of them is not needed
     with damage_of(out / "data.zarr"):
-        store = checked_store(out, len(axes))
-        data = xarray.open_zarr(store, consolidated=True, chunks=chunks, decode_cf=False)
+        store = checked_store(out, len(stored["axes"]))
+        data = xarray.open_zarr(store, consolidated=True, chunks=chunks, decode_cf=False, drop_variables=[*along])
         data = data[["status", *stored["observables"]]]  # read in this order: values of what is done are there
     # NumPy's usual strings: few packages know Zarr's
-    data = data.assign_coords({axis: (axis, _labels(values), data[axis].attrs) for axis, values in axes.items()})
-    data = data.assign_coords({name: (ROW, _labels(values)) for name, values in columns.items()})
+    labelled = {name: (axis, _labels(values)) for name, (axis, values) in along.items() if axis in data.dims}
+    data = data.assign_coords({name: (*one, {"long_name": name, "units": "1"}) for name, one in labelled.items()})
     for axis, values in record.get("shown", {}).items():
         data = data.sel({axis: _labels(values)})
     # in plain text, attributes go into NetCDF too
@@ -353,8 +364,9 @@ def verify(out: str | Path) -> list[Damage]:
     []
     """
     out = as_folder(out)
-    record_of(out)
-    return damages_in(out, thorough=True)
+    wrong = amiss(out / "data.zarr", record_of(out))
+    axes = [Damage("", out / "data.zarr" / name, why) for name, why in wrong.items()]
+    return axes + damages_in(out, thorough=True)
 
 
 def files_in(out: str | Path) -> int:

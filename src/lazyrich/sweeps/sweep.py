@@ -59,7 +59,7 @@ class Sweep(Grid):
     ----------
     name, about : words for people
     problem : a factory by name, or a function of the axes and settings that returns a `Cell` or a `Problem`
-    axes : {name: values}; one cell per combination, the last axis varies fastest
+    axes : {name: values}; one cell per combination, the last axis varies fastest; a table may stand for them
     at : steps to record
     settings : the other arguments of the factory. Of descent, axes or settings are besides what `lr.Noise` takes
         (batch, replacement, label_noise and weight_noise, unless the factory has an argument of that name) and
@@ -82,13 +82,13 @@ class Sweep(Grid):
     """
 
     WHAT = "sweep"
-    NEEDED = ("name", "problem", "axes", "at")
+    NEEDED = ("name", "problem", "at")
     unit = "step"
 
     name: str
     problem: str | Factory
-    axes: Settings
-    at: Sequence[int]
+    axes: Settings = field(default_factory=dict)
+    at: Sequence[int] = ()
     settings: Settings = field(default_factory=dict)
     method: str = "descend"
     rate: float = 0.01

@@ -4,7 +4,8 @@ The network is that of the DAWN benchmark for CIFAR-10 (`resnet.py`) with first 
 Training is that of the benchmark: stochastic gradient descent with Nesterov momentum 0.9 on the mean cross-entropy of
 batches of 512, a rate that rises in a straight line to 0.4 within 5 epochs and falls back to 0 at epoch 24, on images
 normalised colour by colour, cropped at random after a reflection of 4 pixels at each border, flipped left to right,
-and with a hole of 8 × 8. After the standard initialisation the first filters are divided by α.
+and with a hole of 8 × 8. After the standard initialisation the first filters are divided by α; or, `through` "rates",
+they learn at α² times the rate of the others.
 
 Batch norm follows the first layer, so that α does not change what the network computes at the start (but for the 1e-5
 beside the variance), and the layer has no scale to learn. What α changes is speed: a gradient is α times larger where
@@ -78,6 +79,7 @@ class Settings:
     crop: int = 4  # pixels reflected at each border before a random crop
     flip: bool = True
     cutout: int = 8  # rows and columns of the hole
+    through: str = "scales"  # what α does, see `loop`
 
     def __post_init__(self) -> None:
         _check.count("seed", self.seed, least=0, most=2**31 - 1)
@@ -86,6 +88,7 @@ class Settings:
         if not 0 <= _check.number("momentum", self.momentum) < 1:
             raise InvalidInput(f"momentum must lie in [0, 1), and it is {self.momentum:g}.")
         _check.choice("images", self.images, _SETS)
+        _check.choice("through", self.through, loop.THROUGH)
         for name in ("samples", "epochs", "batch"):
             _check.count(name, getattr(self, name))
         for name in ("crop", "cutout"):
@@ -241,7 +244,8 @@ def _program(settings: Settings, classes: int) -> loop.Program:
         weights = resnet.initial_weights(
             stream(member, _WEIGHTS), settings.channels, settings.kernel, _COLOURS, classes
         )
-        weights["prep"]["filters"] = weights["prep"]["filters"] / member["alpha"]
+        if settings.through == "scales":
+            weights["prep"]["filters"] = weights["prep"]["filters"] / member["alpha"]
         _, running = resnet.forward(weights, data.train_x[: settings.batch], stride)
         return State(weights, running, optimiser.init(weights), jnp.arange(settings.samples))
 
@@ -255,6 +259,8 @@ def _program(settings: Settings, classes: int) -> loop.Program:
 
         gradients, moments = jax.grad(loss, has_aux=True)(state.weights)
         changes, inner = optimiser.update(gradients, state.optimiser)
+        if settings.through == "rates":
+            changes["prep"]["filters"] = changes["prep"]["filters"] * member["alpha"] ** 2
         running = jax.tree.map(lambda old, new: _KEPT * old + (1 - _KEPT) * new, state.running, moments)
         return State(optax.apply_updates(state.weights, changes), running, inner, order)
 

@@ -2,7 +2,8 @@
 
 One layer learns x ∘ y = x·y mod p from half of all pairs, p = 97. Two manipulations, of which the paper says that an
 unbalanced rich initialisation groks fastest: the embeddings are divided by α at the start (a LayerNorm follows, so that
-the function stays as it is and smaller embeddings move faster), and the logits are multiplied by τ, with the rate
+the function stays as it is and smaller embeddings move faster; or, `through` "rates", they learn at α times the rate
+of the rest), and the logits are multiplied by τ, with the rate
 divided by τ². Recorded: when training and validation accuracy first reach 99 %.
 
 The settings are those of the code that the authors name (teddykoker/grokking), with one layer instead of two:
@@ -65,9 +66,11 @@ class Settings:
     rate: float = 1e-3
     weight_decay: float = 0.0  # decoupled, as in AdamW
     every: int = 10  # steps between two looks at both accuracies; each costs as much as six to eight steps
+    through: str = "scales"  # what α does, see `loop`
 
     def __post_init__(self) -> None:
         _check.count("seed", self.seed, least=0, most=2**31 - 1)
+        _check.choice("through", self.through, loop.THROUGH)
         for name in ("alpha", "tau", "rate"):
             _check.positive(name, getattr(self, name))
         _check.positive("weight_decay", self.weight_decay, or_zero=True)
@@ -206,6 +209,7 @@ class Member(NamedTuple):
     tau: JaxArray
     rate: JaxArray
     weight_decay: JaxArray
+    faster: JaxArray  # the embeddings than the rest
     network: Transformer  # at the start
     pairs: JaxArray  # those to train on first
 
@@ -250,8 +254,9 @@ def _with_records(outcome: Outcome, at: tuple[int, ...]) -> Outcome:
 
 def _member(cell: Settings) -> Member:
     tau, rate, weight_decay = map(np.float32, (cell.tau, cell.rate, cell.weight_decay))
-    network = initial_network(cell.p, cell.dim, cell.alpha, cell.seed)
-    return Member(np.int32(cell.seed), tau, rate, weight_decay, network, pairs(cell.p, cell.seed))
+    scale, faster = (cell.alpha, 1.0) if cell.through == "scales" else (1.0, cell.alpha)
+    network, speed = initial_network(cell.p, cell.dim, scale, cell.seed), np.float32(faster)
+    return Member(np.int32(cell.seed), tau, rate, weight_decay, speed, network, pairs(cell.p, cell.seed))
 
 
 @cache
@@ -286,6 +291,8 @@ def _program(p: int, heads: int, samples: int, batch: int, every: int) -> loop.P
 
         update, moments = adam.update(jax.grad(loss)(state.network), state.moments)
         rate = member.rate / member.tau**2 * jnp.minimum(i / _WARM_UP, 1)
+        tokens, positions = update.tokens * member.faster, update.positions * member.faster
+        update = update._replace(tokens=tokens, positions=positions)  # their weights decay as the others do
         network = jax.tree.map(lambda w, u: w - rate * (u + member.weight_decay * w), state.network, update)
 
         def looked() -> JaxArray:

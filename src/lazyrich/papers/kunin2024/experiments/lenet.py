@@ -4,7 +4,9 @@ LeNet-5 with ReLU and max pooling learns handwritten digits. From one He initial
 
     first layer ÷ α,   last layer × α,
 
-which leaves the function as it is, since biases start at zero and ReLU and max pooling are homogeneous. With a large α
+which leaves the function as it is, since biases start at zero and ReLU and max pooling are homogeneous. (Or, `through`
+"rates", what would be divided learns at α² times the rate, what would be multiplied at 1/α² of it, and distances are
+those of the scaled network that has learned the same.) With a large α
 (upstream) the first layer learns faster than the rest, and the paper shows that kernel and activation
 patterns then move further from the start; with a small one they stay closer. Recorded over training:
 
@@ -77,6 +79,7 @@ class Settings:
     batch: int = 512
     kernel_samples: int = 6_000  # of them, on which kernels and activations are compared
     kernel_rows: int = 100  # images in a block
+    through: str = "scales"  # what α does, see `loop`
 
     def __post_init__(self) -> None:
         _check.count("seed", self.seed, least=0, most=2**31 - 1)
@@ -84,6 +87,7 @@ class Settings:
             _check.positive(name, getattr(self, name))
         _check.choice("images", self.images, ("mnist", "fashion-mnist", "digits"))
         _check.choice("optimiser", self.optimiser, ("sgd", "adam"))
+        _check.choice("through", self.through, loop.THROUGH)
         _check.count("samples", self.samples)
         for name in ("batch", "kernel_samples"):
             _check.count(name, getattr(self, name), most=self.samples)
@@ -114,8 +118,18 @@ def initial_network(key: JaxArray, alpha: JaxArray) -> tuple[Layer, ...]:
     import jax
 
     drawn = _as_network(jax.random.normal(key, (_PARAMETERS,)))
-    first, *middle, last = (Layer(W * (2 / W.shape[1]) ** 0.5, 0 * b) for W, b in drawn)
-    return first._replace(weight=first.weight / alpha), *middle, last._replace(weight=last.weight * alpha)
+    return scaled([Layer(W * (2 / W.shape[1]) ** 0.5, 0 * b) for W, b in drawn], alpha)
+
+
+def scaled(network: Sequence[Layer], alpha: JaxArray) -> tuple[Layer, ...]:
+    """The same function with first layer ÷ α and last layer × α, and so with all biases but the last ÷ α.
+
+    It learns as the network itself does where what is divided has α² times the rate, or α times by Adam.
+    """
+    first, *middle, last = network
+    divided = [first._replace(weight=first.weight / alpha), *middle]
+    divided = [layer._replace(bias=layer.bias / alpha) for layer in divided]
+    return *divided, last._replace(weight=last.weight * alpha)
 
 
 def _as_network(vector: JaxArray) -> tuple[Layer, ...]:
@@ -205,7 +219,7 @@ def _train_together(common: Settings, cells: list[Settings], at: tuple[int, ...]
     learning = _share_of_learning(common, at)
     with jax.default_matmul_precision("float32"):  # a GPU would round the factors to ten bits
         outcomes = loop.train(
-            _program(common.optimiser, common.batch),
+            _program(common.optimiser, common.batch, common.through),
             data,
             members,
             at,
@@ -221,7 +235,7 @@ def _train_together(common: Settings, cells: list[Settings], at: tuple[int, ...]
 
 
 @cache
-def _program(optimiser: str, batch: int) -> loop.Program:
+def _program(optimiser: str, batch: int, through: str) -> loop.Program:
     """How one network starts, learns and is looked at."""
     import jax
     from jax import numpy as jnp
@@ -247,7 +261,7 @@ def _program(optimiser: str, batch: int) -> loop.Program:
         return [part.sum() / len(y) for part in jax.lax.map(lambda some: scores(network, *some), (x, labels))]
 
     def init(data: Images, member: Member) -> State:
-        network = initial_network(stream(member, _WEIGHTS), member.alpha)
+        network = initial_network(stream(member, _WEIGHTS), member.alpha if through == "scales" else 1.0)
         return State(network, direction.init(network), jnp.arange(len(data.train_y)))
 
     def step(data: Images, member: Member, state: State, i: JaxArray) -> State:
@@ -255,16 +269,19 @@ def _program(optimiser: str, batch: int) -> loop.Program:
         x, y = data.train_x[chosen], data.train_y[chosen]
         gradients = jax.grad(lambda network: scores(network, x, y)[0] / batch)(state.network)
         update, moments = direction.update(gradients, state.moments)
+        if through == "rates":
+            update = scaled(update, member.alpha ** (-1 if optimiser == "adam" else -2))
         return State(jax.tree.map(lambda w, u: w - member.rate * u, state.network, update), moments, order)
 
     def measure(data: Images, member: Member, state: State) -> dict[str, JaxArray]:
+        placed = state.network if through == "scales" else scaled(state.network, member.alpha)
         train_loss, train_accuracy = means(state.network, data.train_x, data.train_y)
         _, test_accuracy = means(state.network, data.test_x, data.test_y)
         return {
             "train_loss": train_loss,
             "train_accuracy": train_accuracy,
             "test_accuracy": test_accuracy,
-            "parameters": ravel_pytree(state.network)[0],
+            "parameters": ravel_pytree(placed)[0],
         }
 
     return loop.Program(init, step, measure)

@@ -23,6 +23,11 @@ from lazyrich.papers.base.types import JaxArray, Tick, Tree
 C = TypeVar("C")
 K = TypeVar("K", bound=Hashable)
 
+#: What α does: it scales layers at the start, as published, or changes how fast they learn. By gradient descent a layer
+#: that starts α times as small is one that learns at α² times the rate, and by Adam, whose steps do not depend on the
+#: size of a gradient, at α times the rate: both are the same network at every step, but for rounding.
+THROUGH = ("scales", "rates")
+
 _CALL_SECONDS = 1.0  # of one call, about: progress shows that often
 _AT_ONCE = 50  # steps of a loop of known length on a GPU, which would wait for the host to look at any other
 

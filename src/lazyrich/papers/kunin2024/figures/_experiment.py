@@ -37,16 +37,18 @@ _TICKS = 8
 # where the numbers come from --------------------------------------------------------------------------------
 
 
-def results(kind: str, axes: Sequence[str], store: str, preset: str) -> Dataset:
+def results(kind: str, axes: Sequence[str], store: str, preset: str, **changes: Any) -> Dataset:
     """What the networks of a stored experiment gave, of a preset that is kept, or of one that is trained now.
+
+    A preset with `changes` is trained.
 
     Over `axes`, then records. Attributes: `made_of` in words, `says` (the sentence of its report), `missing` (the part
     of the networks that have not come to their end), `published` (1 if it is the paper's experiment, and complete).
     """
     if store:
         return _stored(Path(store), kind, axes)
-    experiment = preset_of(kind, preset)
-    if experiment.name in kept():
+    experiment = preset_of(kind, preset).changed(**changes)
+    if experiment.name in kept() and not changes:
         return _told(load_kept(experiment.name), kind, axes)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "experiment"
