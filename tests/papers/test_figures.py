@@ -28,6 +28,7 @@ _LONG = (  # more than five seconds, most of it compilation; what they stand on 
     "kunin2024/5b",
     "kunin2024/5c",
     "kunin2024/5d",
+    "kunin2024/5_rates",
     "kunin2024/deep",
     "kunin2024/wide",
     "saxe2014/delay",

@@ -74,6 +74,7 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run(small(), tmp_path / "out", tell=lambda block: following.log({"loss": last_loss(block)}))
         found = dict(following.summary)
         assert following.step == 3 and following.config["axes"]["scale"] == [0.1, 0.2]
+    wandb.teardown()  # its process keeps folders and modes, also for other tests
     assert found["loss"] == pytest.approx(float(open_store(tmp_path / "out").loss.isel(step=-1, seed=4).mean()))
 
 
