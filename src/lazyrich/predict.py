@@ -104,12 +104,13 @@ def _largest(problem: Problem) -> float:
 def _in_steps(prediction: Prediction, how: Stepping) -> Prediction:
     """With what descent at this rate makes of it."""
     problem, course = prediction.trajectory.problem, prediction.kernel_course or prediction.course
+    weights = course if course.knows("weights") else None
     if prediction.fate is not None:
         ends = solve(problem, [0.0, np.inf])
     else:
-        ends = course.at(course.times[[0, -1]]) if course.knows("weights") or course.knows("gram") else None
+        ends = course.at(course.times[[0, -1]]) if weights or course.knows("gram") else None
     modes = Timed(*prediction.frames[:2], prediction.limit, prediction.half_times, prediction.stuck)
-    steps = steps_of(problem, how, modes, ends)
+    steps = steps_of(problem, how, modes, ends, weights)
     known = prediction.fate and replace(prediction.fate, steps=steps)
     return replace(prediction, steps=steps, fate=known)
 

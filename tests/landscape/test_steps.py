@@ -230,6 +230,36 @@ def test_where_nobody_follows_descent_it_is_said_to_leave_all_the_same():
     assert steps.shown(1) == "–"
 
 
+def three_layers(seed):
+    rng, s = np.random.default_rng(50 + seed), np.array([3.0, 2.2, 1.5, 1.0])
+    U, V = np.linalg.qr(rng.normal(size=(4, 4)))[0], np.linalg.qr(rng.normal(size=(5, 4)))[0]
+    net = lr.inits.zero_balanced(seed, sizes=(5, 6, 6, 4), scale=0.3)
+    return lr.Problem(lr.Task.from_correlations(U * s @ V.T), net)
+
+
+def test_a_saddle_that_steps_leave_sooner_is_told():
+    problem = three_layers(0)  # whose flow is held up until t = 308 by a singular value of 1e-6
+    found = lr.predict(problem, rate=0.01)
+    seen = half_steps(trained(problem, 0.01, 12_000), found.frames.u, found.frames.v, found.limit)
+    np.testing.assert_allclose(found.steps.half_steps[:3], seen[:3], rtol=0.02)
+    assert seen[3] < 0.5 * found.steps.half_steps[3]
+    assert found.steps.astray == (3,) and found.steps.shown(3).startswith("≈") and found.steps.shown(2)[0] != "≈"
+    assert any("half steps of mode 4" in note for note in found.notes)
+    assert found.steps.to_dict()["astray"] == [3]
+    assert lr.predict(problem, rate=1e-4).steps.astray == ()
+    assert lr.predict(problem, rate=1e-4, momentum=0.9).steps.astray == (3,)  # which is off the flow 190 times as far
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_where_no_saddle_is_near_none_is_told(seed):
+    problem = three_layers(seed)
+    found = lr.predict(problem, rate=0.01)
+    last = int(1.2 * np.nanmax(found.steps.half_steps))
+    seen = half_steps(trained(problem, 0.01, last), found.frames.u, found.frames.v, found.limit)
+    np.testing.assert_allclose(found.steps.half_steps, seen, rtol=0.03)
+    assert found.steps.astray == () and found.steps.passage == "" and "≈" not in str(found)
+
+
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_growth_is_the_largest_eigenvalue_of_one_step(nesterov):
     h, beta, w = 0.1, 0.9, 2.0

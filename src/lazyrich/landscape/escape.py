@@ -6,18 +6,24 @@ modes do. So descent is run, as long as that takes few steps. Where it would tak
 and what it adds is c times as much: with two layers, white inputs and no momentum, a small rate needs
 
     n(h) = c n(ch) + ln c / ln z        steps, z what the mode grows by in one of them.
+
+Near a saddle it is the same: where what has been added to the balance, in the direction of hidden space that the layers
+use least, is no longer small beside what they have there, the way out is that of the steps and not of the flow.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich._typing import Array, Float
+from lazyrich.landscape.drift import expected_drift
 from lazyrich.methods.mode_maps import Stepping
 from lazyrich.networks.network import product
 from lazyrich.problem import Problem
+from lazyrich.trajectory import Trajectory
 from lazyrich.velocity import velocity
 
 _MOST = 20_000  # steps of a run
@@ -25,6 +31,7 @@ _WORK = 100_000_000  # weights times steps of a run
 _COARSE = 0.05  # of the largest stable rate: of the run that tells how many steps there will be
 _LEARNED = 0.9  # of its way: then the mode does not fade again
 _ROUNDING = 30.0  # e-foldings, after which rounding may be what has grown
+_BESIDE = 0.25  # of what two layers have in a hidden direction: then what steps add there counts
 
 
 class Stuck(NamedTuple):
@@ -81,3 +88,23 @@ def _run(problem: Problem, modes: Stuck, how: Stepping) -> Float[Array, " k"]:
         if (a >= learned).all() or not np.isfinite(a).all():
             break
     return np.where(a >= learned, found, np.nan)
+
+
+def lost_at(course: Trajectory, how: Stepping, modes: int) -> float:
+    """When the flow of a deep network comes so near to a saddle that descent leaves it at another time; inf: never.
+
+    `modes` are those to be learned: hidden layers need as many directions.
+    """
+    problem = course.problem
+    drifts = expected_drift(course, how.drift)
+    first = np.inf
+    for (low, high), drift, below, above in zip(
+        pairwise(problem.rates), drifts, course.weights[:-1], course.weights[1:], strict=True
+    ):
+        both = below @ np.swapaxes(below, 1, 2) / low + np.swapaxes(above, 1, 2) @ above / high
+        sizes, directions = np.linalg.eigh(both)
+        least, x = sizes[:, -modes], directions[:, :, -modes]
+        added = np.abs(np.einsum("ti,tij,tj->t", x, drift, x))
+        late = np.flatnonzero(added > _BESIDE * least / 2)
+        first = min(first, float(course.times[late[0]]) if len(late) else first)
+    return first

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.landscape.escape import Stuck, half_learned
+from lazyrich.landscape.escape import Stuck, half_learned, lost_at
 from lazyrich.landscape.hessian import sharpness
 from lazyrich.methods.mode_maps import Stepping, mode_maps
 from lazyrich.problem import Problem
@@ -52,6 +52,7 @@ class Steps:
     sharpness: tuple[float, float]
     until: float  # inf: the end of the flow; else how far it was followed, and later the sharpness may be larger
     stuck: tuple[int, ...] = ()  # modes that the flow never learns, in a saddle that descent may leave
+    astray: tuple[int, ...] = ()  # modes after a saddle that holds up the flow and not descent: half steps are far off
 
     @property
     def largest_rate(self) -> float:
@@ -80,10 +81,22 @@ class Steps:
         at = [f"mode {i + 1} is half learned at step {self.half_steps[i]:.0f}" for i in self.freed]
         return f"{why}: {', '.join(at)}"
 
+    @property
+    def passage(self) -> str:
+        """In words, which modes come after a saddle that holds up the flow alone; empty where there are none."""
+        if not self.astray:
+            return ""
+        named = f"mode{'s' * (len(self.astray) > 1)} {', '.join(str(i + 1) for i in self.astray)}"
+        return (
+            "the flow passes next to a saddle, which steps leave at another time, mostly much sooner: the half steps "
+            f"of {named} are not to be relied on, and lr.descend tells them"
+        )
+
     def shown(self, mode: int) -> str:
         """The half step of a mode, for a table."""
         step = self.half_steps[mode]
-        return f"{step:.1f}" if np.isfinite(step) else "–"
+        about = "≈ " if mode in self.astray else ""
+        return f"{about}{step:.1f}" if np.isfinite(step) else "–"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: None for what is not known."""
@@ -92,6 +105,7 @@ class Steps:
             **asdict(self.how),
             "half_steps": [float(step) if np.isfinite(step) else None for step in self.half_steps],
             "stuck": list(self.stuck),
+            "astray": list(self.astray),
             "exact": self.exact,
             "corrected": self.corrected,
             "until": self.until if np.isfinite(self.until) else None,
@@ -115,19 +129,24 @@ class Steps:
             parts.append("half steps are half times, corrected for the step, each mode as if it were alone")
         else:
             parts.append("half steps are half times over the rate, not corrected for the step")
-        parts += [self.escape] * bool(self.stuck)
+        parts += [self.passage] * bool(self.astray) + [self.escape] * bool(self.stuck)
         return between.join(parts)
 
     def __str__(self) -> str:
         return self.told("; ")
 
 
-def steps_of(problem: Problem, how: Stepping, modes: Timed, ends: Trajectory | None) -> Steps:
-    """From the half times of the flow, and a trajectory at its beginning and its end, or as far as it was followed."""
+def steps_of(
+    problem: Problem, how: Stepping, modes: Timed, ends: Trajectory | None, course: Trajectory | None = None
+) -> Steps:
+    """From the half times of the flow, a trajectory at its beginning and its end, or as far as it was followed, and all
+    of it, where a deep network may pass next to a saddle."""
     steps = _of_the_flow(problem, how, modes, ends)
-    aligned = (
-        problem.facts.alignment_error <= problem.facts.tolerance
-    )  # which steps keep, and nothing but rounding ends
+    if course is not None and steps.corrected and not steps.exact and problem.network.depth > 2:
+        lost = lost_at(course, how, min(*problem.network.sizes, problem.facts.rank_target))
+        steps = replace(steps, astray=tuple(int(i) for i in np.flatnonzero(modes.half_times > lost)))
+    # steps keep what is aligned, and nothing but rounding ends it
+    aligned = problem.facts.alignment_error <= problem.facts.tolerance
     if not modes.stuck or aligned:
         return steps
     u, v, own = modes.u[:, modes.stuck], modes.v[:, modes.stuck], list(modes.stuck)

@@ -245,6 +245,8 @@ class Prediction:
             found.append(Caution("one mode is never learned, for det W keeps its sign", words))
         elif self.exact and self.error > max(_UNCERTAIN, facts.eps):
             found.append(Caution(f"next to a separatrix, and known to {self.error:.0e}", ""))
+        if self.steps and self.steps.astray:
+            found.append(Caution("next to a saddle, which descent leaves at another time", self.steps.passage))
         if self.steps and self.steps.stuck:
             found.append(
                 Caution("descent leaves the saddle", "that is the flow: descent leaves the saddle, as `steps` tells")
