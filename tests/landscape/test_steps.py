@@ -327,3 +327,12 @@ def test_a_drift_needs_a_balance():
     problem = lr.Problem(task, lr.Network([[[0.1]], [[0.1]]]), weight_decay=0.1)
     with pytest.raises(lr.InvalidInput, match="without weight decay"):
         lr.landscape.balance_drift(lr.flow(problem, [0.0, 1.0]), 0.1)
+
+
+def test_a_drift_is_not_told_of_a_run_with_momentum():
+    problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.1]], [[0.2]]]))
+    lr.landscape.balance_drift(lr.descend(problem, 0.1, 9), 0.1)
+    run = lr.descend(problem, 0.1, 9, momentum=0.9)
+    for traj in (run, run.at(run.times[:3])):
+        with pytest.raises(lr.InvalidInput, match=r"it has the momentum 0\.9"):
+            lr.landscape.balance_drift(traj, 0.1)
