@@ -104,11 +104,11 @@ def _largest(problem: Problem) -> float:
 def _in_steps(prediction: Prediction, how: Stepping) -> Prediction:
     """With what descent at this rate makes of it."""
     problem, course = prediction.trajectory.problem, prediction.kernel_course or prediction.course
-    weights = course if course.knows("weights") else None
+    weights, ends = course if course.knows("weights") else None, None
     if prediction.fate is not None:
         ends = solve(problem, [0.0, np.inf])
-    else:
-        ends = course.at(course.times[[0, -1]]) if weights or course.knows("gram") else None
+    elif weights is not None or course.knows("gram"):
+        ends = course.at(course.times[[0, -1]])
     modes = Timed(*prediction.frames[:2], prediction.limit, prediction.half_times, prediction.stuck)
     steps = steps_of(problem, how, modes, ends, weights)
     known = prediction.fate and replace(prediction.fate, steps=steps)
