@@ -252,3 +252,12 @@ def test_what_cannot_be_mixed_is_said(call, sentence, unchecked_shapes):
     with pytest.raises(lr.InvalidInput) as error:
         call()
     assert str(error.value) == sentence
+
+
+def test_a_sum_that_is_nearly_1_is_told_in_full():
+    task = lr.Task.from_correlations(np.eye(2))
+    with pytest.raises(lr.InvalidInput, match=r"it is 1\.0000001"):
+        lr.tasks.mixture([task, task], [0.5, 0.5 + 1e-7])
+    targets = lr.Task.from_data(np.eye(2), np.eye(2) * (1 + 1e-6))
+    with pytest.raises(lr.InvalidInput, match=r"sums to 1\.000001"):
+        lr.Problem(targets, lr.Network([np.eye(2)]), loss="cross_entropy")

@@ -21,6 +21,11 @@ def descend(task=TASK, noise=None, seed=0, activation="linear", steps=2):
     [
         (lambda: lr.Noise(batch=0), "batch must be at least 1, and it is 0."),
         (lambda: lr.Noise(batch=2.5), "batch must be a whole number, and it is 2.5."),
+        (lambda: lr.Noise(batch=True), "batch must be a number of samples, and it is True: try batch=8."),
+        (
+            lambda: descend(noise=lr.Noise(replacement=True)),
+            "replacement=True needs a batch to draw, and there is none: try batch=8.",
+        ),
         (lambda: lr.Noise(labels=-0.1), "labels must be at least 0, and it is -0.1."),
         (lambda: lr.Noise(weights=-1), "weights must be at least 0, and it is -1."),
         (lambda: lr.Noise(weights=float("nan")), "weights must be finite, and 1 of its 1 entries are NaN or infinite."),

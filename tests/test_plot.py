@@ -229,3 +229,16 @@ def test_fonts_of_a_pdf_are_truetype(tmp_path, theory):
     style.save(lr.plot.loss(theory), path)
     assert b"/FontFile2" in path.read_bytes()
     assert b"/Subtype /Type3" not in path.read_bytes()
+
+
+def test_pictures_say_which_modes_they_count_with_another_loss(rng):
+    task = lr.Task.from_labels(rng.normal(size=(30, 4)), np.arange(30) % 3)
+    network = lr.inits.gaussian(0, sizes=(4, 5, 3), scale=0.1)
+    for loss, strengths, predicted in (
+        ("cross_entropy", "mode strength uᵀWv, modes of Σyx", "mode strength uᵀWv, modes of the pull at W = 0"),
+        ("squared", "mode strength uᵀWv", "mode strength uᵀWv"),
+    ):
+        problem = lr.Problem(task, network, loss=loss)
+        assert lr.plot.modes(lr.descend(problem, 0.1, 20)).axes[0].get_ylabel() == strengths
+        labels = [axes.get_ylabel() for axes in lr.predict(problem).plot().axes]
+        assert predicted in labels

@@ -399,6 +399,14 @@ class TestWhatOrdinaryUsersBring:
         assert task.classes == ("c", "b", "a")
         np.testing.assert_array_equal(task.targets, [[0, 1, 0], [0, 0, 1]])
 
+    def test_classes_may_be_counted(self):
+        task = lr.Task.from_labels(np.eye(2), [2, 0], classes=4)
+        assert task.classes == (0, 1, 2, 3)
+        np.testing.assert_array_equal(task.targets, [[0, 0, 1, 0], [1, 0, 0, 0]])
+        for few, told in ((1, "two or more"), (2, "2 is not"), (True, "a list of labels"), (-3, "at least")):
+            with pytest.raises(lr.InvalidInput, match=told):
+                lr.Task.from_labels(np.eye(2), [2, 0], classes=few)
+
     def test_centred(self, rng):
         X, Y = samples(rng)
         task = lr.Task.from_data(X + 3, Y - 1).centred()

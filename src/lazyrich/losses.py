@@ -168,7 +168,7 @@ class CrossEntropy(Loss):
             row = int(np.argmax(bad))
             raise InvalidInput(
                 "targets must be probabilities for loss='cross_entropy', each row with the sum 1, and row "
-                f"{row} sums to {targets[row].sum():.6g}: {hint}."
+                f"{row} sums to {targets[row].sum():.15g}: {hint}."
             )
 
     def floor(self, task: Task) -> float:

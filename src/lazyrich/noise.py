@@ -70,6 +70,8 @@ class Noise:
 
     def __post_init__(self) -> None:
         if self.batch is not None:
+            if isinstance(self.batch, bool | np.bool_):
+                raise InvalidInput(f"batch must be a number of samples, and it is {self.batch}: try batch=8.")
             object.__setattr__(self, "batch", _check.count("batch", self.batch))
         object.__setattr__(self, "replacement", _check.flag("replacement", self.replacement))
         for name in ("labels", "weights"):
@@ -82,7 +84,9 @@ class Noise:
         return kind if kind.on_samples or kind.weights else None
 
     def check(self, task: Task, steps: int) -> None:
-        """A sentence where a task does not have the samples, or there are more steps than keys."""
+        """A sentence where there is no batch to draw, a task has no samples, or there are more steps than keys."""
+        if self.replacement and self.batch is None:
+            raise InvalidInput("replacement=True needs a batch to draw, and there is none: try batch=8.")
         if self.kind is None:
             return
         if steps > _MOST_STEPS:

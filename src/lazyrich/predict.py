@@ -103,10 +103,14 @@ def _largest(problem: Problem) -> float:
 
 def _in_steps(prediction: Prediction, how: Stepping) -> Prediction:
     """With what descent at this rate makes of it."""
-    course = prediction.kernel_course or prediction.course
-    ends = course.at(course.times[[0, -1]]) if course.knows("weights") or course.knows("gram") else None
-    modes = Timed(*prediction.frames[:2], prediction.limit, prediction.half_times)
-    steps = steps_of(prediction.trajectory.problem, how, modes, ends)
+    problem, course = prediction.trajectory.problem, prediction.kernel_course or prediction.course
+    weights, ends = course if course.knows("weights") else None, None
+    if prediction.fate is not None:
+        ends = solve(problem, [0.0, np.inf])
+    elif weights is not None or course.knows("gram"):
+        ends = course.at(course.times[[0, -1]])
+    modes = Timed(*prediction.frames[:2], prediction.limit, prediction.half_times, prediction.stuck)
+    steps = steps_of(problem, how, modes, ends, weights)
     known = prediction.fate and replace(prediction.fate, steps=steps)
     return replace(prediction, steps=steps, fate=known)
 

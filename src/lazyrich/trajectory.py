@@ -73,6 +73,7 @@ class Trajectory:
     tangent: TangentModel | None = field(default=None, kw_only=True)  # of which it is, if not of the network itself
     status: Status = field(default=COMPLETE, kw_only=True)  # or what stopped the run and when
     stepped: bool = field(default=False, kw_only=True)  # a training run, which theory is drawn over, and no flow
+    momentum: float = field(default=0.0, kw_only=True)  # of descent
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # what a reader should know: separatrix, precision
     pushed: float = field(default=0.0, kw_only=True)  # size of the push off the separatrix, 0 if none
     citation: str = field(init=False)
@@ -214,7 +215,8 @@ class Trajectory:
             name: [np.asarray(W)[place] for W in part] if name == "weights" else np.asarray(part)[place]
             for name, part in self._parts.items()
         }
-        about = {"citations": self._sources, "status": self.status, "notes": self.notes, "stepped": self.stepped}
+        about = {"citations": self._sources, "status": self.status, "notes": self.notes}
+        about |= {"stepped": self.stepped, "momentum": self.momentum}
         return Trajectory(self.problem, wanted, self.method, parts, **about)
 
     @property

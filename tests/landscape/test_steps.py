@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import lazyrich as lr
 from lazyrich.methods.mode_maps import Stepping
@@ -112,6 +113,153 @@ def test_the_largest_stable_rate_is_the_edge(how):
         assert (loss[-1] < loss[0]) == stays
 
 
+def flowed(problem, end):
+    """Weights of two layers at a time, by SciPy."""
+    shapes = [W.shape for W in problem.network.weights]
+    cut, S, X = np.prod(shapes[0]), problem.task.sigma_yx, problem.task.sigma_xx
+
+    def slope(_, y):
+        A, B = y[:cut].reshape(shapes[0]), y[cut:].reshape(shapes[1])
+        E = S - B @ A @ X
+        return np.concatenate([(B.T @ E).ravel(), (E @ A.T).ravel()])
+
+    start = np.concatenate([W.ravel() for W in problem.network.weights])
+    y = solve_ivp(slope, (0, end), start, "LSODA", rtol=1e-11, atol=1e-13).y[:, -1]
+    return y, lambda y: slope(0, y)
+
+
+def sharpest(y, slope, step=1e-5):
+    """The largest eigenvalue of the Hessian, by differences of the slope."""
+    rows = [(slope(y - step * e) - slope(y + step * e)) / (2 * step) for e in np.eye(len(y))]
+    return np.linalg.eigvalsh((np.array(rows) + np.array(rows).T) / 2)[-1]
+
+
+def test_the_largest_rate_is_that_of_the_end_where_the_end_is_known():
+    problem = lr.Problem(
+        lr.Task.from_correlations(np.diag([3.0, 1.0])), lr.inits.zero_balanced(0, sizes=(2, 3, 2), scale=0.3)
+    )
+    found = lr.predict(problem, rate=0.05)
+    assert found.exact and np.isinf(found.steps.until) and "that of the end" in str(found.steps)
+    expected = 2 / sharpest(*flowed(problem, 60.0))
+    for steps in (found.steps, lr.predict(problem, [0.0, 0.5], rate=0.05).steps, lr.fate(problem, rate=0.05).steps):
+        assert steps.largest_rate == pytest.approx(expected, rel=1e-7)
+
+
+def test_the_largest_rate_of_an_integration_says_how_far_it_looked():
+    slow = 1e-4  # an input that hardly varies, learned long after the loss looks flat
+    task = lr.Task.from_correlations([[1.0, 10 * slow]], np.diag([1.0, slow]))
+    problem = lr.Problem(task, lr.inits.gaussian(3, sizes=(2, 4, 1), scale=0.3))
+    steps = lr.predict(problem, rate=0.3).steps
+    assert steps.largest_rate == pytest.approx(2 / sharpest(*flowed(problem, steps.until)), rel=1e-5)
+    assert 2 / sharpest(*flowed(problem, 1e5)) < 0.3 * steps.largest_rate  # so that it has to be said
+    assert f"as far as t = {steps.until:.4g}" in str(steps) and "later it may be less" in str(steps)
+    assert "the end" not in str(steps) and steps.to_dict()["until"] == steps.until
+
+
+def obstructed(seed, s, correlated=False):
+    """Square layers whose function has the wrong sign of the determinant, and the modes of the task."""
+    rng, d = np.random.default_rng(seed), len(s)
+    U, V = (np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in "UV")
+    X = np.eye(d) + (0.3 if correlated else 0.0) * np.ones((d, d))
+    net = lr.inits.zero_balanced(seed, sizes=(d, d + 1, d), scale=0.3)
+    if np.linalg.det(U * s @ V.T) * np.linalg.det(net.weights[1] @ net.weights[0]) > 0:
+        U[:, 0] *= -1
+    return lr.Problem(lr.Task.from_correlations(U * s @ V.T @ X, X), net), U, V
+
+
+def escaped(problem, u, v, s, rate, momentum=0.0):
+    """The step in which NumPy's descent has half learned a mode, which may be carried along by others before."""
+    A, B = (np.array(W) for W in problem.network.weights)
+    S, X, M, N = problem.task.sigma_yx, problem.task.sigma_xx, 0 * A, 0 * B
+    before = u @ B @ A @ v
+    half, learned, found = (before + s) / 2, before + 0.9 * (s - before), np.nan
+    for n in range(100_000):
+        E = S - B @ A @ X
+        M, N = momentum * M + B.T @ E, momentum * N + E @ A.T
+        A, B = A + rate * M, B + rate * N
+        now = u @ B @ A @ v
+        if before < half <= now:
+            found = n + (half - before) / (now - before)
+        if now >= learned:
+            return found
+        before = now
+    return np.nan
+
+
+@pytest.mark.parametrize("s", [(3.0, 1.0), (3.0, 2.0, 0.5)])
+@pytest.mark.parametrize(
+    ("rate", "momentum", "tolerance"), [(0.05, 0.0, 1e-6), (0.005, 0.9, 1e-6), (0.0005, 0.0, 5e-3)]
+)
+def test_descent_leaves_the_saddle_that_the_flow_stays_in(s, rate, momentum, tolerance):
+    problem, U, V = obstructed(1, np.array(s))
+    for found in (lr.fate(problem, rate=rate, momentum=momentum), lr.predict(problem, rate=rate, momentum=momentum)):
+        steps, last = found.steps, len(s) - 1
+        assert steps.stuck == steps.freed == (last,)
+        assert steps.half_steps[last] == pytest.approx(
+            escaped(problem, U[:, last], V[:, last], s[-1], rate, momentum), rel=tolerance
+        )
+        assert "descent leaves it" in str(found) and f"mode {last + 1} is half learned at step" in str(found)
+        assert steps.to_dict()["stuck"] == [last]
+    assert any("descent leaves" in note for note in found.notes)
+    assert "descent leaves" not in str(lr.predict(problem))
+
+
+def test_descent_leaves_it_where_no_theorem_applies_too():
+    problem, U, V = obstructed(0, np.array([3.0, 1.0]), correlated=True)
+    found = lr.predict(problem, rate=0.05)
+    assert found.fate is None and found.steps.freed == (1,)
+    u, v = found.frames.u[:, 1], found.frames.v[:, 1]
+    expected = escaped(problem, u, v, u @ (U * [3.0, 1.0] @ V.T) @ v, 0.05)
+    assert found.steps.half_steps[1] == pytest.approx(expected, rel=1e-6)
+    assert any("descent leaves" in note for note in found.notes)
+
+
+def test_steps_keep_an_aligned_network_in_its_saddle():
+    network = lr.Network([[[0.1, 0.0], [0.0, 0.1]], [[0.1, 0.0], [0.0, -0.1]]])
+    found = lr.fate(lr.Problem(lr.Task.from_correlations(np.diag([2.0, 1.0])), network), rate=0.1)
+    assert found.missed == (1,) and found.steps.stuck == () and "leaves" not in str(found)
+    assert trained(lr.Problem(lr.Task.from_correlations(np.diag([2.0, 1.0])), network), 0.1, 2000)[-1][1][1, 1] == (
+        pytest.approx(0.0, abs=1e-12)
+    )
+
+
+def test_where_nobody_follows_descent_it_is_said_to_leave_all_the_same():
+    problem, *_ = obstructed(1, np.array([3.0, 1.0]))
+    steps = lr.fate(problem, rate=1e-5, momentum=0.9).steps
+    assert steps.stuck == (1,) and steps.freed == () and "lr.descend tells when" in str(steps)
+    assert steps.shown(1) == "–"
+
+
+def three_layers(seed):
+    rng, s = np.random.default_rng(50 + seed), np.array([3.0, 2.2, 1.5, 1.0])
+    U, V = np.linalg.qr(rng.normal(size=(4, 4)))[0], np.linalg.qr(rng.normal(size=(5, 4)))[0]
+    net = lr.inits.zero_balanced(seed, sizes=(5, 6, 6, 4), scale=0.3)
+    return lr.Problem(lr.Task.from_correlations(U * s @ V.T), net)
+
+
+def test_a_saddle_that_steps_leave_sooner_is_told():
+    problem = three_layers(0)  # whose flow is held up until t = 308 by a singular value of 1e-6
+    found = lr.predict(problem, rate=0.01)
+    seen = half_steps(trained(problem, 0.01, 12_000), found.frames.u, found.frames.v, found.limit)
+    np.testing.assert_allclose(found.steps.half_steps[:3], seen[:3], rtol=0.02)
+    assert seen[3] < 0.5 * found.steps.half_steps[3]
+    assert found.steps.astray == (3,) and found.steps.shown(3).startswith("≈") and found.steps.shown(2)[0] != "≈"
+    assert any("half steps of mode 4" in note for note in found.notes)
+    assert found.steps.to_dict()["astray"] == [3]
+    assert lr.predict(problem, rate=1e-4).steps.astray == ()
+    assert lr.predict(problem, rate=1e-4, momentum=0.9).steps.astray == (3,)  # which is off the flow 190 times as far
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_where_no_saddle_is_near_none_is_told(seed):
+    problem = three_layers(seed)
+    found = lr.predict(problem, rate=0.01)
+    last = int(1.2 * np.nanmax(found.steps.half_steps))
+    seen = half_steps(trained(problem, 0.01, last), found.frames.u, found.frames.v, found.limit)
+    np.testing.assert_allclose(found.steps.half_steps, seen, rtol=0.03)
+    assert found.steps.astray == () and found.steps.passage == "" and "≈" not in str(found)
+
+
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_growth_is_the_largest_eigenvalue_of_one_step(nesterov):
     h, beta, w = 0.1, 0.9, 2.0
@@ -179,3 +327,12 @@ def test_a_drift_needs_a_balance():
     problem = lr.Problem(task, lr.Network([[[0.1]], [[0.1]]]), weight_decay=0.1)
     with pytest.raises(lr.InvalidInput, match="without weight decay"):
         lr.landscape.balance_drift(lr.flow(problem, [0.0, 1.0]), 0.1)
+
+
+def test_a_drift_is_not_told_of_a_run_with_momentum():
+    problem = lr.Problem(lr.Task.from_correlations([[1.0]]), lr.Network([[[0.1]], [[0.2]]]))
+    lr.landscape.balance_drift(lr.descend(problem, 0.1, 9), 0.1)
+    run = lr.descend(problem, 0.1, 9, momentum=0.9)
+    for traj in (run, run.at(run.times[:3])):
+        with pytest.raises(lr.InvalidInput, match=r"it has the momentum 0\.9"):
+            lr.landscape.balance_drift(traj, 0.1)

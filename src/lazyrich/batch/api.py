@@ -112,9 +112,8 @@ def stepped(
                 member, some = int(stack.members[place]), (slice(int(run.reached[place])), *place)
                 parts = _some(run.parts, some)
                 times, status = own[place] * stops[some[0]], run.status[number]
-                found[member] = Trajectory(
-                    problems[member], times, "descend", parts, status=status, notes=notes[member], stepped=True
-                )
+                about = partial(Trajectory, status=status, notes=notes[member], stepped=True, momentum=beta)
+                found[member] = about(problems[member], times, "descend", parts)
     return [found[i] for i in range(len(problems))]
 
 

@@ -82,6 +82,11 @@ def expected_drift(traj: Trajectory, rate: float, noise: Noise | None = None) ->
     problem, noise = as_trajectory(traj).problem, Noise() if noise is None else as_noise(noise)
     rate = _check.positive("rate", rate)
     _check_problem(problem, noise)
+    if traj.momentum:
+        raise InvalidInput(
+            f"traj must be of the flow, or of descent without momentum, and it has the momentum {traj.momentum:g}: try "
+            "lr.flow."
+        )
     times, again = np.unique(np.asarray(traj.times), return_inverse=True)
     if times[0] > 0 or np.isinf(times[-1]):
         raise InvalidInput(

@@ -60,7 +60,11 @@ class Fate:
     steps: Steps | None = None  # of gradient descent, where a rate was given
 
     def __str__(self) -> str:
-        lines = [f"ends in       {self.end}", f"loss there    {cleared(self.loss_limit, self.loss_initial):.6g}"]
+        leaves = "; descent leaves it" if self.steps and self.steps.stuck else ""
+        lines = [
+            f"ends in       {self.end}{leaves}",
+            f"loss there    {cleared(self.loss_limit, self.loss_initial):.6g}",
+        ]
         if np.isfinite(self.separatrix_distance):
             distance = "at rounding level: on the separatrix" if self.on_separatrix else "off the separatrix"
             lines.append(f"separatrix    {self.separatrix_distance:.2g}, {distance}")
@@ -85,6 +89,11 @@ class Fate:
         count = len(self.missed)
         named = ", ".join(f"{i + 1} (s = {self.s[i]:.4g})" for i in self.missed)
         return f"the saddle that misses mode{'s' * (count > 1)} {named}"
+
+    @property
+    def stuck(self) -> tuple[int, ...]:
+        """Modes that are missed because the flow stays on the separatrix."""
+        return self.missed if self.on_separatrix else ()
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: lists and numbers, None for times that never come."""
@@ -143,7 +152,7 @@ def fate(problem: Problem, *, rate: object = None, momentum: object = 0.0, neste
     found = one.ended(half_times, regime_of_solution(one.trajectory, times))
     if how is None:
         return found
-    modes = Timed(one.U, one.V, found.limit, found.half_times)
+    modes = Timed(one.U, one.V, found.limit, found.half_times, found.stuck)
     return replace(found, steps=steps_of(problem, how, modes, one.trajectory.at([0.0, np.inf])))
 
 

@@ -53,6 +53,20 @@ class Stepping:
             trace, product = 1 + beta + hw, beta + 0 * hw
         return (trace + np.sqrt(trace**2 - 4 * product)) / 2
 
+    @property
+    def lost(self) -> float:
+        """Steps that momentum loses at first, for it begins at rest."""
+        return self.momentum ** (2 if self.nesterov else 1) / (1 - self.momentum)
+
+    @property
+    def drift(self) -> float:
+        """The rate of descent without momentum that would leave the flow as fast, in the time of the flow.
+
+        >>> Stepping(0.1).drift, round(Stepping(0.001, 0.9).drift, 6)
+        (0.1, 0.19)
+        """
+        return self.rate * (1 + 2 * self.lost) / (1 - self.momentum)
+
     def steps(self, times: Float[Array, " m"]) -> Float[Array, " m"]:
         """In how many steps descent has gone as far as the flow in these times, where a slope hardly changes in a step.
 
@@ -63,7 +77,7 @@ class Stepping:
         (array([20.]), array([28.555776]))
         """
         beta, full = self.momentum, times * (1 - self.momentum) / self.rate
-        lost = beta ** (2 if self.nesterov else 1) / (1 - beta)
+        lost = self.lost
         n = full + lost
         for _ in range(_ROUNDS if beta else 0):  # Newton's method, from above
             n = n - (n - lost * (1 - beta**n) - full) / (1 + lost * np.log(beta) * beta**n)

@@ -21,6 +21,9 @@ from lazyrich.trajectory import Trajectory
 def mode_strengths(traj: Trajectory) -> Float[Array, "T m"]:
     """u_αᵀ W(t) v_α of every mode of the task, strongest mode first.
 
+    Modes are those of Σyx, whatever the loss. `predict` counts by them with the squared loss alone: with another it
+    goes by those of `problem.pull`, and `prediction.strengths_of(traj)` has their strengths.
+
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.zero_balanced(1, sizes=(8, 14, 8), scale=0.01))
     >>> (lr.observables.mode_strengths(lr.solve(problem, [1e4])) / 8).round(4)  # Σxx = I/8

@@ -68,6 +68,8 @@ def loss(
 def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
     """How much of each mode of the task is learned, uᵀW(t)v, against what there is to learn (dashed).
 
+    With another loss than the squared one too, modes are those of Σyx, and the axis says so: `predict` counts others.
+
     Parameters
     ----------
     trajectories : one, or a run and the theory that predicts it; at most twelve modes are drawn
@@ -91,7 +93,8 @@ def modes(*trajectories: Trajectory, axes: Axes | None = None) -> Figure:
             panel.axhline(end, **style.LIMIT)
         more = len(task.modes.s) - _MODES_DRAWN
         title = f"The {_MODES_DRAWN} strongest of {len(task.modes.s)} modes" if more > 0 else ""
-        panel.set(xlabel=style.TIME, ylabel=style.STRENGTH, title=title)
+        of = "" if runs[0].problem.loss.squared else ", modes of Σyx"
+        panel.set(xlabel=style.TIME, ylabel=style.STRENGTH + of, title=title)
     return style.figure_of(panel)
 
 

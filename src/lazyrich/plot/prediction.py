@@ -109,6 +109,8 @@ def _draw_modes(axes: Axes, prediction: Prediction, run: Trajectory | None) -> N
     axes.legend(loc="upper right", handlelength=1.2)
     shown = "Modes" if count == prediction.strengths.shape[1] else f"The {count} strongest modes"
     strength = style.STRENGTH if linear else "mode strength uᵀE[f xᵀ]v"
+    if not prediction.trajectory.problem.loss.squared:
+        strength += ", modes of the pull at W = 0"
     axes.set(xlabel=style.TIME, ylabel=strength, title=shown)
     axes.margins(x=0.01)
 

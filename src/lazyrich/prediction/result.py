@@ -236,6 +236,16 @@ class Prediction:
         return np.flatnonzero((off > NEAR * size) & (size > _NOTHING * size.max())).tolist()
 
     @property
+    def stuck(self) -> tuple[int, ...]:
+        """Modes that are never learned because the flow stays on a separatrix."""
+        if self.fate is not None:
+            return self.fate.stuck
+        if not self.trajectory.problem.facts.determinant_obstruction:
+            return ()
+        target = self.frames.target
+        return tuple(int(i) for i in np.flatnonzero(np.abs(self.limit - target) > np.abs(target) / 2))
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know, and how it was computed."""
         return (*self.trajectory.notes, *(each.sentence for each in self.cautions if each.sentence))
@@ -250,6 +260,12 @@ class Prediction:
             found.append(Caution("one mode is never learned, for det W keeps its sign", words))
         elif self.exact and self.error > max(_UNCERTAIN, facts.eps):
             found.append(Caution(f"next to a separatrix, and known to {self.error:.0e}", ""))
+        if self.steps and self.steps.astray:
+            found.append(Caution("next to a saddle, which descent leaves at another time", self.steps.passage))
+        if self.steps and self.steps.stuck:
+            found.append(
+                Caution("descent leaves the saddle", "that is the flow: descent leaves the saddle, as `steps` tells")
+            )
         if facts.precision != "float64":
             words = f"the weights or data came in {facts.precision}, and are known to {facts.eps:.1g} of themselves"
             found.append(Caution(f"input in {facts.precision}", "" if self.exact else words))

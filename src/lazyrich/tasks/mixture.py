@@ -66,7 +66,7 @@ def as_shares(name: str, value: ArrayLike, count: int) -> Float[Array, " k"]:
     if shares.min() < 0:
         raise InvalidInput(f"{name} must not be negative, and the least is {shares.min():g}.")
     if abs(total := float(shares.sum()) - 1) > _SUM:
-        raise InvalidInput(f"{name} must have the sum 1, and it is {total + 1:.6g}: try {name} / sum({name}).")
+        raise InvalidInput(f"{name} must have the sum 1, and it is {total + 1:.15g}: try {name} / sum({name}).")
     return np.asarray(shares / shares.sum())
 
 

@@ -158,7 +158,8 @@ class Task:
         ----------
         inputs : P × d_in; rows are samples
         labels : P whole numbers or words
-        classes : all classes in the order of the outputs; without them those that occur, sorted
+        classes : all classes in the order of the outputs, or how many there are, of the labels 0, 1, …; without them
+            those that occur, sorted
         reduction, name : as in `from_data`
 
         Returns
@@ -170,6 +171,8 @@ class Task:
         (('cat', 'dog'), [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
         """
         given = _check.as_labels("labels", labels)
+        if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
+            classes = range(_check.count("classes", classes))
         if classes is not None and (isinstance(classes, str) or not isinstance(classes, Iterable)):
             raise InvalidInput(f"classes must be a list of labels, and it is {_check.shown(classes)}: try range(3).")
         known: list[Any] = list(np.unique(given).tolist()) if classes is None else list(classes)
