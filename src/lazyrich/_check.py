@@ -311,7 +311,11 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     named = {option.lower(): option for option in options}
     close = [named[word] for word in difflib.get_close_matches(str(value).lower(), named, n=1)]
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise InvalidInput(f"{name} must be one of {', '.join(map(repr, options))}, and it is {shown(value)}{hint}.")
+    names = f"{len(options)} names" if close and len(options) > _MANY else ", ".join(map(repr, options))
+    raise InvalidInput(f"{name} must be one of {names}, and it is {shown(value)}{hint}.")
+
+
+_MANY = 24  # names that nobody reads where the one that was meant is told
 
 
 def eps_of(*values: Any) -> float:

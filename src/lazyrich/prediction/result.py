@@ -181,7 +181,7 @@ class Prediction:
         return bool(loss[0] - loss.min() > ROUNDING * self._of_nothing)
 
     @property
-    def stuck(self) -> bool:
+    def rests(self) -> bool:
         """Whether a linear network learns nothing, though another one would do better: it rests on a saddle."""
         problem = self.trajectory.problem
         if self.learns or not problem.network.activation.linear or not problem.loss.squared:

@@ -41,7 +41,7 @@ def _without_fate(found: Prediction) -> list[str]:
         lines.append(f"least loss    {_number(floor, first)} (the entropy of the targets) or more")
     unknown = "not known: it is read from the tangent kernel of linear networks and of two layers with ReLUs"
     if not found.learns:
-        unknown = "none: it rests on a saddle of the loss" if found.stuck else "none: there is nothing to learn"
+        unknown = "none: it rests on a saddle of the loss" if found.rests else "none: there is nothing to learn"
     lines.append(f"regime        {str(found.regime or unknown).replace('; ', _NEXT)}")
     if found.regime and not found.limit_known:
         seen = f"{float(found.course.times[-1]):.4g}"

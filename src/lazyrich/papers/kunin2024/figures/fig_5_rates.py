@@ -20,9 +20,9 @@ ABOUT = (
     "(circles, and the line), as published, and with layers that learn faster and slower instead (crosses). Where a "
     "layer is divided by α, its rate is multiplied by α² under gradient descent, and by α under Adam, which does not "
     "heed the size of a gradient (grokking); where one is multiplied, the rate is divided. Means over seeds at the end "
-    "of small networks (of the transformer one record before it); `--set preset=laptop` trains larger ones. "
+    "of small networks, of the transformer one record before it; `--set preset=laptop` trains larger ones. "
     "The function is the same at the start and at every step after it, but for rounding, and so is all that the paper "
-    "measures: upstream initialisations are first layers that learn faster. At α = 10 the transformer leaves it, as "
+    "measures: upstream initialisations are first layers that learn faster; at α = 10 the transformer leaves it, as "
     "its embeddings come near the ε of their LayerNorm, and training magnifies that."
 )
 CALLS = ("lr.papers.experiment", "lr.sweeps.run", "lr.sweeps.open")

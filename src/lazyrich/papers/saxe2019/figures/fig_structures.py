@@ -14,7 +14,7 @@ from lazyrich.plot import style
 from lazyrich.plot.concepts import draw_paths, merged
 from lazyrich.tasks import Modes, Task, clusters, cross_cutting, order, ring, tree
 
-TITLE = "Structures: what is alike, the modes of that, when each is learned, and items as they part"
+TITLE = "Structures: what is alike, modes, when each is learned, and items as they part"
 ABOUT = (
     "Nine items of a tree, on a ring, in an order, in three clusters, and sorted in two ways at once are learned by "
     "two layers from small weights (mode strength 0.001). "
