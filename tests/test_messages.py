@@ -446,7 +446,9 @@ SENTENCES = {
     r"^biases must be True or False, and it is 'no'": lambda: lr.inits.pytorch(0, sizes=(3, 4, 2), biases="no"),
     r"^labels must be finite, and 1 of its 3 entries are NaN": lambda: lr.Task.from_labels(np.eye(3), [NAN, 0, 1]),
     r"^labels must be finite, and 2 of its 3 .* infinite": lambda: lr.Task.from_labels(np.eye(3), [np.inf, 0, -np.inf]),
-    r"^classes must be a list of labels, and it is 2.5: try": lambda: lr.Task.from_labels(np.eye(2), [0, 1], classes=2.5),
+    r"^classes must be a list of labels, and it is 2.5: try": lambda: lr.Task.from_labels(
+        np.eye(2), [0, 1], classes=2.5
+    ),
     r"^classes must be a list of labels, and it is 'ab'": lambda: lr.Task.from_labels(np.eye(2), [0, 1], classes="ab"),
     r"^classes must be labels, numbers or words, and they are": lambda: lr.Task.from_labels(
         np.eye(2), [0, 1], classes=[[0], [1]]
