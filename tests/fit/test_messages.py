@@ -114,6 +114,18 @@ CASES = {
         lambda: fit(loss=[CURVE, CURVE + 0.1]).recovery(),
         "recovery is that of one subject, and this fit is of a group",
     ),
+    "the likelihood of a group in JAX": (
+        lambda: fit(loss=[CURVE, CURVE + 0.1]).jax_log_likelihood(),
+        "jax_log_likelihood is that of one subject, and this fit is of a group",
+    ),
+    "noise that nothing is left for": (
+        lambda: fit(times=TIMES[:3], loss=CURVE[:3], free=FREE | {"lam": (0.0, 3.0)}),
+        "noise must be given where nothing is left to estimate it from, and loss has 3 measurements for 3 free",
+    ),
+    "a subject seen twice": (
+        lambda: fit(loss=[CURVE, [1.0, np.nan, np.nan, np.nan, 0.0]]),
+        "and loss of subject 1 has 2 measurements for 2 free parameters: try noise=",
+    ),
     "recovery of nothing": (lambda: fit(free={"scale": 0.1}).recovery(), "recovery needs a free parameter"),
     "recovery over what": (
         lambda: fit(free={"scale": (0.1, 1)}).recovery(over="all"),
@@ -128,6 +140,19 @@ def test_one_sentence(case):
     with pytest.raises(lr.InvalidInput, match=re.escape(message)) as told:
         call()
     assert str(told.value).endswith(".") and "\n" not in str(told.value)
+
+
+@pytest.mark.compiles
+def test_in_jax_unknown_names_are_refused():
+    jax = pytest.importorskip("jax")
+    density = fit().jax_log_likelihood()
+    with jax.enable_x64(True), pytest.raises(lr.InvalidInput, match=r"did you mean 'scale'\?"):
+        density({"scal": 0.1})
+
+
+def test_known_noise_leaves_few_points_their_say():
+    found = fit(times=TIMES[:2], loss=CURVE[:2], noise=0.1)
+    assert set(found.intervals) == {"scale", "rate"} and found.within == pytest.approx(1.92, abs=0.01)
 
 
 def test_nothing_free_is_a_likelihood():

@@ -140,7 +140,22 @@ def _likelihoods(
 ) -> list[Likelihood]:
     """One per subject, or one of all."""
     which: list[int | None] = [None] if subjects is None else list(range(subjects))
-    return [likelihood_of(model, measured.times, measured.readouts(who), free) for who in which]
+    made = [likelihood_of(model, measured.times, measured.readouts(who), free) for who in which]
+    for who, one in zip(which, made, strict=True):
+        _leaves_noise(one, "" if who is None else f" of subject {measured.subjects[who]}")
+    return made
+
+
+def _leaves_noise(likelihood: Likelihood, whose: str) -> None:
+    """A sentence where a curve can go through all of its measurements: noise would be 0, and intervals points."""
+    for one in likelihood.readouts:
+        known = (*likelihood.model.parameters, *one.parameters)
+        free = sum(name in known for name in likelihood.space.names) + one.noise.gain_is_free
+        if one.noise.unknown_size and one.noise.count <= free:
+            raise InvalidInput(
+                f"noise must be given where nothing is left to estimate it from, and {one.name}{whose} has "
+                f"{one.noise.count} measurements for {free} free parameters: try noise=, or hold some of them."
+            )
 
 
 def likelihood_of(

@@ -85,6 +85,10 @@ class Likelihood:
         """How many numbers were measured."""
         return sum(one.noise.count for one in self.readouts)
 
+    def count_of(self, name: str) -> int:
+        """How many of them are of one readout."""
+        return next(one.noise.count for one in self.readouts if one.name == name)
+
     @property
     def parameters(self) -> int:
         """How many are estimated, those of the noise among them."""

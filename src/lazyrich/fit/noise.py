@@ -34,6 +34,16 @@ class Noise(ABC):
         """How many parameters it has itself."""
 
     @property
+    def unknown_size(self) -> bool:
+        """Whether its size is one of these."""
+        return False
+
+    @property
+    def gain_is_free(self) -> bool:
+        """Whether a factor on all expectations is one of these."""
+        return False
+
+    @property
     @abstractmethod
     def mean(self) -> Array:
         """What was measured, in the units of what is expected: (T, …)."""
@@ -88,7 +98,15 @@ class Gaussian(Noise):
 
     @property
     def estimated(self) -> int:
-        return (self.sd is None) + self.gain
+        return self.unknown_size + self.gain_is_free
+
+    @property
+    def unknown_size(self) -> bool:
+        return self.sd is None
+
+    @property
+    def gain_is_free(self) -> bool:
+        return self.gain
 
     @property
     def mean(self) -> Array:

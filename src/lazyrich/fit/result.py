@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazyrich import _engines
+from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.fit.likelihood import Likelihood
@@ -97,7 +97,11 @@ class Fit:
 
     @cached_property
     def noise(self) -> dict[str, float]:
-        """The standard deviation of each Gaussian readout."""
+        """The standard deviation of each Gaussian readout; of a group that around the curves of its subjects, pooled."""
+        if self.subjects:
+            share = {name: [one.likelihood.count_of(name) for one in self.subjects] for name in self.subjects[0].noise}
+            squares = {name: [one.noise[name] ** 2 for one in self.subjects] for name in share}
+            return {name: float(np.sqrt(np.average(squares[name], weights=share[name]))) for name in share}
         pairs = zip(self.likelihood.readouts, self.likelihood.expected(self.values), strict=True)
         sizes = {one.name: one.noise.spread(mean) for one, mean in pairs}
         return {name: sd for name, sd in sizes.items() if not np.isnan(sd)}
@@ -118,7 +122,8 @@ class Fit:
     def jax_log_likelihood(self) -> Callable[[Mapping[str, Any]], Any]:
         """The log-likelihood as a JAX function of a dictionary of parameters, for samplers and optimisers.
 
-        Parameters that are not in the dictionary keep their values here. Bounds are not looked at: a prior has them.
+        Parameters that are not in the dictionary keep their values here. Noise whose size was not given has its best
+        size at all of them: it is profiled out, not a parameter. Bounds are not looked at: a prior has them.
         Call it where JAX computes in double precision: inside `with jax.enable_x64(True):`, say.
 
         Returns
@@ -136,8 +141,11 @@ class Fit:
         """
         jnp = _engines.load("jax.numpy", "jax_log_likelihood")
         if self.subjects:
-            each = [one.jax_log_likelihood() for one in self.subjects]
-            return lambda values: sum(each[i](values) for i in range(len(each)))
+            raise InvalidInput(
+                "jax_log_likelihood is that of one subject, and this fit is of a group: try "
+                "fit.subjects[0].jax_log_likelihood()."
+            )
+        known = tuple(self.values)
 
         def log_likelihood(values: Mapping[str, Any]) -> Any:
             if jnp.zeros(0).dtype != np.float64:
@@ -145,6 +153,8 @@ class Fit:
                     "the likelihood computes in float64, and JAX is set to float32 here: try it inside "
                     "`with jax.enable_x64(True):`."
                 )
+            for name in values:
+                _check.choice("each parameter of the likelihood", name, known)
             given = {name: jnp.asarray(value) for name, value in (self.values | dict(values)).items()}
             return self.likelihood.of_values(given, jnp)
 
