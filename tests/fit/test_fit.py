@@ -275,7 +275,7 @@ def test_in_jax_the_likelihood_is_the_same_with_its_slopes(kind, rng):
         "loss": lambda: {"loss": loss() + 0.05 * rng.normal(size=60)},
         "choices": lambda: {"choices": np.array([[rng.multinomial(9, row) for row in rows] for rows in p])},
         "accuracy": lambda: {"accuracy": rng.binomial(20, np.einsum("tii->t", p) / 4) / 20, "trials": 20},
-        "rsm": lambda: {"rsm": rng.normal(size=(60, 8, 8))},
+        "rsm": lambda: {"rsm": (lambda R: R + np.swapaxes(R, 1, 2))(rng.normal(size=(60, 8, 8)))},
     }[kind]()
     free = FREE if task is TASK else FREE | {"temperature": (0.1, 2.0), "lapse": (0.0, 0.2)}
     found = lr.fit(task, (task.d_in, 14, task.d_out), TIMES, free=free, **given)

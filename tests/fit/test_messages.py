@@ -12,6 +12,7 @@ import lazyrich as lr
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 TASK = lr.Task.from_labels(np.eye(3), ["a", "b", "c"])
+NAMED = lr.Task.from_data(np.eye(3), np.eye(3), items=["a", "b", "c"])
 TIMES, CURVE = np.linspace(0.0, 10.0, 5), np.linspace(1.0, 0.0, 5)
 FREE = {"scale": (1e-4, 0.5), "rate": (0.05, 5.0)}
 COUNTS = np.ones((5, 3, 3))
@@ -57,6 +58,30 @@ CASES = {
     "subjects differ": (
         lambda: fit(loss=[CURVE, CURVE], accuracy=CURVE),
         "all measurements must be of the same subjects, and there are loss of 2, accuracy of 1",
+    ),
+    "no choices were made": (lambda: fit(choices=0 * COUNTS), "and all of subject 0 are 0 or NaN"),
+    "no trials": (lambda: fit(accuracy=CURVE, trials=0), "trials must be above 0 for some time of every subject"),
+    "shares of other trials": (
+        lambda: fit(accuracy=CURVE, trials=7),
+        "accuracy must be shares of the trials, and 0.5 of 7 is no whole number",
+    ),
+    "similarities that are not symmetric": (
+        lambda: fit(rsm=np.arange(45.0).reshape(5, 3, 3)),
+        "rsm must be symmetric at each time, and entries of the same two items differ by up to 4",
+    ),
+    "noise of counts": (lambda: fit(choices=COUNTS, noise=0.1), "noise belongs to Gaussian readouts, and choices are"),
+    "a model twice": (lambda: fitted(models=("deep", "deep")), "models must name each once, and 'deep' is there 2"),
+    "names of items that have none": (
+        lambda: fit(times=None, data={"time": TIMES, "choice": [0, 1, 2, 0, 1], "item": list("abcab")}),
+        "data['item'] must be whole numbers where the items of the task have no names",
+    ),
+    "an unknown item": (
+        lambda: fit(task=NAMED, times=None, data={"time": TIMES, "choice": [0] * 5, "item": list("abcad")}),
+        "each of data['item'] must be one of 'a', 'b', 'c', and it is 'd'",
+    ),
+    "half a choice": (
+        lambda: fit(times=None, data={"time": TIMES, "choice": [0, 1, 2, 0.5, 1], "item": [0] * 5}),
+        "data['choice'] must be whole numbers, from 0 to 2",
     ),
     "no bounds": (lambda: fit(free=(1, 2)), "free must map parameters to their bounds, such as"),
     "an unknown": (lambda: fit(free={"lambda": (0, 1)}), "did you mean 'lam'?"),

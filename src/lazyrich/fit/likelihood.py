@@ -83,11 +83,12 @@ class Likelihood:
     @property
     def count(self) -> int:
         """How many numbers were measured."""
-        return sum(one.noise.count for one in self.readouts)
+        return sum(self.counts.values())
 
-    def count_of(self, name: str) -> int:
-        """How many of them are of one readout."""
-        return next(one.noise.count for one in self.readouts if one.name == name)
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of them are of each readout."""
+        return {one.name: one.noise.count for one in self.readouts}
 
     @property
     def parameters(self) -> int:

@@ -39,11 +39,6 @@ class Noise(ABC):
         return False
 
     @property
-    def gain_is_free(self) -> bool:
-        """Whether a factor on all expectations is one of these."""
-        return False
-
-    @property
     @abstractmethod
     def mean(self) -> Array:
         """What was measured, in the units of what is expected: (T, …)."""
@@ -98,15 +93,11 @@ class Gaussian(Noise):
 
     @property
     def estimated(self) -> int:
-        return self.unknown_size + self.gain_is_free
+        return self.unknown_size + self.gain
 
     @property
     def unknown_size(self) -> bool:
         return self.sd is None
-
-    @property
-    def gain_is_free(self) -> bool:
-        return self.gain
 
     @property
     def mean(self) -> Array:

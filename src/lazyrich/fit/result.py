@@ -97,11 +97,14 @@ class Fit:
 
     @cached_property
     def noise(self) -> dict[str, float]:
-        """The standard deviation of each Gaussian readout; of a group that around the curves of its subjects, pooled."""
+        """The standard deviation of each Gaussian readout; of a group around the subjects' own curves, pooled."""
         if self.subjects:
-            share = {name: [one.likelihood.count_of(name) for one in self.subjects] for name in self.subjects[0].noise}
-            squares = {name: [one.noise[name] ** 2 for one in self.subjects] for name in share}
-            return {name: float(np.sqrt(np.average(squares[name], weights=share[name]))) for name in share}
+            counts = [one.likelihood.counts for one in self.subjects]
+            return {
+                name: float(np.sqrt(np.average([one.noise[name] ** 2 for one in self.subjects], weights=weights)))
+                for name in self.subjects[0].noise
+                for weights in [[one[name] for one in counts]]
+            }
         pairs = zip(self.likelihood.readouts, self.likelihood.expected(self.values), strict=True)
         sizes = {one.name: one.noise.spread(mean) for one, mean in pairs}
         return {name: sd for name, sd in sizes.items() if not np.isnan(sd)}
