@@ -302,6 +302,9 @@ def test_what_is_written_and_drawn(rng, tmp_path):
     found.plot(tmp_path / "fit.png")
     assert (tmp_path / "fit.png").stat().st_size > 1000
     assert str(found).startswith("model         deep, 8-14-8") and repr(found).startswith("<Fit: deep, scale 0.0")
+    few = lr.fit(TASK, SIZES, TIMES[::6], loss=loss()[::6], noise=0.05, free={"scale": 0.03, "lam": 0.4, "rate": 0.5})
+    (curve,) = [line for line in few.plot().subfigs[0].axes[0].lines if len(line.get_xdata()) > 100]
+    np.testing.assert_allclose(np.interp(TIMES[:55], *curve.get_data()), loss()[:55], atol=1e-3)
     group = lr.fit(TASK, SIZES, TIMES, loss=[loss(), loss()] + 0.05 * rng.normal(size=(2, 60)), free=FREE)
     assert group.to_xarray().subject_estimate.shape == (2, 3)
     assert len(group.plot().subfigs[1].axes) == 3 and "between subjects" in str(group)

@@ -55,6 +55,10 @@ class Noise(ABC):
     def drawn(self, expected: Array, rng: np.random.Generator) -> Noise:
         """As many measurements of one expectation (T, …), new."""
 
+    def gain_of(self, expected: XArray) -> XArray:
+        """The best factor on each expectation; 1 where measurements have no unit of their own."""
+        return 1.0
+
     def fitted(self, expected: Array) -> Array:
         """What `scored` differentiates: the expectation, with a gain if there is one."""
         return expected
@@ -111,7 +115,8 @@ class Gaussian(Noise):
         return (self.weight * values).reshape(*values.shape[: values.ndim - self.weight.ndim], -1).sum(axis=-1)
 
     def gain_of(self, expected: XArray) -> XArray:
-        """The best factor on each expectation."""
+        if not self.gain:
+            return 1.0
         square = self._summed(expected**2)
         return self._summed(expected * self.average) / (square + 1e-300)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,8 +92,16 @@ class Fit:
     @cached_property
     def predicted(self) -> dict[str, Array]:
         """What each readout would be without noise, at the estimates."""
-        pairs = zip(self.likelihood.readouts, self.likelihood.expected(self.values), strict=True)
-        return {one.name: one.noise.fitted(mean) for one, mean in pairs}
+        return self.predicted_at(self.likelihood.times)
+
+    def predicted_at(self, times: Float[Array, " t"]) -> dict[str, Array]:
+        """The same at other times, none of them after the last measurement."""
+        likelihood = self.likelihood
+        here, there = likelihood.expected(self.values), replace(likelihood, times=times).expected(self.values)
+        return {
+            one.name: one.noise.gain_of(mean) * other
+            for one, mean, other in zip(likelihood.readouts, here, there, strict=True)
+        }
 
     @cached_property
     def noise(self) -> dict[str, float]:
