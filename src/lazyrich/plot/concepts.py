@@ -106,7 +106,8 @@ def draw_paths(panel: Axes, paths: Float[Array, "T n 2"], names: Sequence[str], 
     ends = paths[-1]
     same = distances(ends) <= _ONE_PLACE * np.ptp(ends, axis=0).max(initial=0.0)
     first = same.argmax(axis=1)
-    first = first[first]  # of each item the one that it shares its label with
+    for item, other in enumerate(first):
+        first[item] = first[other]  # the one that it shares its label with, by way of others too
     colours = style.mode_colours(len(names))
     for item in range(len(names)):
         colour, (x, y) = colours[rank[item]], paths[:, item].T
@@ -115,7 +116,7 @@ def draw_paths(panel: Axes, paths: Float[Array, "T n 2"], names: Sequence[str], 
         panel.plot(x[-1], y[-1], "os"[rank[item] % 2], color=colour, markersize=6)
         if first[item] != item:
             continue
-        shared = ", ".join(names[other] for other in np.flatnonzero(first == item))
+        shared = ", ".join(name for name, own in zip(names, first, strict=True) if own == item)
         side = "right" if x[-1] < 0 else "left"
         beside = (-6 if x[-1] < 0 else 6, 4)
         panel.annotate(shared, (x[-1], y[-1]), beside, textcoords="offset points", ha=side, fontsize="small")
