@@ -82,6 +82,12 @@ def test_items_without_names_have_numbers():
     assert set(labels(lr.plot.tree(traj).axes[-1])) == set("12345")
 
 
+def test_items_that_coincide_share_a_label():
+    task = lr.Task.from_data(np.eye(4), [[2.0, 0], [2, 0], [0, 2], [0, -1]], items=["owl", "eagle", "oak", "rose"])
+    traj = lr.solve(lr.Problem(task, lr.inits.aligned(0, task, hidden=2, strengths=1e-4)), [0.0, 5.0, 100.0])
+    assert [text.get_text() for text in lr.plot.mds(traj).axes[0].texts] == ["owl, eagle", "oak", "rose"]
+
+
 def test_draws_into_axes_of_ones_own(traj):
     from matplotlib.figure import Figure
 

@@ -143,6 +143,26 @@ class TestUncertainty:
         assert set(found.unidentified) == {"scale", "lam", "rate"}
         assert all(str(one) == "anything within the bounds" for one in found.intervals.values())
 
+    @pytest.mark.parametrize("count", [4, 5])
+    def test_a_handful_of_points_makes_honest_intervals(self, count):
+        """One or two degrees of freedom: χ² would hold the truth in some 60 and 75 %."""
+        random, places = np.random.default_rng(1), np.linspace(8, 40, count).astype(int)
+        curve, held = loss(lam=0.0)[places], []
+        for _ in range(8):
+            noisy = curve + 0.1 * random.normal(size=count)
+            found = lr.fit(TASK, SIZES, TIMES[places], loss=noisy, free=FREE)
+            held += [0.03 in found.intervals["scale"], 0.5 in found.intervals["rate"]]
+        assert np.mean(held) >= 0.9
+
+    def test_a_unit_is_a_parameter_too(self):
+        """With it, Student's t of n − 2 is the threshold where rate alone is free: F = t²."""
+        from scipy.stats import t
+
+        R = np.random.default_rng(0).normal(size=(3, 1, 1)) ** 2
+        task = lr.Task.from_correlations([[1.0]])
+        found = lr.fit(task, (1, 1, 1), [1.0, 2.0, 3.0], rsm=R, free={"scale": 0.1, "rate": (0.1, 10.0)})
+        assert found.within == pytest.approx(1.5 * np.log1p(t.ppf(0.975, 1) ** 2))
+
     def test_recovery_keeps_its_promise(self, rng):
         free = {"scale": (1e-4, 0.5), "rate": (0.05, 5.0)}
         found = lr.fit(TASK, SIZES, TIMES, loss=loss(lam=0.0) + 0.05 * rng.normal(size=60), free=free)
@@ -187,6 +207,9 @@ class TestSubjectsAndTrials:
         width = np.log(found.intervals["rate"].high / found.intervals["rate"].low) / 2
         assert abs(width / half - 1) < 0.1
         assert found.log_likelihood == sum(one.log_likelihood for one in found.subjects)
+        own = [one.noise["loss"] for one in found.subjects]
+        assert found.noise["loss"] == pytest.approx(np.sqrt(np.mean(np.square(own))))
+        assert abs(found.noise["loss"] / 0.05 - 1) < 0.15  # around the mean curve it would be larger
 
     @pytest.mark.parametrize("kind", [dict, "pandas", "xarray"])
     def test_tables(self, kind, rng):
@@ -252,7 +275,7 @@ def test_in_jax_the_likelihood_is_the_same_with_its_slopes(kind, rng):
         "loss": lambda: {"loss": loss() + 0.05 * rng.normal(size=60)},
         "choices": lambda: {"choices": np.array([[rng.multinomial(9, row) for row in rows] for rows in p])},
         "accuracy": lambda: {"accuracy": rng.binomial(20, np.einsum("tii->t", p) / 4) / 20, "trials": 20},
-        "rsm": lambda: {"rsm": rng.normal(size=(60, 8, 8))},
+        "rsm": lambda: {"rsm": (lambda R: R + np.swapaxes(R, 1, 2))(rng.normal(size=(60, 8, 8)))},
     }[kind]()
     free = FREE if task is TASK else FREE | {"temperature": (0.1, 2.0), "lapse": (0.0, 0.2)}
     found = lr.fit(task, (task.d_in, 14, task.d_out), TIMES, free=free, **given)
@@ -279,6 +302,9 @@ def test_what_is_written_and_drawn(rng, tmp_path):
     found.plot(tmp_path / "fit.png")
     assert (tmp_path / "fit.png").stat().st_size > 1000
     assert str(found).startswith("model         deep, 8-14-8") and repr(found).startswith("<Fit: deep, scale 0.0")
+    few = lr.fit(TASK, SIZES, TIMES[::6], loss=loss()[::6], noise=0.05, free={"scale": 0.03, "lam": 0.4, "rate": 0.5})
+    (curve,) = [line for line in few.plot().subfigs[0].axes[0].lines if len(line.get_xdata()) > 100]
+    np.testing.assert_allclose(np.interp(TIMES[:55], *curve.get_data()), loss()[:55], atol=1e-3)
     group = lr.fit(TASK, SIZES, TIMES, loss=[loss(), loss()] + 0.05 * rng.normal(size=(2, 60)), free=FREE)
     assert group.to_xarray().subject_estimate.shape == (2, 3)
     assert len(group.plot().subfigs[1].axes) == 3 and "between subjects" in str(group)

@@ -12,6 +12,7 @@ import lazyrich as lr
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 TASK = lr.Task.from_labels(np.eye(3), ["a", "b", "c"])
+NAMED = lr.Task.from_data(np.eye(3), np.eye(3), items=["a", "b", "c"])
 TIMES, CURVE = np.linspace(0.0, 10.0, 5), np.linspace(1.0, 0.0, 5)
 FREE = {"scale": (1e-4, 0.5), "rate": (0.05, 5.0)}
 COUNTS = np.ones((5, 3, 3))
@@ -57,6 +58,30 @@ CASES = {
     "subjects differ": (
         lambda: fit(loss=[CURVE, CURVE], accuracy=CURVE),
         "all measurements must be of the same subjects, and there are loss of 2, accuracy of 1",
+    ),
+    "no choices were made": (lambda: fit(choices=0 * COUNTS), "and all of subject 0 are 0 or NaN"),
+    "no trials": (lambda: fit(accuracy=CURVE, trials=0), "trials must be above 0 for some time of every subject"),
+    "shares of other trials": (
+        lambda: fit(accuracy=CURVE, trials=7),
+        "accuracy must be shares of the trials, and 0.5 of 7 is no whole number",
+    ),
+    "similarities that are not symmetric": (
+        lambda: fit(rsm=np.arange(45.0).reshape(5, 3, 3)),
+        "rsm must be symmetric at each time, and entries of the same two items differ by up to 4",
+    ),
+    "noise of counts": (lambda: fit(choices=COUNTS, noise=0.1), "noise belongs to Gaussian readouts, and choices are"),
+    "a model twice": (lambda: fitted(models=("deep", "deep")), "models must name each once, and 'deep' is there 2"),
+    "names of items that have none": (
+        lambda: fit(times=None, data={"time": TIMES, "choice": [0, 1, 2, 0, 1], "item": list("abcab")}),
+        "data['item'] must be whole numbers where the items of the task have no names",
+    ),
+    "an unknown item": (
+        lambda: fit(task=NAMED, times=None, data={"time": TIMES, "choice": [0] * 5, "item": list("abcad")}),
+        "each of data['item'] must be one of 'a', 'b', 'c', and it is 'd'",
+    ),
+    "half a choice": (
+        lambda: fit(times=None, data={"time": TIMES, "choice": [0, 1, 2, 0.5, 1], "item": [0] * 5}),
+        "data['choice'] must be whole numbers, from 0 to 2",
     ),
     "no bounds": (lambda: fit(free=(1, 2)), "free must map parameters to their bounds, such as"),
     "an unknown": (lambda: fit(free={"lambda": (0, 1)}), "did you mean 'lam'?"),
@@ -114,6 +139,18 @@ CASES = {
         lambda: fit(loss=[CURVE, CURVE + 0.1]).recovery(),
         "recovery is that of one subject, and this fit is of a group",
     ),
+    "the likelihood of a group in JAX": (
+        lambda: fit(loss=[CURVE, CURVE + 0.1]).jax_log_likelihood(),
+        "jax_log_likelihood is that of one subject, and this fit is of a group",
+    ),
+    "noise that nothing is left for": (
+        lambda: fit(times=TIMES[:3], loss=CURVE[:3], free=FREE | {"lam": (0.0, 3.0)}),
+        "noise must be given where nothing is left to estimate it from, and loss has 3 measurements for 3 free",
+    ),
+    "a subject seen twice": (
+        lambda: fit(loss=[CURVE, [1.0, np.nan, np.nan, np.nan, 0.0]]),
+        "and loss of subject 1 has 2 measurements for 2 free parameters: try noise=",
+    ),
     "recovery of nothing": (lambda: fit(free={"scale": 0.1}).recovery(), "recovery needs a free parameter"),
     "recovery over what": (
         lambda: fit(free={"scale": (0.1, 1)}).recovery(over="all"),
@@ -128,6 +165,19 @@ def test_one_sentence(case):
     with pytest.raises(lr.InvalidInput, match=re.escape(message)) as told:
         call()
     assert str(told.value).endswith(".") and "\n" not in str(told.value)
+
+
+@pytest.mark.compiles
+def test_in_jax_unknown_names_are_refused():
+    jax = pytest.importorskip("jax")
+    density = fit().jax_log_likelihood()
+    with jax.enable_x64(True), pytest.raises(lr.InvalidInput, match=r"did you mean 'scale'\?"):
+        density({"scal": 0.1})
+
+
+def test_known_noise_leaves_few_points_their_say():
+    found = fit(times=TIMES[:2], loss=CURVE[:2], noise=0.1)
+    assert set(found.intervals) == {"scale", "rate"} and found.within == pytest.approx(1.92, abs=0.01)
 
 
 def test_nothing_free_is_a_likelihood():

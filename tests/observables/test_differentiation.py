@@ -93,6 +93,25 @@ def test_what_never_parts_has_no_time():
     ).all()
 
 
+@pytest.mark.parametrize("way", ["exact", "recorded"])
+def test_items_that_come_together_do_not_part(way):
+    """Twins that small random weights had set apart; likewise two items without features."""
+    task = lr.Task.from_data(np.eye(6), [[2.0, 1, 0], [2, 1, 0], [0, 1, 2], [0, 0, 1], [0, 0, 0], [0, 0, 0]])
+    problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(6, 6, 3), scale=0.01))
+    traj = {"exact": lr.solve, "recorded": lr.flow}[way](problem, np.linspace(0.0, 300.0, 601))
+    traj = traj if way == "exact" else lr.Trajectory.from_weights(problem, traj.times, traj.weights)
+    apart, found = obs.hidden_distances(traj), obs.differentiation(traj)
+    for i, j in ((0, 1), (4, 5)):
+        assert apart[-1, i, j] < apart[0, i, j] and np.isnan(found[i, j]) and np.isnan(found[j, i])
+    assert np.isfinite(found[0, 2:]).all() and np.isfinite(found[2, 3])
+
+
+def test_random_weights_that_stay_large_part_nobody():
+    task = lr.tasks.tree(branches=(2, 2))
+    traj = lr.solve(lr.Problem(task, lr.inits.zero_balanced(0, sizes=(4, 8, 4), scale=5.0)), np.linspace(0, 50, 51))
+    assert np.isnan(obs.differentiation(traj)).all()
+
+
 def test_a_single_group_parts_from_nobody(traj):
     assert np.isnan(obs.differentiation(traj, [[0, 1]])).all()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -65,6 +67,21 @@ def test_peaks_do_not_depend_on_the_times_around_them(problem):
     coarse, fine = (obs.illusions(lr.solve(problem, np.linspace(0.0, 40.0, n))) for n in (12, 401))
     np.testing.assert_allclose(coarse.size, fine.size, rtol=1e-9)
     np.testing.assert_allclose(coarse.time, fine.time, atol=1e-5)
+
+
+def test_peaks_are_found_in_few_looks_of_few_answers(monkeypatch):
+    """A peak costs tens of times, not a hundred, and few of them are held at once."""
+    task = lr.tasks.with_random_features(1, lr.tasks.tree(branches=(3, 3)), features=60)
+    traj = lr.solve(lr.Problem(task, lr.inits.aligned(0, task, hidden=9, strengths=1e-3)), np.linspace(0.0, 300.0, 200))
+    asked, at = [], lr.Trajectory.at
+    monkeypatch.setattr(lr.Trajectory, "at", lambda self, times: asked.append(len(times)) or at(self, times))
+    whole = obs.illusions(traj)
+    count = np.count_nonzero(whole.size)
+    assert count > 300 and sum(asked) < 20 * count
+    monkeypatch.setattr(importlib.import_module("lazyrich.observables.illusions"), "_NUMBERS", 540 * 100)
+    asked.clear()
+    np.testing.assert_array_equal(obs.illusions(traj).size, whole.size)
+    assert max(asked) <= 100
 
 
 @pytest.mark.compiles

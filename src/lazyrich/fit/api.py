@@ -60,7 +60,8 @@ def fit(
     modes : T × modes, uᵀWv, strongest first
     rsm : T × items × items, inner products of activities, up to a unit; NaN on the diagonal leaves it out
     rdm : the same as squared distances, T × items × items or T × pairs
-    data : a long table instead, with columns time, subject, and loss, accuracy, correct, or item and choice
+    data : a long table instead, with columns time, subject, and loss, accuracy, correct, or item and choice; or an
+        xarray Dataset, long, or over subject × time
     free : bounds of each parameter to be found, or a number that holds it: scale, lam (default 0), rate (1), and
         temperature (1) and lapse (0) of choices
     models : "deep", "shallow" (one layer, the lazy limit), "rich" (deep with λ = 0), or several, of which the best (by
@@ -140,7 +141,24 @@ def _likelihoods(
 ) -> list[Likelihood]:
     """One per subject, or one of all."""
     which: list[int | None] = [None] if subjects is None else list(range(subjects))
-    return [likelihood_of(model, measured.times, measured.readouts(who), free) for who in which]
+    made = [likelihood_of(model, measured.times, measured.readouts(who), free) for who in which]
+    for who, one in zip(which, made, strict=True):
+        _leaves_noise(one, "" if who is None else f" of subject {measured.subjects[who]}")
+    return made
+
+
+def _leaves_noise(likelihood: Likelihood, whose: str) -> None:
+    """A sentence where a curve can go through all of its measurements: noise would be 0, and intervals points."""
+    for one in likelihood.readouts:
+        known = (*likelihood.model.parameters, *one.parameters)
+        if not one.noise.unknown_size:
+            continue
+        free = sum(name in known for name in likelihood.space.names) + one.noise.estimated - 1
+        if one.noise.count <= free:
+            raise InvalidInput(
+                f"noise must be given where nothing is left to estimate it from, and {one.name}{whose} has "
+                f"{one.noise.count} measurements for {free} free parameters: try noise=, or hold some of them."
+            )
 
 
 def likelihood_of(

@@ -83,7 +83,12 @@ class Likelihood:
     @property
     def count(self) -> int:
         """How many numbers were measured."""
-        return sum(one.noise.count for one in self.readouts)
+        return sum(self.counts.values())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of them are of each readout."""
+        return {one.name: one.noise.count for one in self.readouts}
 
     @property
     def parameters(self) -> int:

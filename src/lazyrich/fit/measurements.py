@@ -2,7 +2,7 @@
 
 NaN is a measurement that is missing. A table has a column `time`, one row per measurement or trial, perhaps a column
 `subject`, and some of `loss`, `accuracy`, `correct` (0 or 1, one trial), or `item` and `choice` together (whole numbers
-from 0). A pandas or polars data frame is one, an xarray Dataset of one dimension, or a dictionary of columns.
+from 0, or an item by its name). A pandas or polars data frame is one, an xarray Dataset, or a dictionary of columns.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import numpy as np
 from lazyrich import _check
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float
+from lazyrich.fit.labelled import columns_of, in_order
 from lazyrich.fit.noise import Counts, Gaussian
 from lazyrich.fit.readouts import Accuracy, Choices, LossCurve, ModeCurves, Readout, Similarity, pairs
 from lazyrich.tasks import Task
 
 _COLUMNS = ("loss", "accuracy", "correct", "choice")
 KINDS = ("loss", "accuracy", "choices", "modes", "rsm", "rdm")
-_AXES = {"loss": (), "accuracy": (), "choices": ("items", "options"), "modes": ("modes",), "rsm": ("items", "items")}
+_ROUNDED = 0.005  # accuracies of two decimals are as near to a share of trials as that
+_UNEVEN = 1e-6  # of the largest similarity: how far a symmetric matrix may be from one
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +92,17 @@ def as_measurements(
         told = ", ".join(f"{kind} of {n}" for kind, n in numbers.items())
         raise InvalidInput(f"all measurements must be of the same subjects, and there are {told}.")
     count = next(iter(numbers.values()))
-    about = _as_trials(trials, arrays, count, len(clock)), _as_noise(noise, arrays)
+    shown = _as_trials(in_order("trials", trials, task, clock), arrays, count, len(clock))
+    about = shown, _as_noise(noise, tuple(arrays), counted=shown is not None)
     layer = _check.choice("layer", layer, ("hidden", "outputs"))
     return Measurements(task, clock, arrays, *about, layer, tuple(range(count)))
 
 
 def _as_array(kind: str, value: object, task: Task, times: Array) -> Array:
-    array = _numbers(kind, value)
+    array = _numbers(kind, in_order(kind, value, task, times))
     n, T, options = len(items_of(task)), len(times), task.d_out
     if kind == "rdm":
-        array = _in_pairs(array, n, distances=True) if array.shape[-2:] == (n, n) else array
+        array = _in_pairs(kind, array, n, distances=True) if array.shape[-2:] == (n, n) else array
     axes = {"choices": (n, options), "rsm": (n, n), "rdm": (n * (n - 1) // 2,), "modes": (len(task.modes.s),)}
     shape = (T, *axes.get(kind, ()))
     if kind == "modes" and array.ndim >= 2 and array.shape[-1] < shape[-1]:  # the strongest of them
@@ -112,7 +115,7 @@ def _as_array(kind: str, value: object, task: Task, times: Array) -> Array:
         )
     array = array[None] if array.shape == shape else array
     _check_values(kind, array, task)
-    return _in_pairs(array, n, distances=False) if kind == "rsm" else array
+    return _in_pairs(kind, array, n, distances=False) if kind == "rsm" else array
 
 
 def _numbers(kind: str, value: object) -> Array:
@@ -129,17 +132,25 @@ def _numbers(kind: str, value: object) -> Array:
     return array
 
 
-def _in_pairs(array: Array, n: int, distances: bool) -> Array:
+def _in_pairs(kind: str, array: Array, n: int, distances: bool) -> Array:
     """One number for each two items, as squareform has distances."""
+    off = np.abs(array - np.swapaxes(array, -1, -2))
+    if np.nanmax(off, initial=0.0) > _UNEVEN * np.nanmax(np.abs(array)):
+        raise InvalidInput(
+            f"{kind} must be symmetric at each time, and entries of the same two items differ by up to "
+            f"{np.nanmax(off):.2g}: try the mean of it and its transpose."
+        )
     i, j = pairs(n, distances)
     return (array[..., i, j] + array[..., j, i]) / 2
 
 
 def _check_values(kind: str, array: Array, task: Task) -> None:
-    each = np.isnan(array).reshape(len(array), -1).all(axis=1)
+    nothing = np.isnan(array) | (array == 0) if kind == "choices" else np.isnan(array)
+    each = nothing.reshape(len(array), -1).all(axis=1)
     if each.any():
         raise InvalidInput(
-            f"{kind} must hold measurements of every subject, and all of subject {int(each.argmax())} are NaN."
+            f"{kind} must hold measurements of every subject, and all of subject {int(each.argmax())} are "
+            f"{'0 or NaN' if kind == 'choices' else 'NaN'}."
         )
     seen = array[~np.isnan(array)]
     if kind == "choices" and seen.min() < 0:  # noise, and crossvalidation, make losses and distances negative
@@ -168,26 +179,44 @@ def _as_trials(trials: object, arrays: Mapping[str, Array], subjects: int, T: in
         ) from None
     if counts.min() < 0:
         raise InvalidInput(f"trials must not be negative, and the least is {counts.min():g}.")
-    return np.where(np.isnan(arrays["accuracy"]), 0.0, counts)
+    counts = np.where(np.isnan(arrays["accuracy"]), 0.0, counts)
+    if not counts.any(axis=1).all():
+        raise InvalidInput(
+            f"trials must be above 0 for some time of every subject, and all of subject "
+            f"{int(np.argmin(counts.any(axis=1)))} are 0."
+        )
+    share = np.where(counts > 0, arrays["accuracy"], 0.0)
+    off = np.abs(share - np.round(share * counts) / np.maximum(counts, 1))
+    if off.max() > _ROUNDED + 1e-9:
+        worst = np.unravel_index(off.argmax(), off.shape)
+        raise InvalidInput(
+            f"accuracy must be shares of the trials, and {share[worst]:.4g} of {counts[worst]:g} is no whole number: "
+            "try it without trials, or with their right number."
+        )
+    return counts
 
 
-def _as_noise(noise: object, arrays: Mapping[str, Array]) -> dict[str, float]:
+def _as_noise(noise: object, kinds: tuple[str, ...], counted: bool) -> dict[str, float]:
+    """By kind; what is counted has no size of its own."""
     if noise is None:
         return {}
+    arrays = tuple(kind for kind in kinds if kind != "choices" and not (kind == "accuracy" and counted))
+    if not arrays:
+        raise InvalidInput(
+            f"noise belongs to Gaussian readouts, and {' and '.join(kinds)} are counts here, whose number says it: try "
+            "without noise."
+        )
     if not isinstance(noise, Mapping):
         sd = _check.positive("noise", noise)
         return {kind: sd for kind in arrays}
-    return {
-        _check.choice("noise", kind, tuple(arrays)): _check.positive(f"noise[{kind!r}]", sd)
-        for kind, sd in noise.items()
-    }
+    return {_check.choice("noise", kind, arrays): _check.positive(f"noise[{kind!r}]", sd) for kind, sd in noise.items()}
 
 
 def from_table(task: Task, data: Any, times: object, noise: object, layer: object) -> Measurements:
     """A long table, sorted into arrays."""
     if times is not None:
         raise InvalidInput("times must not be given beside data, which has a column 'time': try one of the two.")
-    columns = {name: data[name] for name in ("time", "subject", "item", *_COLUMNS) if name in data}
+    columns = columns_of(data, ("time", "subject", "item", *_COLUMNS))
     if "time" not in columns or not any(name in columns for name in _COLUMNS):
         raise InvalidInput(
             f"data must have a column 'time' and one of {', '.join(map(repr, _COLUMNS))}, and it has "
@@ -235,14 +264,33 @@ class _Table:
         if "item" not in columns:
             raise InvalidInput("data must have a column 'item' beside 'choice', the row of the task that was shown.")
         n = len(items_of(task))
-        item, choice = (
-            _check.as_array(f"data[{name!r}]", columns[name], ndim=1).astype(int) for name in ("item", "choice")
-        )
-        for name, got, most in (("item", item, n), ("choice", choice, task.d_out)):
-            if got.min() < 0 or got.max() >= most:
-                raise InvalidInput(
-                    f"data[{name!r}] must lie between 0 and {most - 1}, and it goes from {got.min()} to {got.max()}."
-                )
+        item = _places("data['item']", _of_names("data['item']", columns["item"], task), n)
+        choice = _places("data['choice']", columns["choice"], task.d_out)
+        there = ~np.isnan(item) & ~np.isnan(choice)
         counts = np.zeros((self.subjects, self.times, n, task.d_out))
-        np.add.at(counts, (self.who, self.at, item, choice), 1.0)
+        taken = item[there].astype(int), choice[there].astype(int)
+        np.add.at(counts, (self.who[there], self.at[there], *taken), 1.0)
         return counts
+
+
+def _of_names(name: str, column: Any, task: Task) -> Any:
+    """Places of items that are told by their names, NaN where there is none; numbers as they are."""
+    given = np.asarray(column).tolist()
+    if not any(isinstance(one, str) for one in given):
+        return column
+    if not task.items:
+        raise InvalidInput(f"{name} must be whole numbers where the items of the task have no names, and it has names.")
+    known = {one: task.items.index(_check.choice(f"each of {name}", one, task.items)) for one in set(given)
+             if isinstance(one, str)}  # fmt: skip
+    return np.array([known.get(one, np.nan) for one in given])
+
+
+def _places(name: str, column: Any, count: int) -> Array:
+    """Whole numbers from 0, or NaN where nothing was measured."""
+    got = _numbers(name, column)
+    low, high = np.nanmin(got), np.nanmax(got)
+    if low < 0 or high >= count:
+        raise InvalidInput(f"{name} must lie between 0 and {count - 1}, and it goes from {low:g} to {high:g}.")
+    if np.any(got[~np.isnan(got)] % 1):
+        raise InvalidInput(f"{name} must be whole numbers, from 0 to {count - 1}, and some have fractions.")
+    return got

@@ -242,4 +242,8 @@ def as_models(models: object) -> tuple[str, ...]:
     names = (models,) if isinstance(models, str) else models
     if not isinstance(names, tuple | list) or not names:
         raise InvalidInput(f"models must name what may have learned, such as ('deep', 'shallow'), and it is {names!r}.")
-    return tuple(dict.fromkeys(_check.choice("models", name, tuple(MODELS)) for name in names))
+    known = tuple(_check.choice("models", name, tuple(MODELS)) for name in names)
+    if len(set(known)) < len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise InvalidInput(f"models must name each once, and {twice!r} is there {known.count(twice)} times.")
+    return known

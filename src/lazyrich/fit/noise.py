@@ -34,6 +34,11 @@ class Noise(ABC):
         """How many parameters it has itself."""
 
     @property
+    def unknown_size(self) -> bool:
+        """Whether its size is one of these."""
+        return False
+
+    @property
     @abstractmethod
     def mean(self) -> Array:
         """What was measured, in the units of what is expected: (T, …)."""
@@ -49,6 +54,10 @@ class Noise(ABC):
     @abstractmethod
     def drawn(self, expected: Array, rng: np.random.Generator) -> Noise:
         """As many measurements of one expectation (T, …), new."""
+
+    def gain_of(self, expected: XArray) -> XArray:
+        """The best factor on each expectation; 1 where measurements have no unit of their own."""
+        return 1.0
 
     def fitted(self, expected: Array) -> Array:
         """What `scored` differentiates: the expectation, with a gain if there is one."""
@@ -88,7 +97,11 @@ class Gaussian(Noise):
 
     @property
     def estimated(self) -> int:
-        return (self.sd is None) + self.gain
+        return self.unknown_size + self.gain
+
+    @property
+    def unknown_size(self) -> bool:
+        return self.sd is None
 
     @property
     def mean(self) -> Array:
@@ -102,7 +115,8 @@ class Gaussian(Noise):
         return (self.weight * values).reshape(*values.shape[: values.ndim - self.weight.ndim], -1).sum(axis=-1)
 
     def gain_of(self, expected: XArray) -> XArray:
-        """The best factor on each expectation."""
+        if not self.gain:
+            return 1.0
         square = self._summed(expected**2)
         return self._summed(expected * self.average) / (square + 1e-300)
 

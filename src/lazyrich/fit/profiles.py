@@ -73,11 +73,11 @@ class Interval:
 
 def threshold(likelihood: Likelihood) -> float:
     """How far below the top is still within the interval: χ²₁/2, or n/2 ln(1 + F/(n − p)) where one Gaussian noise of
-    unknown size is all there is."""
+    unknown size is all there is; a gain is one of the p."""
     from scipy.stats import chi2, f  # here: they are slow to load
 
-    n, p = likelihood.count, len(likelihood.space.free)
-    if len(likelihood.readouts) == 1 and likelihood.parameters > p and n > p:
+    if len(likelihood.readouts) == 1 and likelihood.readouts[0].noise.unknown_size:
+        n, p = likelihood.count, likelihood.parameters - 1
         return float(n / 2 * np.log1p(f.ppf(LEVEL, 1, n - p) / (n - p)))
     return float(chi2.ppf(LEVEL, 1) / 2)
 

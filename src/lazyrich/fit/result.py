@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazyrich import _engines
+from lazyrich import _check, _engines
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, Float, Rng
 from lazyrich.fit.likelihood import Likelihood
@@ -92,12 +92,27 @@ class Fit:
     @cached_property
     def predicted(self) -> dict[str, Array]:
         """What each readout would be without noise, at the estimates."""
-        pairs = zip(self.likelihood.readouts, self.likelihood.expected(self.values), strict=True)
-        return {one.name: one.noise.fitted(mean) for one, mean in pairs}
+        return self.predicted_at(self.likelihood.times)
+
+    def predicted_at(self, times: Float[Array, " t"]) -> dict[str, Array]:
+        """The same at other times, none of them after the last measurement."""
+        likelihood = self.likelihood
+        here, there = likelihood.expected(self.values), replace(likelihood, times=times).expected(self.values)
+        return {
+            one.name: one.noise.gain_of(mean) * other
+            for one, mean, other in zip(likelihood.readouts, here, there, strict=True)
+        }
 
     @cached_property
     def noise(self) -> dict[str, float]:
-        """The standard deviation of each Gaussian readout."""
+        """The standard deviation of each Gaussian readout; of a group around the subjects' own curves, pooled."""
+        if self.subjects:
+            counts = [one.likelihood.counts for one in self.subjects]
+            return {
+                name: float(np.sqrt(np.average([one.noise[name] ** 2 for one in self.subjects], weights=weights)))
+                for name in self.subjects[0].noise
+                for weights in [[one[name] for one in counts]]
+            }
         pairs = zip(self.likelihood.readouts, self.likelihood.expected(self.values), strict=True)
         sizes = {one.name: one.noise.spread(mean) for one, mean in pairs}
         return {name: sd for name, sd in sizes.items() if not np.isnan(sd)}
@@ -118,7 +133,8 @@ class Fit:
     def jax_log_likelihood(self) -> Callable[[Mapping[str, Any]], Any]:
         """The log-likelihood as a JAX function of a dictionary of parameters, for samplers and optimisers.
 
-        Parameters that are not in the dictionary keep their values here. Bounds are not looked at: a prior has them.
+        Parameters that are not in the dictionary keep their values here. Noise whose size was not given has its best
+        size at all of them: it is profiled out, not a parameter. Bounds are not looked at: a prior has them.
         Call it where JAX computes in double precision: inside `with jax.enable_x64(True):`, say.
 
         Returns
@@ -136,8 +152,11 @@ class Fit:
         """
         jnp = _engines.load("jax.numpy", "jax_log_likelihood")
         if self.subjects:
-            each = [one.jax_log_likelihood() for one in self.subjects]
-            return lambda values: sum(each[i](values) for i in range(len(each)))
+            raise InvalidInput(
+                "jax_log_likelihood is that of one subject, and this fit is of a group: try "
+                "fit.subjects[0].jax_log_likelihood()."
+            )
+        known = tuple(self.values)
 
         def log_likelihood(values: Mapping[str, Any]) -> Any:
             if jnp.zeros(0).dtype != np.float64:
@@ -145,6 +164,8 @@ class Fit:
                     "the likelihood computes in float64, and JAX is set to float32 here: try it inside "
                     "`with jax.enable_x64(True):`."
                 )
+            for name in values:
+                _check.choice("each parameter of the likelihood", name, known)
             given = {name: jnp.asarray(value) for name, value in (self.values | dict(values)).items()}
             return self.likelihood.of_values(given, jnp)
 

@@ -5,9 +5,10 @@ m_g the mean hidden activity of the items of group g, groups have parted when
 
     ‖m_g − m_g'‖²
 
-is half way from its first value to its last. Where one mode sets them apart, that is the half time of the mode. In an
-exact trajectory the last value is that of t → ∞, and the time is found to rounding by looking at other times than those
-of the trajectory; of recorded ones both come from the records, and the time is interpolated.
+is half way from its first value to its last, which is twice the first at least: items that come together, or stay as
+far apart as random weights had put them, do not part. Where one mode sets them apart, that is the half time of the
+mode. In an exact trajectory the last value is that of t → ∞, and the time is found to rounding by looking at other
+times than those of the trajectory; of recorded ones both come from the records, and the time is interpolated.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lazyrich.observables.representations import features
 from lazyrich.observables.scaling import distances
 from lazyrich.trajectory import Trajectory, as_trajectory
 
+_PARTED = 2.0  # times the first squared distance: what the last must be
 _RESTS = 1e-3  # of the way of a squared distance, the least of them at 1e-6 of the longest: nearer to its end it rests
 
 
@@ -64,7 +66,8 @@ def differentiation(
 
     Returns
     -------
-    array : (groups, groups) times; nan on the diagonal, and of those that stay together, or as far apart as they were
+    array : (groups, groups) times; nan on the diagonal, and of those that stay or come together, or are as far apart
+        as they were: whose squared distance does not double
 
     >>> task = lr.tasks.semantic_hierarchy()
     >>> problem = lr.Problem(task, lr.inits.aligned(0, task, hidden=8, strengths=0.001))
@@ -88,11 +91,13 @@ def differentiation(
 
     times = np.full((len(members), len(members)), np.nan)
     if len(upper[0]):
-        found = _when_half_way(traj, apart(traj.at([0.0, np.inf])), apart) if traj.solution is not None else None
-        if found is None:
-            along = apart(traj)
-            found = half_way(np.asarray(traj.times, dtype=np.float64), along, along[-1])
-        times[upper] = times.T[upper] = found
+        if traj.solution is not None:
+            ends = apart(traj.at([0.0, np.inf]))
+            found = _when_half_way(traj, ends, apart)
+        else:
+            ends = apart(traj)
+            found = half_way(np.asarray(traj.times, dtype=np.float64), ends, ends[-1])
+        times[upper] = times.T[upper] = np.where(ends[-1] > _PARTED * ends[0], found, np.nan)
     return times
 
 

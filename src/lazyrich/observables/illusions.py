@@ -10,18 +10,20 @@ goes from a first value to a last one: what is outside of the interval between t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from lazyrich._observable import observable
+from lazyrich._progress import progress
 from lazyrich._typing import Array, Float
 from lazyrich.observables._reading import samples
 from lazyrich.trajectory import Trajectory, as_trajectory
 
 _ROUNDING = 1e-12  # of the largest answer
-_PLACES, _ROUNDS = 9, 12  # where to look between two times, and how often
+_PLACES = 9  # where to look between two times
+_LOOKS, _ROUNDS = 3, 12  # how often at the network, and then at the polynomial through what was last seen
+_NUMBERS = 2**21  # answers that are held at once
 
 
 class Illusions(NamedTuple):
@@ -58,7 +60,7 @@ def illusory_correlations(traj: Trajectory) -> Float[Array, "T P out"]:
     >>> lr.observables.illusory_correlations(lr.solve(problem, [0.0, 8.0, 60.0]))[:, 1, 1].round(3)
     array([0.   , 0.091, 0.   ])
     """
-    return _outside(traj)(answers(traj))
+    return _Way.of(traj).outside(answers(traj))
 
 
 def illusions(traj: Trajectory) -> Illusions:
@@ -80,27 +82,63 @@ def illusions(traj: Trajectory) -> Illusions:
     >>> found.size[1, 1].round(3), found.time[1, 1].round(3)
     (np.float64(0.135), np.float64(7.18))
     """
-    outside, times = _outside(traj), np.asarray(traj.times, dtype=np.float64)
-    along = outside(answers(traj))
+    way, times = _Way.of(traj), np.asarray(traj.times, dtype=np.float64)
+    along = way.outside(answers(traj))
     peak = np.argmax(np.abs(along), axis=0)
     size = np.take_along_axis(along, peak[None], axis=0)[0]
     there = size != 0
     time = np.where(there, times[peak], np.nan)
     if traj.solution is None or not there.any():
         return Illusions(size, time)
-    item, feature = np.nonzero(there)
-    place = peak[there]
+    place, sign = peak[there], np.sign(size[there])
     low, high = times[np.maximum(place - 1, 0)], times[np.minimum(place + 1, len(times) - 1)]
     low, high = np.where(np.isfinite(low), low, times[place]), np.where(np.isfinite(high), high, times[place])
-    for _ in range(_ROUNDS):
-        looked = np.linspace(low, high, _PLACES)  # (places, illusions)
-        order, back = np.unique(looked, return_inverse=True)
-        seen = np.abs(outside(answers(traj.at(order)))[back.reshape(looked.shape), item, feature])
-        best, each = np.argmax(seen, axis=0), np.arange(len(item))
-        low, high = looked[np.maximum(best - 1, 0), each], looked[np.minimum(best + 1, _PLACES - 1), each]
-        time[there], found = looked[best, each], seen[best, each]
-        size[there] = np.sign(size[there]) * np.maximum(found, np.abs(size[there]))
+    time[there], found = _highest(traj, np.nonzero(there), sign, low, high)
+    found -= np.where(sign > 0, way.high[there], -way.low[there])
+    size[there] = sign * np.maximum(found, np.abs(size[there]))
     return Illusions(size, time)
+
+
+def _highest(
+    traj: Trajectory, which: tuple[Array, ...], sign: Float[Array, " n"], low: Float[Array, " n"], high: Array
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """When, between two times each, some of the answers (times their sign) are highest, and how high: by closer and
+    closer looks, the last of them at a polynomial, which is as good as the network so close to the peak."""
+    with progress(_LOOKS, "illusions") as advance:
+        for _ in range(_LOOKS):
+            looked = np.linspace(low, high, _PLACES)  # (places, answers)
+            seen = sign * _answers_at(traj, looked, which)
+            low, high, _, _ = _around_the_best(looked, seen)
+            advance(1)
+    middle, half = (looked[0] + looked[-1]) / 2, np.maximum((looked[-1] - looked[0]) / 2, 1e-300)
+    polynomial = np.linalg.solve(np.vander(np.linspace(-1, 1, _PLACES), increasing=True), seen)
+    for _ in range(_ROUNDS):
+        looked = np.linspace(low, high, _PLACES)
+        seen = np.polynomial.polynomial.polyval((looked - middle) / half, polynomial, tensor=False)
+        low, high, time, height = _around_the_best(looked, seen)
+    return time, height
+
+
+def _around_the_best(looked: Float[Array, "p n"], seen: Float[Array, "p n"]) -> tuple[Array, Array, Array, Array]:
+    """The places next to the highest of each column, that place, and how high it is."""
+    best, each = np.argmax(seen, axis=0), np.arange(seen.shape[1])
+    low, high = np.maximum(best - 1, 0), np.minimum(best + 1, len(looked) - 1)
+    return looked[low, each], looked[high, each], looked[best, each], seen[best, each]
+
+
+def _answers_at(traj: Trajectory, looked: Float[Array, "p n"], which: tuple[Array, ...]) -> Float[Array, "p n"]:
+    """Answers, each at times of its own: all are had at each time, of which many are the same, so many at once as
+    memory allows."""
+    order, back = np.unique(looked, return_inverse=True)
+    back = back.reshape(looked.shape)
+    found = np.empty(looked.shape)
+    item, feature = (np.broadcast_to(axis, looked.shape) for axis in which)
+    step = max(1, _NUMBERS // (int(np.max(item) + 1) * int(np.max(feature) + 1)))
+    for first in range(0, len(order), step):
+        here = (back >= first) & (back < first + step)
+        seen = answers(traj.at(order[first : first + step]))
+        found[here] = seen[back[here] - first, item[here], feature[here]]
+    return found
 
 
 def answers(traj: Trajectory) -> Float[Array, "T P out"]:
@@ -110,15 +148,21 @@ def answers(traj: Trajectory) -> Float[Array, "T P out"]:
     return np.asarray(traj.outputs)
 
 
-def _outside(traj: Trajectory) -> Callable[[Float[Array, "T P out"]], Float[Array, "T P out"]]:
-    """What answers are outside of the interval between first and last."""
-    ends = traj.at([traj.times[0], np.inf]) if as_trajectory(traj).solution is not None else traj
-    first, *_, last = answers(ends) if len(ends.times) > 1 else np.repeat(answers(ends), 2, axis=0)
-    low, high = np.minimum(first, last), np.maximum(first, last)
-    least = _ROUNDING * max(float(np.abs(low).max()), float(np.abs(high).max()))
+class _Way(NamedTuple):
+    """Between which values each answer goes its way, and how much more than these is not rounding."""
 
-    def outside(y: Float[Array, "T P out"]) -> Float[Array, "T P out"]:
-        found = np.where(y > high, y - high, np.where(y < low, y - low, 0.0))
-        return np.where(np.abs(found) > least, found, 0.0)
+    low: Float[Array, "P out"]
+    high: Float[Array, "P out"]
+    least: float
 
-    return outside
+    @classmethod
+    def of(cls, traj: Trajectory) -> _Way:
+        ends = traj.at([traj.times[0], np.inf]) if as_trajectory(traj).solution is not None else traj
+        first, *_, last = answers(ends) if len(ends.times) > 1 else np.repeat(answers(ends), 2, axis=0)
+        low, high = np.minimum(first, last), np.maximum(first, last)
+        return cls(low, high, _ROUNDING * max(float(np.abs(low).max()), float(np.abs(high).max())))
+
+    def outside(self, y: Float[Array, "T P out"]) -> Float[Array, "T P out"]:
+        """What is illusory of answers."""
+        found = np.where(y > self.high, y - self.high, np.where(y < self.low, y - self.low, 0.0))
+        return np.where(np.abs(found) > self.least, found, 0.0)

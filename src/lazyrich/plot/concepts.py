@@ -10,6 +10,7 @@ import numpy as np
 from lazyrich._check import InvalidInput
 from lazyrich._typing import Array, ArrayLike, Float
 from lazyrich.observables.differentiation import hidden_distances
+from lazyrich.observables.scaling import distances
 from lazyrich.observables.scaling import mds as points_of
 from lazyrich.plot import style
 from lazyrich.plot.states import chosen_times
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST = 64  # items whose names can be read
+_ONE_PLACE = 0.01  # of the picture: items that are as near have one label
 _STATES = 120  # of a path that are drawn, where there are more
 
 
@@ -100,16 +102,24 @@ def mds(traj: Trajectory, axes: Axes | None = None, layer: int = 1) -> Figure:
 
 
 def draw_paths(panel: Axes, paths: Float[Array, "T n 2"], names: Sequence[str], rank: Array) -> None:
-    """A path per item from a dot to its name, shaded by its rank."""
+    """A path per item from a dot to its name, shaded by its rank; items that end in one place have one label."""
+    ends = paths[-1]
+    same = distances(ends) <= _ONE_PLACE * np.ptp(ends, axis=0).max(initial=0.0)
+    first = same.argmax(axis=1)
+    for item, other in enumerate(first):
+        first[item] = first[other]  # the one that it shares its label with, by way of others too
     colours = style.mode_colours(len(names))
-    for item, name in enumerate(names):
+    for item in range(len(names)):
         colour, (x, y) = colours[rank[item]], paths[:, item].T
         panel.plot(x, y, color=colour, linewidth=1.5)
         panel.plot(x[0], y[0], ".", color=colour, markersize=4)
         panel.plot(x[-1], y[-1], "os"[rank[item] % 2], color=colour, markersize=6)
+        if first[item] != item:
+            continue
+        shared = ", ".join(name for name, own in zip(names, first, strict=True) if own == item)
         side = "right" if x[-1] < 0 else "left"
         beside = (-6 if x[-1] < 0 else 6, 4)
-        panel.annotate(name, (x[-1], y[-1]), beside, textcoords="offset points", ha=side, fontsize="small")
+        panel.annotate(shared, (x[-1], y[-1]), beside, textcoords="offset points", ha=side, fontsize="small")
     panel.set(xlabel="MDS 1", ylabel="MDS 2")
     panel.set_aspect("equal", adjustable="datalim")
     panel.margins(0.2)

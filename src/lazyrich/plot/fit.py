@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lazyrich.fit.parameters import Coordinate
 
 _ROW = 4  # panels side by side
+_DENSE = 400  # times of a fitted curve, besides those of the measurements
 _CURVES = 8  # of one readout: more cannot be told apart
 _DEEP = 3.0  # times the threshold: how far down a profile is drawn
 _EVEN, _DECADES = 0.03, 30.0  # of the largest |λ| that is drawn evenly, and a range that is drawn by factors
@@ -33,11 +34,14 @@ def draw(fit: Fit) -> Figure:
     below = max(1, len(fit.profiles) + ridges)
     columns = below if below <= _ROW else -(-below // 2)
     rows = -(-below // columns)
+    times = fit.likelihood.times
+    dense = np.union1d(times, np.linspace(times[0], times[-1], _DENSE))
+    curves = fit.predicted_at(dense)
     with style.styled():
         figure = style.new_figure(max(6.4, 2.5 * columns, 3.6 * len(readouts)), 3.2 + 2.5 * rows)
         above, under = np.asarray(figure.subfigures(2, 1, height_ratios=(3.2, 2.5 * rows)))
         for place, panel in enumerate(np.atleast_1d(above.subplots(1, len(readouts)))):
-            _draw_readout(panel, fit, place)
+            _draw_readout(panel, fit, place, dense, curves[readouts[place].name])
         panels = under.subplots(rows, columns, squeeze=False).ravel()
         for panel in panels[below:]:
             panel.set_axis_off()
@@ -50,7 +54,7 @@ def draw(fit: Fit) -> Figure:
     return figure
 
 
-def _draw_readout(panel: Axes, fit: Fit, place: int) -> None:
+def _draw_readout(panel: Axes, fit: Fit, place: int, dense: Float[Array, " t"], curves: Array) -> None:
     one, times = fit.likelihood.readouts[place], fit.likelihood.times
     measured, fitted = one.noise.mean, fit.predicted[one.name]
     shown = _shown(one.name, measured, fitted)
@@ -65,7 +69,7 @@ def _draw_readout(panel: Axes, fit: Fit, place: int) -> None:
             alpha=0.55,
             markeredgewidth=0,
         )
-        panel.plot(times, fitted.reshape(len(times), -1)[:, where], color=colour, linewidth=1.8)
+        panel.plot(dense, curves.reshape(len(dense), -1)[:, where], color=colour, linewidth=1.8)
     panel.plot([], [], "o", color=style.COLOURS["grey"], markersize=3.2, label="measured")
     panel.plot([], [], color=style.COLOURS["grey"], linewidth=1.8, label=f"{fit.model}, fitted")
     panel.set(xlabel="time of the measurements", ylabel=_what(one.name, one.words))
