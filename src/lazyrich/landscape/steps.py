@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lazyrich._typing import Array, Float
-from lazyrich.landscape.escape import Stuck, half_learned, lost_at
 from lazyrich.landscape.hessian import sharpness
+from lazyrich.landscape.leaving import Stuck, half_learned, lost_at
 from lazyrich.methods.mode_maps import Stepping, mode_maps
 from lazyrich.problem import Problem
 from lazyrich.trajectory import Trajectory

@@ -9,6 +9,12 @@ and what it adds is c times as much: with two layers, white inputs and no moment
 
 Near a saddle it is the same: where what has been added to the balance, in the direction of hidden space that the layers
 use least, is no longer small beside what they have there, the way out is that of the steps and not of the flow.
+
+>>> task = lr.Task.from_correlations(np.diag([3.0, 1.0]))
+>>> problem = lr.Problem(task, lr.inits.zero_balanced(0, sizes=(2, 2, 2), scale=0.3))
+>>> fate = lr.fate(problem, rate=0.05)
+>>> fate.missed, fate.steps.half_steps.round()
+((1,), array([ 15., 235.]))
 """
 
 from __future__ import annotations
