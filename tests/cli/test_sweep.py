@@ -294,7 +294,7 @@ def test_the_python_of_the_document_runs_block_after_block(folder):
     blocks, session = blocks_of("python"), {"__name__": "document"}
     for block in blocks:
         exec(compile(block, str(DOCUMENT), "exec"), session)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     assert session["data"].kernel_distance.shape == (3, 3, 3, 3) and (session["data"].status == 1).all()
     assert (folder / "kernel-distance.png").stat().st_size > 1000
     assert all((open_store(name).status == 1).all() for name in ("tilted", "largest", "fates"))
