@@ -134,6 +134,7 @@ def sharpest(y, slope, step=1e-5):
     return np.linalg.eigvalsh((np.array(rows) + np.array(rows).T) / 2)[-1]
 
 
+@pytest.mark.long
 def test_the_largest_rate_is_that_of_the_end_where_the_end_is_known():
     problem = lr.Problem(
         lr.Task.from_correlations(np.diag([3.0, 1.0])), lr.inits.zero_balanced(0, sizes=(2, 3, 2), scale=0.3)
@@ -186,6 +187,7 @@ def escaped(problem, u, v, s, rate, momentum=0.0):
     return np.nan
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("s", [(3.0, 1.0), (3.0, 2.0, 0.5)])
 @pytest.mark.parametrize(
     ("rate", "momentum", "tolerance"), [(0.05, 0.0, 1e-6), (0.005, 0.9, 1e-6), (0.0005, 0.0, 5e-3)]
@@ -237,6 +239,7 @@ def three_layers(seed):
     return lr.Problem(lr.Task.from_correlations(U * s @ V.T), net)
 
 
+@pytest.mark.long
 def test_a_saddle_that_steps_leave_sooner_is_told():
     problem = three_layers(0)  # whose flow is held up until t = 308 by a singular value of 1e-6
     found = lr.predict(problem, rate=0.01)
@@ -250,6 +253,7 @@ def test_a_saddle_that_steps_leave_sooner_is_told():
     assert lr.predict(problem, rate=1e-4, momentum=0.9).steps.astray == (3,)  # which is off the flow 190 times as far
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 3])
 def test_where_no_saddle_is_near_none_is_told(seed):
     problem = three_layers(seed)
