@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from lazyrich._typing import Array
@@ -12,7 +14,7 @@ from lazyrich.papers.saxe2019 import formulas
 
 NOT_CHECKED: tuple[NotChecked, ...] = ()
 
-_ITEMS, _DRAWS = 200, 8
+_ITEMS = 200
 
 
 @claim(
@@ -39,32 +41,56 @@ def matches(rng: Rng) -> float:
     formula=r"C = \frac{(p-q)^2}{q(1-q)}\,\frac{K_oK_f}{\sqrt{N_oN_f}}, \qquad "
     r"(\hat v^\top v)^2 = 1 - \frac{A + C\sqrt A}{C\sqrt A\,(1 + C\sqrt A)} \text{ for } C > 1, \text{ else } 0",
     conditions="Features minus q; $p = 1 - q$, so that all have the same variance; $A = N_f/N_o$. A limit of many "
-    "items: tried with 200, means of 8 draws, at C from 3 to 6 and of about 0.2.",
-    tolerance=0.06,  # a limit of many items, and chance: means of few draws
-    seeds=4,
+    "items, in which the noise has the singular values of Marchenko and Pastur.",
+    tolerance=1e-6,
 )
 def seen_or_lost(rng: Rng) -> float:
-    A, q = float(2.0 ** rng.uniform(-1.0, 1.0)), rng.uniform(0.25, 0.35)
+    q, features = rng.uniform(0.25, 0.35), int(rng.integers(100, 401))
     off = []
-    for wanted in (rng.uniform(3.0, 6.0), 0.2):
-        features = round(A * _ITEMS)
+    for wanted in (rng.uniform(1.5, 6.0), 0.2):
         one = formulas.coherence(1 - q, q, 1, 1, _ITEMS, features)
         members = own = max(2, round(np.sqrt(wanted / one)))
         C = formulas.coherence(1 - q, q, members, own, _ITEMS, features)
-        off.append(abs(formulas.item_overlap(C, features / _ITEMS) - seen(rng, q, members, own, features)))
+        mean = np.zeros((features, _ITEMS))
+        mean[:own, :members] = 1 - 2 * q
+        theta = float(np.linalg.svd(mean)[1][0]) / np.sqrt(q * (1 - q) * _ITEMS)
+        off.append(abs(formulas.item_overlap(C, features / _ITEMS) - overlap_in_noise(theta, features / _ITEMS)))
     return max(off)
 
 
-def seen(rng: Rng, q: float, members: int, own: int, features: int) -> float:
-    """(v̂ᵀv)² of the strongest mode with the category, mean over draws of binary features."""
-    found = []
-    for _ in range(_DRAWS):
-        p = np.full((features, _ITEMS), q)
-        p[:own, :members] = 1 - q
-        M = (rng.random(p.shape) < p) - q
-        v = np.linalg.svd(M)[2][0]
-        found.append(float(np.sum(v[:members]) ** 2 / members))
-    return float(np.mean(found))
+def overlap_in_noise(theta: float, A: float) -> float:
+    """(v̂ᵀv)² of θuvᵀ in noise of variance 1/items, from the singular values t of the noise alone (Benaych-Georges,
+    Nadakuditi 2012): with φ = E z/(z² − t²) over items and φ° over features, φφ°(z) = 1/θ² at the singular value z of
+    the sum, and (v̂ᵀv)² = −2φ/(θ² d(φφ°)/dz); 0 where no z above the noise has that."""
+    from scipy.integrate import quad
+    from scipy.optimize import brentq
+
+    low, high, share = abs(1 - np.sqrt(A)), 1 + np.sqrt(A), max(1 - A, 0.0)  # of items, a share that no noise reaches
+
+    def over_items(f: Callable[[float], float]) -> float:
+        def at(angle: float) -> float:  # x = t², by an angle in which the density has no root
+            half = (high**2 - low**2) / 2
+            x = (high**2 + low**2) / 2 + half * np.cos(angle)
+            return float(f(x) * (half * np.sin(angle)) ** 2 / (2 * np.pi * x))
+
+        return quad(at, 0.0, np.pi, epsabs=1e-11, epsrel=1e-10)[0] + share * f(0.0)
+
+    def both(z: float) -> tuple[float, float]:
+        items = over_items(lambda x: z / (z * z - x))
+        return items, items / A + (1 - 1 / A) / z
+
+    def excess(z: float) -> float:
+        items, features = both(z)
+        return items * features - 1 / theta**2
+
+    near = high * (1 + 1e-4)
+    if excess(near) < 0:
+        return 0.0
+    z = brentq(excess, near, 10 * (high + theta), xtol=1e-13)
+    items, features = both(z)
+    slope = over_items(lambda x: -(z * z + x) / (z * z - x) ** 2)
+    of_features = slope / A - (1 - 1 / A) / z**2
+    return float(-2 * items / (theta**2 * (slope * features + items * of_features)))
 
 
 def taught(rows: Array, known: int) -> Array:
